@@ -180,9 +180,8 @@ impl Client {
 
     /// Waits no longer for the call that is under way: closes the connection and opens another in the same session. A
     /// legacy client that `cancels` then takes the call back; closing is how a modern one does.
-    pub(crate) async fn give_up(&mut self, url: &str, cancels: bool) -> anyhow::Result<()> {
-        let (authority, _) = split_url(url)?;
-        let stream = timeout(ANSWER_DEADLINE, TcpStream::connect(authority)).await??;
+    pub(crate) async fn give_up(&mut self, cancels: bool) -> anyhow::Result<()> {
+        let stream = timeout(ANSWER_DEADLINE, TcpStream::connect(&self.authority)).await??;
         stream.set_nodelay(true)?;
         // Closed when this ends, after the cancellation.
         let _before = std::mem::replace(&mut self.stream, stream);

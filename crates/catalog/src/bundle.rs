@@ -171,11 +171,11 @@ impl Bundle {
     /// # Errors
     /// A file is wrong, holds a secret in the wrong place, or there is too much.
     pub fn of(
-        profile: (&ProfileName, Option<&DefinitionFile>),
+        name: &ProfileName,
+        written: Option<&DefinitionFile>,
         servers: &[(ServerName, DefinitionFile)],
         loaded: &Catalog,
     ) -> Result<Self, BundleError> {
-        let (name, written) = profile;
         let which = DefinitionId::Profile(name.clone());
         let mut own = match written {
             Some(written) => definition(&which, written)?,

@@ -30,8 +30,8 @@ pub use muster::translate_object;
 pub use place::{Place, Places, Platform, Root, VariableOf};
 pub use preview::preview;
 pub use settings::{
-    ClientServer, ConnectOutcome, Input, SettingsError, connect, disconnect, entry, find, find_entry, inputs,
-    is_connected,
+    ClientServer, ConnectOutcome, EntryUndo, Input, SettingsError, connect, disconnect, entry, find, find_entry,
+    inputs, is_connected,
 };
 pub use settle::{ImportDecision, Outcome, settle};
 pub use splice::{Splice, Splices};

@@ -17,12 +17,17 @@ use toolcrib_view::resolve;
 /// How many sets are kept; the sets of principals that have loaded nothing are not kept at all.
 const SETS: usize = 10_000;
 
-type Key = (PrincipalId, ProfileName);
+/// Whose set it is, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct SetKey {
+    pub(crate) principal: PrincipalId,
+    pub(crate) profile: ProfileName,
+}
 
 /// All sets: those that do not belong to a session, and the way to those that do.
 #[derive(Debug)]
 pub(crate) struct ActiveTools {
-    sets: Mutex<HashMap<Key, StoredSet>>,
+    sets: Mutex<HashMap<SetKey, StoredSet>>,
     /// How many sets there are; most gateways have none, and then no call looks for one.
     count: AtomicUsize,
     /// Whether any set is to be written.
@@ -49,7 +54,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl ActiveTools {
     /// The sets as they were kept. Blocks.
     pub(crate) fn open(store: ActiveSets, clock: Arc<dyn Clock>) -> Self {
-        let mut sets: HashMap<Key, StoredSet> = HashMap::new();
+        let mut sets: HashMap<SetKey, StoredSet> = HashMap::new();
         let mut turn = 0;
         let rows = store.all().unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot restore loaded tools");
@@ -57,7 +62,7 @@ impl ActiveTools {
         });
         for (principal, profile, ActiveTool { tool, last_used }) in rows {
             turn += 1;
-            sets.entry((principal, profile)).or_default().tools.restore(tool, Moment { turn, at: last_used });
+            sets.entry(SetKey { principal, profile }).or_default().tools.restore(tool, Moment { turn, at: last_used });
         }
         Self {
             count: AtomicUsize::new(sets.len()),
@@ -82,11 +87,13 @@ impl ActiveTools {
     pub(crate) fn of_session(&self, session: &Session, kind: ActiveSet) -> BTreeSet<ToolId> {
         match kind {
             ActiveSet::Session => session.loaded().ids(),
-            ActiveSet::Durable => self.of_principal(&(session.principal.id.clone(), session.profile.clone())),
+            ActiveSet::Durable => {
+                self.of_principal(&SetKey { principal: session.principal.id.clone(), profile: session.profile.clone() })
+            }
         }
     }
 
-    fn of_principal(&self, key: &Key) -> BTreeSet<ToolId> {
+    fn of_principal(&self, key: &SetKey) -> BTreeSet<ToolId> {
         lock(&self.sets).get(key).map(|kept| kept.tools.ids()).unwrap_or_default()
     }
 
@@ -148,16 +155,16 @@ impl ActiveTools {
 
     /// Takes everything out of a principal's set in a profile.
     pub(crate) fn clear(&self, principal: &PrincipalId, profile: &ProfileName) -> Vec<ToolId> {
-        self.take_out(&(principal.clone(), profile.clone()), LoadedTools::clear)
+        self.take_out(&SetKey { principal: principal.clone(), profile: profile.clone() }, LoadedTools::clear)
     }
 
     /// Takes out what is idle by the rule of its profile; gives whose sets have changed, and how.
-    pub(crate) fn unload_idle(&self, rule: impl Fn(&ProfileName) -> Option<LoadRule>) -> Vec<(Key, Vec<ToolId>)> {
+    pub(crate) fn unload_idle(&self, rule: impl Fn(&ProfileName) -> Option<LoadRule>) -> Vec<(SetKey, Vec<ToolId>)> {
         let now = self.clock.now();
         let mut sets = lock(&self.sets);
         let mut changed = Vec::new();
         for (key, kept) in sets.iter_mut() {
-            let gone = rule(&key.1).map(|rule| kept.tools.unload_idle(&rule, now)).unwrap_or_default();
+            let gone = rule(&key.profile).map(|rule| kept.tools.unload_idle(&rule, now)).unwrap_or_default();
             if !gone.is_empty() {
                 self.mark(kept);
                 changed.push((key.clone(), gone));
@@ -184,10 +191,11 @@ impl ActiveTools {
             let row = |(tool, used): (&ToolId, Moment)| ActiveTool { tool: tool.clone(), last_used: used.at };
             ahead.push((key.clone(), kept.tools.iter().map(row).collect::<Vec<_>>()));
         }
-        for ((principal, profile), tools) in ahead {
-            let Err(error) = self.store.put(&principal, &profile, &tools) else { continue };
+        for (key, tools) in ahead {
+            let SetKey { principal, profile } = &key;
+            let Err(error) = self.store.put(principal, profile, &tools) else { continue };
             tracing::warn!(principal = principal.as_str(), %profile, %error, "failed to save loaded tools");
-            if let Some(kept) = lock(&self.sets).get_mut(&(principal, profile)) {
+            if let Some(kept) = lock(&self.sets).get_mut(&key) {
                 self.mark(kept);
             }
         }
@@ -201,7 +209,7 @@ impl ActiveTools {
         self.is_ahead.load(Ordering::Acquire)
     }
 
-    fn take_out(&self, key: &Key, take: impl FnOnce(&mut LoadedTools) -> Vec<ToolId>) -> Vec<ToolId> {
+    fn take_out(&self, key: &SetKey, take: impl FnOnce(&mut LoadedTools) -> Vec<ToolId>) -> Vec<ToolId> {
         let mut sets = lock(&self.sets);
         let Some(kept) = sets.get_mut(key) else { return Vec::new() };
         let gone = take(&mut kept.tools);
@@ -242,6 +250,6 @@ fn in_session(caller: &Caller, kind: ActiveSet) -> Option<&Arc<Session>> {
     caller.session.as_ref().filter(|_| kind == ActiveSet::Session)
 }
 
-fn key(caller: &Caller) -> Key {
-    (caller.principal.id.clone(), caller.profile.clone())
+fn key(caller: &Caller) -> SetKey {
+    SetKey { principal: caller.principal.id.clone(), profile: caller.profile.clone() }
 }

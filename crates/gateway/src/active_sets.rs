@@ -9,6 +9,7 @@ use toolcrib_protocol::subscription::Change;
 use toolcrib_session::{Caller, LoadRule, Session};
 use toolcrib_view::view::{Tool, View};
 
+use crate::active::SetKey;
 use crate::gateway::Gateway;
 
 impl Gateway {
@@ -38,7 +39,7 @@ impl Gateway {
             let rule = views.get(profile).map(|view| LoadRule::of(&view.profile))?;
             rule.unload_after.is_some().then_some(rule)
         };
-        for ((principal, profile), gone) in self.active.unload_idle(rule) {
+        for (SetKey { principal, profile }, gone) in self.active.unload_idle(rule) {
             tracing::debug!(principal = principal.as_str(), %profile, tools = gone.len(), "unloaded idle tools");
             if let Some(view) = views.get(&profile).filter(|view| view.profile.active_set == ActiveSet::Durable) {
                 self.tell_principal(view, &principal, &gone);

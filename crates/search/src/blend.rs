@@ -87,7 +87,7 @@ pub(crate) fn texts(frame: &Frame, mask: &Mask, text: &str) -> Vec<String> {
 }
 
 /// How the score of a tool comes about, which is given by its segment and its number there.
-pub(crate) fn explain(frame: &Frame, mask: &Mask, query: &Query<'_>, (segment, tool): (usize, usize)) -> Explanation {
+pub(crate) fn explain(frame: &Frame, mask: &Mask, query: &Query<'_>, segment: usize, tool: usize) -> Explanation {
     let place = frame.base(segment) + tool;
     let read = QueryReading::read(frame, mask, query.text);
     let components = Components::new(frame, mask, query, &read);

@@ -163,7 +163,7 @@ fn explain(frame: &Frame, mask: &Mask, query: &Query<'_>, tool: &ToolId) -> Opti
     if !mask.shows(at, place) || query.text.trim().is_empty() || query.ranking != Ranking::Blend {
         return None;
     }
-    let explanation = blend::explain(frame, mask, query, (at, place));
+    let explanation = blend::explain(frame, mask, query, at, place);
     // What stands above the blend is what the name adds.
     let all = Query { server: None, limit: usize::MAX, offset: 0, fold: false, visible: None, learned: &[], ..*query };
     let score = search(frame, mask, &all).hits.into_iter().find(|hit| hit.id == *tool).map_or(0.0, |hit| hit.score);

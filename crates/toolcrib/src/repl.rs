@@ -65,11 +65,11 @@ pub(crate) fn run(
 ) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.context("start the runtime")?;
-    let version = runtime.block_on(async {
+    let (version, place) = runtime.block_on(async {
         let client = Client::open(flags, environment).await?;
-        let version = (client.server_version().unwrap_or_default(), client.located().uri.to_string());
+        let greeting = (client.server_version().unwrap_or_default(), client.located().uri.to_string());
         client.close().await;
-        anyhow::Ok(version)
+        anyhow::Ok(greeting)
     })?;
     let mut repl = Repl {
         command_line,
@@ -79,7 +79,7 @@ pub(crate) fn run(
         news: None,
         print: Arc::new(|line| drop(output::print(&line))),
     };
-    let outcome = if std::io::stdin().is_terminal() { repl.converse(&version) } else { repl.read_all() };
+    let outcome = if std::io::stdin().is_terminal() { repl.converse(&version, &place) } else { repl.read_all() };
     repl.quiet();
     // Someone may still look up a name that is no longer awaited.
     repl.runtime.shutdown_background();
@@ -90,7 +90,7 @@ pub(crate) fn run(
 
 impl Repl {
     /// With a person at a terminal.
-    fn converse(&mut self, (version, place): &(String, String)) -> anyhow::Result<ExitCode> {
+    fn converse(&mut self, version: &str, place: &str) -> anyhow::Result<ExitCode> {
         let config = Config::builder().completion_type(CompletionType::List).auto_add_history(true);
         let config = config.max_history_size(HISTORY).context("set up the history")?.build();
         let mut editor: Editor<LineCompleter, FileHistory> =

@@ -51,12 +51,19 @@ impl fmt::Debug for Calls {
     }
 }
 
+/// What was sent to call something.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SentCall<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) params: &'a Raw,
+}
+
 /// A call that runs; forgotten when dropped.
 pub(crate) struct RunningCall<'a> {
     calls: &'a Calls,
     id: u64,
     /// What is called, where an answer may come when the call has been given up.
-    called: Option<(&'a str, &'a Raw)>,
+    called: Option<SentCall<'a>>,
 }
 
 impl RunningCall<'_> {
@@ -69,7 +76,7 @@ impl RunningCall<'_> {
 impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
         self.calls.lock().running.remove(&self.id);
-        let Some((method, params)) = self.called else { return };
+        let Some(SentCall { method, params }) = self.called else { return };
         let tool = if method == method::TOOLS_CALL { params.text("name") } else { None };
         self.calls.unanswered.add(self.id, tool.as_deref().unwrap_or(method));
     }
@@ -105,13 +112,12 @@ impl Calls {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a call that runs. `called` is the method with its parameters, where an answer may still come after the
-    /// call was given up.
+    /// Notes a call that runs. `called` is what was sent, where an answer may still come after the call was given up.
     pub(crate) fn begin<'a>(
         &'a self,
         id: u64,
         handler: Option<&Arc<dyn CallHandler>>,
-        called: Option<(&'a str, &'a Raw)>,
+        called: Option<SentCall<'a>>,
     ) -> RunningCall<'a> {
         // Counted also where no one hears it: what the server says may belong to this one.
         self.lock().running.insert(id, handler.cloned());

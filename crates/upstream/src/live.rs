@@ -9,7 +9,7 @@ use toolcrib_protocol::meta::{self, Stamp};
 use toolcrib_protocol::{Capabilities, Era, Raw, Revision, RpcError, method};
 use toolcrib_transport::{CallOptions, Link, LinkError};
 
-use crate::calls::Calls;
+use crate::calls::{Calls, SentCall};
 
 /// How long a server may take to set its log level.
 const SET_LEVEL: Duration = Duration::from_secs(5);
@@ -90,7 +90,7 @@ impl LiveConnection {
         }
         let id = self.link.next_id();
         // Over HTTP a call ends with its connection.
-        let called = self.link.is_ordered().then_some((method, params));
+        let called = self.link.is_ordered().then_some(SentCall { method, params });
         let begun = self.calls.begin(id, options.handler.as_ref(), called);
         let outcome = self.link.call(id, method, self.params(id, params, said), options).await;
         if !matches!(outcome, Err(LinkError::Timeout(_))) {

@@ -49,23 +49,20 @@ impl CallHandler for QuestionCounter {
     }
 }
 
-/// Makes a call whose deadline stands still while questions wait.
+/// Makes a call whose deadline stands still while questions to its handler wait.
 pub(crate) async fn call(
     live: &LiveConnection,
     method: &str,
     params: &Raw,
     said: &RequestMeta<'_>,
-    (options, handler): (CallOptions, Arc<dyn CallHandler>),
+    options: CallOptions,
 ) -> Result<Result<Raw, RpcError>, LinkError> {
     let limit = options.deadline;
     let cancel = Arc::clone(&options.cancel_on_drop);
     let waiting = watch::Sender::new(0);
     let mut count = waiting.subscribe();
-    let options = CallOptions {
-        deadline: Duration::MAX,
-        handler: Some(Arc::new(QuestionCounter { inner: handler, waiting })),
-        ..options
-    };
+    let handler = options.handler.map(|inner| Arc::new(QuestionCounter { inner, waiting }) as Arc<dyn CallHandler>);
+    let options = CallOptions { deadline: Duration::MAX, handler, ..options };
     let mut asking = std::pin::pin!(live.call(method, params, said, options));
     let mut left = limit;
     let end = Instant::now() + LONGEST;

@@ -554,11 +554,11 @@ impl Server {
             status: None,
         };
         let _running = RunningGuard::new(&self.context.running);
-        let outcome = match options.handler.clone() {
-            Some(handler) if !live.is_modern() && call.client.capabilities.can_be_asked() => {
-                Box::pin(pausable_deadline::call(live, method, params, &said, (options, handler))).await?
-            }
-            _ => live.call(method, params, &said, options).await?,
+        let may_ask = options.handler.is_some() && !live.is_modern() && call.client.capabilities.can_be_asked();
+        let outcome = if may_ask {
+            Box::pin(pausable_deadline::call(live, method, params, &said, options)).await?
+        } else {
+            live.call(method, params, &said, options).await?
         };
         self.context.last_success.store(self.context.deps.clock.now().0.unsigned_abs(), Ordering::Relaxed);
         Ok(outcome)

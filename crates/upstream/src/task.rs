@@ -57,6 +57,15 @@ enum ConnectionEnd {
     NeedsLogin(String),
 }
 
+/// A connection whose lists were read.
+struct ListedConnection {
+    live: Arc<LiveConnection>,
+    /// What the server said of itself when it was opened; without lists.
+    bare: Inventory,
+    /// When to list again.
+    next_list: Option<Instant>,
+}
+
 /// How a listing ended.
 struct ListOutcome {
     /// Whether someone asked for a new one in the meantime.
@@ -263,7 +272,7 @@ impl ServerTask {
             biased;
             () = signals.stop.stopped() => ConnectionEnd::Ending,
             () = signals.retired.stopped() => ConnectionEnd::Ending,
-            left = self.serve((&scope, &kept), place, &mut signals.orders) => left,
+            left = self.serve(&scope, &kept, place, &mut signals.orders) => left,
         };
         let live = self.context.live.swap(None);
         let was_open = live.is_some();
@@ -296,7 +305,8 @@ impl ServerTask {
 
     async fn serve(
         &mut self,
-        (scope, kept): (&Scope, &Mutex<Option<Arc<Peer>>>),
+        scope: &Scope,
+        kept: &Mutex<Option<Arc<Peer>>>,
         place: StartPlace,
         orders: &mut mpsc::Receiver<Order>,
     ) -> ConnectionEnd {
@@ -359,7 +369,8 @@ impl ServerTask {
         drop(place);
         let since = Instant::now();
         self.publish(State::Ready, None, None).await;
-        let left = self.attend(&live, (bare, listed), orders, &mut reported).await;
+        let connection = ListedConnection { next_list: listed.next(), live, bare };
+        let left = self.attend(connection, orders, &mut reported).await;
         if since.elapsed() >= STABLE {
             self.backoff.reset();
         }
@@ -392,13 +403,12 @@ impl ServerTask {
     /// Stays with a connection until it is left.
     async fn attend(
         &self,
-        live: &Arc<LiveConnection>,
-        (bare, listed): (Inventory, ListOutcome),
+        connection: ListedConnection,
         orders: &mut mpsc::Receiver<Order>,
         reported: &mut mpsc::Receiver<Report>,
     ) -> ConnectionEnd {
+        let ListedConnection { live, bare, mut next_list } = connection;
         let mut next_health = Instant::now() + HEALTH_EVERY;
-        let mut next_list = listed.next();
         let mut not_before = Instant::now();
         let mut missed = 0;
         let idle = self.context.config.idle;
@@ -415,13 +425,13 @@ impl ServerTask {
                 },
                 report = reported.recv() => match report {
                     Some(Report::Closed(generation)) if generation == live.generation => {
-                        return ConnectionEnd::Failed(self.why_closed(live).await);
+                        return ConnectionEnd::Failed(self.why_closed(&live).await);
                     }
                     Some(Report::ListChanged(_)) => next_list = Some(soon(next_list, not_before)),
                     Some(Report::Closed(_)) | None => {}
                 },
                 () = sleep_until(list_due), if next_list.is_some() => {
-                    match self.list(live, bare.clone(), orders).await {
+                    match self.list(&live, bare.clone(), orders).await {
                         Ok(listed) => next_list = listed.next(),
                         Err(left) => return left,
                     }
@@ -435,7 +445,7 @@ impl ServerTask {
                 }
                 () = sleep_until(next_health) => {
                     next_health = Instant::now() + HEALTH_EVERY;
-                    match unless_left(orders, live.generation, self.check_health(live, &mut missed)).await {
+                    match unless_left(orders, live.generation, self.check_health(&live, &mut missed)).await {
                         Ok(Ok(())) => {}
                         Ok(Err(why)) => return ConnectionEnd::Failed(why),
                         Err(left) => return left,

@@ -20,11 +20,18 @@ const NOTED: usize = 16;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UnansweredCalls(Arc<Mutex<State>>);
 
+/// One call of one server. In order by connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct CallKey {
+    connection: u64,
+    id: u64,
+}
+
 #[derive(Debug, Default)]
 struct State {
-    /// By age: connection and id.
-    calls: BTreeMap<u64, ((u64, u64), Arc<str>)>,
-    ages: BTreeMap<(u64, u64), u64>,
+    /// By age, with the tool.
+    calls: BTreeMap<u64, (CallKey, Arc<str>)>,
+    ages: BTreeMap<CallKey, u64>,
     tools: BTreeMap<Arc<str>, Tool>,
     next: u64,
 }
@@ -65,7 +72,7 @@ impl UnansweredCalls {
 
 impl State {
     /// Counts one more; how many there are when that is worth a line in the log.
-    fn add(&mut self, call: (u64, u64), tool: &str) -> Option<usize> {
+    fn add(&mut self, call: CallKey, tool: &str) -> Option<usize> {
         while self.calls.len() >= REMEMBERED {
             let Some((_, (oldest, _))) = self.calls.first_key_value() else { break };
             let oldest = *oldest;
@@ -85,7 +92,7 @@ impl State {
         })
     }
 
-    fn remove(&mut self, call: (u64, u64)) -> bool {
+    fn remove(&mut self, call: CallKey) -> bool {
         let Some((_, tool)) = self.ages.remove(&call).and_then(|age| self.calls.remove(&age)) else { return false };
         if let Some(counted) = self.tools.get_mut(&tool) {
             counted.count = counted.count.saturating_sub(1);
@@ -100,9 +107,13 @@ impl State {
 // === impl ConnectionCalls ===
 
 impl ConnectionCalls {
+    fn key(&self, id: u64) -> CallKey {
+        CallKey { connection: self.connection, id }
+    }
+
     /// A call was given up.
     pub(crate) fn add(&self, id: u64, tool: &str) {
-        let worth_telling = self.all.lock().add((self.connection, id), tool);
+        let worth_telling = self.all.lock().add(self.key(id), tool);
         if let Some(count) = worth_telling {
             let server = &self.server;
             tracing::warn!(%server, tool, "{count} calls were never answered; restart it with `toolcrib restart \
@@ -112,14 +123,14 @@ impl ConnectionCalls {
 
     /// An answer came after all; `false` when no such call is remembered.
     pub(crate) fn answered(&self, id: u64) -> bool {
-        self.all.lock().remove((self.connection, id))
+        self.all.lock().remove(self.key(id))
     }
 }
 
 impl Drop for ConnectionCalls {
     fn drop(&mut self) {
         let mut state = self.all.lock();
-        let of_this = (self.connection, 0)..=(self.connection, u64::MAX);
+        let of_this = self.key(0)..=self.key(u64::MAX);
         let calls: BTreeSet<_> = state.ages.range(of_this).map(|(call, _)| *call).collect();
         for call in calls {
             state.remove(call);

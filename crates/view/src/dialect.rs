@@ -75,35 +75,20 @@ const SCOOTER_CALL: &str =
     r#"{"type":"object","properties":{"tool":{"type":"string"},"arguments":{"type":"object"}},"required":["tool"]}"#;
 const PROMPT: &str = CALL;
 
-const fn native(name: &'static str, act: Act, group: Option<Group>, texts: (&'static str, &'static str)) -> MetaName {
-    row(Dialect::Native, name, act, group, texts)
+const fn native(name: &'static str, act: Act, description: &'static str, schema: &'static str) -> MetaName {
+    MetaName::new(Dialect::Native, name, act, description, schema)
 }
 
-const fn row(
-    dialect: Dialect,
-    name: &'static str,
-    act: Act,
-    group: Option<Group>,
-    texts: (&'static str, &'static str),
-) -> MetaName {
-    let read_only = match act {
-        Act::Call => None,
-        Act::Load | Act::Unload => Some(false),
-        _ => Some(true),
-    };
-    MetaName { dialect, name, act, group, description: texts.0, schema: texts.1, read_only }
+const fn muster(name: &'static str, act: Act, description: &'static str, schema: &'static str) -> MetaName {
+    MetaName::new(Dialect::Muster, name, act, description, schema)
 }
 
-const fn muster(name: &'static str, act: Act, texts: (&'static str, &'static str)) -> MetaName {
-    row(Dialect::Muster, name, act, None, texts)
+const fn go_ent(name: &'static str, act: Act, description: &'static str, schema: &'static str) -> MetaName {
+    MetaName::new(Dialect::GoEnt, name, act, description, schema)
 }
 
-const fn go_ent(name: &'static str, act: Act, texts: (&'static str, &'static str)) -> MetaName {
-    row(Dialect::GoEnt, name, act, None, texts)
-}
-
-const fn scooter(name: &'static str, act: Act, texts: (&'static str, &'static str)) -> MetaName {
-    row(Dialect::Scooter, name, act, None, texts)
+const fn scooter(name: &'static str, act: Act, description: &'static str, schema: &'static str) -> MetaName {
+    MetaName::new(Dialect::Scooter, name, act, description, schema)
 }
 
 /// Every name, own dialect's menus in this order.
@@ -111,56 +96,77 @@ pub static META_NAMES: &[MetaName] = &[
     native(
         "find_tools",
         Act::Find,
-        None,
-        (
-            "Search all tools of all servers. Say in English which action on which object of which service you need, \
+        "Search all tools of all servers. Say in English which action on which object of which service you need, \
              e.g. \"create issue github\". Answers ids with signatures, best first; without a query it lists.",
-            FIND,
-        ),
+        FIND,
     ),
-    native("describe_tool", Act::Describe, None, ("Full description and schema of one tool, by id or name.", NAME)),
+    native("describe_tool", Act::Describe, "Full description and schema of one tool, by id or name.", NAME),
     native(
         "call_tool",
         Act::Call,
-        None,
-        ("Call any tool found with find_tools, by its id or name, with arguments that fit its signature.", CALL),
+        "Call any tool found with find_tools, by its id or name, with arguments that fit its signature.",
+        CALL,
     ),
-    native("load_tools", Act::Load, Some(Group::Load), ("Load tools by id or name: all of them or none.", NAMES)),
-    native("unload_tools", Act::Unload, Some(Group::Load), ("Unload tools by id or name.", NAMES)),
-    native("list_active_tools", Act::Active, Some(Group::Load), ("List the tools that are loaded.", NONE)),
-    native("list_resources", Act::ListResources, Some(Group::Resources), ("List resources of all servers.", NONE)),
-    native("read_resource", Act::ReadResource, Some(Group::Resources), ("Read a resource by its URI.", URI)),
-    native("list_prompts", Act::ListPrompts, Some(Group::Prompts), ("List prompts of all servers.", NONE)),
-    native("get_prompt", Act::GetPrompt, Some(Group::Prompts), ("Get a prompt by name, with its arguments.", PROMPT)),
+    native("load_tools", Act::Load, "Load tools by id or name: all of them or none.", NAMES).in_group(Group::Load),
+    native("unload_tools", Act::Unload, "Unload tools by id or name.", NAMES).in_group(Group::Load),
+    native("list_active_tools", Act::Active, "List the tools that are loaded.", NONE).in_group(Group::Load),
+    native("list_resources", Act::ListResources, "List resources of all servers.", NONE).in_group(Group::Resources),
+    native("read_resource", Act::ReadResource, "Read a resource by its URI.", URI).in_group(Group::Resources),
+    native("list_prompts", Act::ListPrompts, "List prompts of all servers.", NONE).in_group(Group::Prompts),
+    native("get_prompt", Act::GetPrompt, "Get a prompt by name, with its arguments.", PROMPT).in_group(Group::Prompts),
     muster(
         "list_tools",
         Act::List,
-        ("List all available tools with their descriptions, in pages where they are many.", LIST),
+        "List all available tools with their descriptions, in pages where they are many.",
+        LIST,
     ),
-    muster("describe_tool", Act::Describe, ("Get the description and input schema of one tool.", NAME)),
-    muster("list_core_tools", Act::ListCore, ("List the gateway's own tools.", CORE)),
-    muster("filter_tools", Act::Find, ("Filter or search tools by name pattern, description or query.", FILTER)),
-    muster("call_tool", Act::Call, ("Call a tool by name with arguments.", CALL)),
-    muster("list_resources", Act::ListResources, ("List all resources.", NONE)),
-    muster("describe_resource", Act::DescribeResource, ("Describe one resource.", URI)),
-    muster("get_resource", Act::ReadResource, ("Read one resource.", URI)),
-    muster("list_prompts", Act::ListPrompts, ("List all prompts.", NONE)),
-    muster("describe_prompt", Act::DescribePrompt, ("Describe one prompt with its arguments.", NAME)),
-    muster("get_prompt", Act::GetPrompt, ("Get one prompt with arguments.", PROMPT)),
-    go_ent("tool_find", Act::Find, ("Search tools; returns the best matches, loaded ones are marked.", QUERY)),
-    go_ent("tool_describe", Act::Describe, ("Describe one tool with its input schema.", NAME)),
-    go_ent("tool_load", Act::Load, ("Load tools by name: all of them or none.", NAMES)),
-    go_ent("tool_active", Act::Active, ("List the loaded tools.", NONE)),
-    go_ent("tool_call", Act::Call, ("Call a tool by name with arguments.", CALL)),
-    go_ent("tool_unload", Act::Unload, ("Unload tools by name.", NAMES)),
-    scooter("scooter_find", Act::Find, ("Search servers and their tools.", OPTIONAL_QUERY)),
-    scooter("scooter_add", Act::Load, ("Activate a server by its exact name.", SERVER)),
-    scooter("scooter_activate", Act::Load, ("Activate a server by its exact name.", SERVER)),
-    scooter("scooter_remove", Act::Unload, ("Deactivate a server, or all of them.", SERVER_OR_ALL)),
-    scooter("scooter_deactivate", Act::Unload, ("Deactivate a server, or all of them.", SERVER_OR_ALL)),
-    scooter("scooter_list_active", Act::Active, ("List the active servers and their tools.", NONE)),
-    scooter("scooter_call", Act::Call, ("Call a tool of an active server.", SCOOTER_CALL)),
+    muster("describe_tool", Act::Describe, "Get the description and input schema of one tool.", NAME),
+    muster("list_core_tools", Act::ListCore, "List the gateway's own tools.", CORE),
+    muster("filter_tools", Act::Find, "Filter or search tools by name pattern, description or query.", FILTER),
+    muster("call_tool", Act::Call, "Call a tool by name with arguments.", CALL),
+    muster("list_resources", Act::ListResources, "List all resources.", NONE),
+    muster("describe_resource", Act::DescribeResource, "Describe one resource.", URI),
+    muster("get_resource", Act::ReadResource, "Read one resource.", URI),
+    muster("list_prompts", Act::ListPrompts, "List all prompts.", NONE),
+    muster("describe_prompt", Act::DescribePrompt, "Describe one prompt with its arguments.", NAME),
+    muster("get_prompt", Act::GetPrompt, "Get one prompt with arguments.", PROMPT),
+    go_ent("tool_find", Act::Find, "Search tools; returns the best matches, loaded ones are marked.", QUERY),
+    go_ent("tool_describe", Act::Describe, "Describe one tool with its input schema.", NAME),
+    go_ent("tool_load", Act::Load, "Load tools by name: all of them or none.", NAMES),
+    go_ent("tool_active", Act::Active, "List the loaded tools.", NONE),
+    go_ent("tool_call", Act::Call, "Call a tool by name with arguments.", CALL),
+    go_ent("tool_unload", Act::Unload, "Unload tools by name.", NAMES),
+    scooter("scooter_find", Act::Find, "Search servers and their tools.", OPTIONAL_QUERY),
+    scooter("scooter_add", Act::Load, "Activate a server by its exact name.", SERVER),
+    scooter("scooter_activate", Act::Load, "Activate a server by its exact name.", SERVER),
+    scooter("scooter_remove", Act::Unload, "Deactivate a server, or all of them.", SERVER_OR_ALL),
+    scooter("scooter_deactivate", Act::Unload, "Deactivate a server, or all of them.", SERVER_OR_ALL),
+    scooter("scooter_list_active", Act::Active, "List the active servers and their tools.", NONE),
+    scooter("scooter_call", Act::Call, "Call a tool of an active server.", SCOOTER_CALL),
 ];
+
+// === impl MetaName ===
+
+impl MetaName {
+    const fn new(
+        dialect: Dialect,
+        name: &'static str,
+        act: Act,
+        description: &'static str,
+        schema: &'static str,
+    ) -> Self {
+        let read_only = match act {
+            Act::Call => None,
+            Act::Load | Act::Unload => Some(false),
+            _ => Some(true),
+        };
+        Self { dialect, name, act, group: None, description, schema, read_only }
+    }
+
+    const fn in_group(self, group: Group) -> Self {
+        Self { group: Some(group), ..self }
+    }
+}
 
 /// The meta-tool that `name` means in a profile of the dialect `own`: its own names first, then every other dialect's.
 /// muster also knows each of its meta-tools with `core_` before it.

@@ -106,12 +106,14 @@ impl Stage {
         found.map(|(_, server)| self.marked(server))
     }
 
+    /// How the suites reach a gateway: the one that serves at `url`, and its program over stdio.
+    pub fn gateway(&self, url: &str, binary: &Path) -> Value {
+        let arguments = json!(["stdio", "--home", self.root.join("stdio-home")]);
+        json!({"url": url, "stdio": {"command": binary, "args": arguments, "env": {MARK: self.mark}}})
+    }
+
     /// Writes the file that the suites read. Without a gateway only the straight tests run.
-    pub fn write_setting(&self, gateway: Option<(&str, &Path)>) -> Result<PathBuf> {
-        let gateway = gateway.map(|(url, binary)| {
-            let arguments = json!(["stdio", "--home", self.root.join("stdio-home")]);
-            json!({"url": url, "stdio": {"command": binary, "args": arguments, "env": {MARK: self.mark}}})
-        });
+    pub fn write_setting(&self, gateway: Option<Value>) -> Result<PathBuf> {
         let servers: serde_json::Map<String, Value> =
             self.servers.iter().map(|(name, server)| ((*name).to_owned(), server.clone())).collect();
         let setting = json!({

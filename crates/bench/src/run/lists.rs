@@ -24,7 +24,9 @@ pub(super) async fn measure(run: &Run, program: Option<&FilePath>, findings: &mu
             list(run, &yard, findings).await;
         }
         for clients in [1, 16] {
-            find(run, &yard, (tools, clients), findings, &mut searches).await;
+            if let Some(row) = find(run, &yard, tools, clients, findings).await {
+                searches.row(&row);
+            }
         }
         let stopped = yard.stop().await;
         findings.note("stop the gateway", stopped);
@@ -64,9 +66,9 @@ async fn list(run: &Run, yard: &Yard, findings: &mut Findings) {
     findings.section("`tools/list` with 1,000 tools, 1 client", table.markdown());
 }
 
-async fn find(run: &Run, yard: &Yard, size: (usize, usize), findings: &mut Findings, table: &mut Table) {
-    let (tools, clients) = size;
-    let Some((gateway, ask)) = yard.find() else { return };
+/// The row of one search, where there is a gateway.
+async fn find(run: &Run, yard: &Yard, tools: usize, clients: usize, findings: &mut Findings) -> Option<[String; 7]> {
+    let (gateway, ask) = yard.find()?;
     let mut row = Row::default();
     for _ in 0..run.rounds() {
         let load = Load {
@@ -84,7 +86,7 @@ async fn find(run: &Run, yard: &Yard, size: (usize, usize), findings: &mut Findi
     if tools == MANY_TOOLS && clients == 1 {
         findings.aims.find_micros = row.p50.median();
     }
-    table.row(&[
+    Some([
         tools.to_string(),
         clients.to_string(),
         maybe(row.speed.median()),
@@ -92,5 +94,5 @@ async fn find(run: &Run, yard: &Yard, size: (usize, usize), findings: &mut Findi
         maybe(row.p99.median()),
         maybe(row.cpu.median()),
         maybe(row.bytes.median()),
-    ]);
+    ])
 }

@@ -148,7 +148,7 @@ pub(super) struct Yard {
 }
 
 impl Lane {
-    async fn start(run: &Run, program: Option<&FilePath>, (tools, modern): (usize, bool)) -> anyhow::Result<Self> {
+    async fn start(run: &Run, program: Option<&FilePath>, tools: usize, modern: bool) -> anyhow::Result<Self> {
         let small = tools == SMALL;
         let tools = tools.to_string();
         let mut arguments = vec!["backend-http", "--tools", &tools];
@@ -179,8 +179,8 @@ impl Yard {
     /// Starts all paths to backends of `tools` tools. The small ones have three servers behind each gateway.
     pub(super) async fn start(run: &Run, program: Option<&FilePath>, tools: usize) -> anyhow::Result<Self> {
         let small = tools == SMALL;
-        let legacy = Lane::start(run, program, (tools, false)).await?;
-        let modern = Lane::start(run, program, (tools, true)).await?;
+        let legacy = Lane::start(run, program, tools, false).await?;
+        let modern = Lane::start(run, program, tools, true).await?;
         let (mut sdk_http, mut sdk_stdio) = (None, None);
         if cfg!(feature = "sdk") {
             sdk_http = Some(Role::start(&["sdk-proxy", "--backend", &legacy.backend.url]).await?);

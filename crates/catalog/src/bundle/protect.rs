@@ -17,7 +17,7 @@ pub(super) fn definition(
     if !matches!(which, DefinitionId::Entry(_)) {
         for (key, place) in [("env", NeedPlace::Variable), ("headers", NeedPlace::Header)] {
             for (variable, value) in value.get_mut(key).and_then(Value::as_object_mut).into_iter().flatten() {
-                hide(which, profile, (variable, place), value);
+                hide(which, profile, variable, place, value);
             }
         }
     }
@@ -38,7 +38,7 @@ pub(super) fn definition(
     Ok(needs_of(which, value))
 }
 
-fn hide(which: &DefinitionId, profile: &ProfileName, (variable, place): (&str, NeedPlace), value: &mut Value) {
+fn hide(which: &DefinitionId, profile: &ProfileName, variable: &str, place: NeedPlace, value: &mut Value) {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let is_literal = matches!(text.parse(), Ok(SecretRef::Literal(_)));
     let looks_so = (is_secret_name(variable) && !is_harmless(&text)) || is_secret_text(&text);

@@ -32,7 +32,7 @@ impl Ground {
             .collect();
         let name = ProfileName::new("team").unwrap();
         let profile = read(DefinitionId::Profile(name.clone()));
-        Bundle::of((&name, profile.as_ref()), &servers, &loaded)
+        Bundle::of(&name, profile.as_ref(), &servers, &loaded)
     }
 
     fn text(&self) -> String {

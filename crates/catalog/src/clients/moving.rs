@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::OURS;
-use super::settings::{self, SettingsError};
+use super::settings::{self, EntryUndo, SettingsError};
 use super::splice::{Splice, Splices};
 use super::table::{Client, Source};
 
@@ -60,6 +60,15 @@ pub fn region(before: &str, after: &str) -> Splices {
     Splices::new(vec![Splice { at: start, out: piece(before), into: piece(after) }])
 }
 
+// === impl Undo ===
+
+impl<'a> Undo<'a> {
+    /// What takes our entry back, where nothing else was changed.
+    pub fn of_entry(&self) -> EntryUndo<'a> {
+        EntryUndo { splices: self.splices, made_container: self.made_container }
+    }
+}
+
 /// The text without our entry and with what was taken out; `None` where there is nothing to undo.
 pub fn restore(
     client: &Client,
@@ -70,8 +79,7 @@ pub fn restore(
     let undo = match undo {
         Some(undo) if !undo.moved.is_empty() => undo,
         _ => {
-            let plain = undo.map(|undo| (undo.splices, undo.made_container));
-            return settings::disconnect(client, source, text, plain);
+            return settings::disconnect(client, source, text, undo.as_ref().map(Undo::of_entry));
         }
     };
     let container = settings::container(source)?;
@@ -92,7 +100,7 @@ pub fn restore(
         if servers.get(container).is_some_and(|servers| servers.get(key).is_some()) {
             continue;
         }
-        let put = settings::put_in(client.format, inner, container, (key, entry))?;
+        let put = settings::put_in(client.format, inner, container, key, entry)?;
         back = settings::shifted(&put, mark.len()).apply(&back).ok_or(SettingsError::Unsure)?;
     }
     if fits(&back) { Ok(Some(back)) } else { Err(SettingsError::Unsure) }

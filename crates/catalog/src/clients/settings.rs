@@ -187,13 +187,22 @@ pub fn entry(client: &Client, url: &str, command: &str, args: &[String], prefer_
     }
 }
 
+/// How our entry is taken back out of a text.
+#[derive(Debug, Clone, Copy)]
+pub struct EntryUndo<'a> {
+    /// From the text without us to the text with us.
+    pub splices: &'a Splices,
+    /// Whether the map of servers came with us.
+    pub made_container: bool,
+}
+
 /// Puts our entry into a text. `undo` is what an earlier [`ConnectOutcome::New`] gave for this file.
 pub fn connect(
     client: &Client,
     source: &Source,
     text: &str,
     entry: &Value,
-    undo: Option<(&Splices, bool)>,
+    undo: Option<EntryUndo<'_>>,
 ) -> Result<ConnectOutcome, SettingsError> {
     let container = container(source)?;
     let ours = our_entry(client, container, text)?;
@@ -204,7 +213,7 @@ pub fn connect(
     let (mark, without) = body(&base);
     let before = value_of(client.format, without)?;
     let made_container = before.get(container).is_none();
-    let splices = put_in(client.format, without, container, (OURS, entry))?;
+    let splices = put_in(client.format, without, container, OURS, entry)?;
     let splices = shifted(&splices, mark.len());
     let text = splices.apply(&base).ok_or(SettingsError::Unsure)?;
     let mut expected = before;
@@ -221,7 +230,7 @@ pub fn disconnect(
     client: &Client,
     source: &Source,
     text: &str,
-    undo: Option<(&Splices, bool)>,
+    undo: Option<EntryUndo<'_>>,
 ) -> Result<Option<String>, SettingsError> {
     let container = container(source)?;
     if our_entry(client, container, text)?.is_none() {
@@ -230,7 +239,7 @@ pub fn disconnect(
     let (mark, inner) = body(text);
     let mut expected = value_of(client.format, inner)?;
     let is_empty = take(&mut expected, container);
-    let made_container = undo.is_some_and(|(_, made)| made);
+    let made_container = undo.is_some_and(|undo| undo.made_container);
     let without_container = made_container && is_empty;
     let fits = |text: &String| {
         let after = value_of(client.format, body(text).1);
@@ -241,8 +250,8 @@ pub fn disconnect(
         // A document that held nothing but us may be no document at all.
         after.is_ok_and(|after| same(&after, &bare) || (after.is_null() && bare.as_object().is_some_and(Map::is_empty)))
     };
-    if let Some((splices, _)) = undo {
-        let inverse = splices.inverse();
+    if let Some(undo) = undo {
+        let inverse = undo.splices.inverse();
         let back = inverse.apply(text).or_else(|| inverse.moved(text)?.apply(text)).filter(fits);
         if back.is_some() {
             return Ok(back);
@@ -289,7 +298,8 @@ pub(super) fn put_in(
     format: Format,
     text: &str,
     container: &str,
-    (name, entry): (&str, &Value),
+    name: &str,
+    entry: &Value,
 ) -> Result<Splices, SettingsError> {
     match format {
         Format::Json => Json::parse(text)?.insert(container, name, entry),

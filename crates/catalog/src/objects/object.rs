@@ -46,6 +46,13 @@ pub(super) struct DocumentDefaults<'a> {
     pub(super) name: Option<&'a str>,
 }
 
+/// A map of a document, with its place.
+#[derive(Debug, Clone, Copy)]
+struct Mapping<'n> {
+    at: Position,
+    entries: &'n [Entry],
+}
+
 /// Reads one document of a file.
 pub(super) struct Reader<'a> {
     pub(super) file: &'a Path,
@@ -115,7 +122,7 @@ impl Reader<'_> {
         let Some(name) = name else {
             return self.problem(node.at, "", "it has no name", "write `name: …` or give the name behind the kind");
         };
-        self.one(node, entries, (kind, name), depth);
+        self.one(Mapping { at: node.at, entries }, kind, name, depth);
     }
 
     fn list(&mut self, node: &Node, entries: &[Entry], said: &DocumentDefaults<'_>, depth: usize) {
@@ -143,15 +150,16 @@ impl Reader<'_> {
     }
 
     /// One object of a known kind and name.
-    fn one(&mut self, node: &Node, entries: &[Entry], (kind, name): (DefinitionKind, &str), depth: usize) {
+    fn one(&mut self, object: Mapping<'_>, kind: DefinitionKind, name: &str, depth: usize) {
+        let entries = object.entries;
         let has = |key: &str| get(entries, key).is_some();
         let is_wrapped = has("apiVersion") || has("spec") || has("metadata") && kind != DefinitionKind::ServiceClass;
         let is_muster = is_wrapped || kind == DefinitionKind::Server && OF_MUSTER.iter().any(|key| has(key));
         let body = match (is_wrapped, get(entries, "spec")) {
-            (false, _) => Ok((node.at, entries)),
-            (true, Some(Node { at, content: Content::Map(spec) })) => Ok((*at, spec.as_slice())),
+            (false, _) => Ok(object),
+            (true, Some(Node { at, content: Content::Map(spec) })) => Ok(Mapping { at: *at, entries: spec }),
             (true, Some(spec)) => Err((spec.at, "`spec` is not a map")),
-            (true, None) => Err((node.at, "it has no `spec`")),
+            (true, None) => Err((object.at, "it has no `spec`")),
         };
         let body = match body {
             Ok(body) => body,
@@ -193,15 +201,15 @@ impl Reader<'_> {
                 (_, true) => has("apiVersion"),
                 (_, false) => !has("kind") && has("name"),
             };
-        let object = Object {
-            place: self.place(node.at),
+        let read = Object {
+            place: self.place(object.at),
             kind,
             form: if is_muster { ObjectForm::Muster } else { ObjectForm::Own },
             name: name.to_owned(),
             value,
             text: is_file.then(|| self.text.to_owned()),
         };
-        self.objects.objects.push(object);
+        self.objects.objects.push(read);
     }
 }
 
@@ -214,8 +222,9 @@ fn takes_labels(kind: DefinitionKind) -> bool {
 }
 
 /// An object in the plain form: its body with its name.
-fn plain((at, body): (Position, &[Entry]), name: &str, labels: Option<&Node>) -> Node {
+fn plain(body: Mapping<'_>, name: &str, labels: Option<&Node>) -> Node {
     let is_outer = |key: &str| matches!(key, "kind" | "name" | "apiVersion" | "status");
+    let Mapping { at, entries: body } = body;
     let scalar = |text: &str| Content::Scalar { text: Arc::from(text), plain: false };
     let name = Node { at, content: scalar(name) };
     let mut entries = vec![Entry { key: Arc::from("name"), at, value: name }];

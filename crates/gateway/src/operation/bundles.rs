@@ -82,7 +82,7 @@ async fn export(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
             }
         }
         let written = gateway.files.read(&DefinitionId::Profile(name.clone()))?;
-        let bundle = Bundle::of((&name, written.as_ref()), &servers, &loaded)?;
+        let bundle = Bundle::of(&name, written.as_ref(), &servers, &loaded)?;
         let of_kind = |kind: DefinitionKind| -> Vec<String> {
             let all = bundle.definitions();
             all.iter().filter(|(which, _)| which.kind() == kind).map(|(which, _)| which.name().to_owned()).collect()

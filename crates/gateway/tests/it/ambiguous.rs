@@ -76,8 +76,8 @@ async fn each_answer_reaches_its_own_call() {
             let files = [over("alpha", &server, stdio), profile("default", "exposure: direct\nprefix: none")];
             let house = House::settled(&files).await;
             let capabilities = json!({"elicitation": {}});
-            let mut first = Wire::of(one.0, &house, "default", (one.1, &capabilities)).await;
-            let mut second = Wire::of(two.0, &house, "default", (two.1, &capabilities)).await;
+            let mut first = Wire::of(one.0, &house, "default", one.1, &capabilities).await;
+            let mut second = Wire::of(two.0, &house, "default", two.1, &capabilities).await;
             for round in 1..=3 {
                 let arrived = async {
                     heard(&server, "both calls", move |heard| {

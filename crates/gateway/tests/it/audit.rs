@@ -14,9 +14,9 @@ fn row(event: &AuditRecord) -> [&str; 4] {
 }
 
 /// Asks one thing and expects exactly this one event, or none.
-async fn check(house: &House, client: &Client, (method, params): (&str, Value), expect: Option<[&str; 4]>) {
+async fn check(house: &House, client: &Client, method: &str, params: &Value, expect: Option<[&str; 4]>) {
     let before = house.audited().await.len();
-    let _ = client.ask(method, &params).await;
+    let _ = client.ask(method, params).await;
     let events = house.audited().await;
     let new: Vec<_> = events[before..].iter().map(row).collect();
     assert_eq!(new, expect.into_iter().collect::<Vec<_>>(), "{method} {params}");
@@ -42,7 +42,7 @@ async fn each_call_leaves_one_event_with_its_decision_and_outcome() {
     let call_tool = |name: &str, arguments: Value| call("call_tool", &json!({"name": name, "arguments": arguments}));
     for client in house.both("default") {
         let none = json!({});
-        for (asked, expect) in [
+        for ((method, params), expect) in [
             (call("alpha_image", &none), ["tools/call", "alpha/image", permit, "ok"]),
             (call("alpha/image", &none), ["tools/call", "alpha/image", permit, "ok"]),
             (call_tool("alpha_image", json!({})), ["tools/call", "alpha/image", permit, "ok"]),
@@ -78,10 +78,10 @@ async fn each_call_leaves_one_event_with_its_decision_and_outcome() {
                 ["completion/complete", "alpha/plain", "permit:server-allowed", "ok"],
             ),
         ] {
-            check(&house, &client, asked, Some(expect)).await;
+            check(&house, &client, method, &params, Some(expect)).await;
         }
         for method in ["tools/list", "resources/list", "prompts/list", "x/unknown"] {
-            check(&house, &client, (method, json!({})), None).await;
+            check(&house, &client, method, &json!({}), None).await;
         }
     }
 }
@@ -105,9 +105,15 @@ async fn a_timeout_is_one_event() {
     let file = server_with("alpha", &["--never-answer", "tools/call"], "timeouts: {call: 100ms}\n");
     let house = House::settled(&[file]).await;
     for client in house.both("default") {
-        let asked = call("alpha_pid", &json!({}));
-        check(&house, &client, asked, Some(["tools/call", "alpha/pid", "permit:tool-allowed", "error:server-timeout"]))
-            .await;
+        let (method, params) = call("alpha_pid", &json!({}));
+        check(
+            &house,
+            &client,
+            method,
+            &params,
+            Some(["tools/call", "alpha/pid", "permit:tool-allowed", "error:server-timeout"]),
+        )
+        .await;
     }
 }
 
@@ -117,7 +123,8 @@ async fn a_call_of_a_server_that_does_not_read_any_more_is_one_event() {
     let house = House::settled(&[server("alpha", &["--close-stdin"])]).await;
     let client = house.legacy("default");
     let expect = ["tools/call", "alpha/pid", "permit:tool-allowed", "ok"];
-    check(&house, &client, call("alpha_pid", &json!({})), Some(expect)).await;
+    let (method, params) = call("alpha_pid", &json!({}));
+    check(&house, &client, method, &params, Some(expect)).await;
     let before = house.audited().await.len();
     let failed = client.ask("tools/call", &json!({"name": "alpha_pid", "arguments": {}})).await.unwrap();
     assert_eq!(failed["isError"], true);

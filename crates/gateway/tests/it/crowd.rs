@@ -49,7 +49,7 @@ enum GivenUp {
 }
 
 /// Makes as many calls of `hang` as may run, and gives them up; those of legacy clients in either way.
-async fn hang(house: &House, client: &Client, scripted: &Arc<ScriptedServer>, (wave, how): (usize, GivenUp)) {
+async fn hang(house: &House, client: &Client, scripted: &Arc<ScriptedServer>, wave: usize, how: GivenUp) {
     let scope = Scope::new();
     let mut calls = Vec::new();
     for number in 0..SHARE {
@@ -93,7 +93,7 @@ async fn three_hundred_calls_that_hang_and_are_given_up_leave_the_others_alone()
         let clients = house.both("default");
         for wave in 0..WAVES {
             let how = if wave % 4 < 2 { GivenUp::Cancelled } else { GivenUp::Dropped };
-            hang(&house, &clients[wave % 2], &scripted, (wave, how)).await;
+            hang(&house, &clients[wave % 2], &scripted, wave, how).await;
         }
         let unanswered = house.server("alpha").unanswered();
         if stdio {

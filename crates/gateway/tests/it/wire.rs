@@ -65,13 +65,18 @@ pub(crate) struct Wire {
 impl Wire {
     /// A client that can be asked what `capabilities` say.
     pub(crate) async fn open(house: &House, profile: &str, speaks: Speaks, capabilities: &Value) -> Self {
-        Self::of("local", house, profile, (speaks, capabilities)).await
+        Self::of("local", house, profile, speaks, capabilities).await
     }
 
     /// The client of a principal.
-    pub(crate) async fn of(principal: &str, house: &House, profile: &str, client: (Speaks, &Value)) -> Self {
+    pub(crate) async fn of(
+        principal: &str,
+        house: &House,
+        profile: &str,
+        speaks: Speaks,
+        capabilities: &Value,
+    ) -> Self {
         let (out, heard) = mpsc::channel(OUT);
-        let (speaks, capabilities) = client;
         let principal = Principal { id: PrincipalId::new(principal), is_admin: false };
         let snapshot = house.gateway.snapshot(&ProfileName::new(profile).unwrap()).unwrap();
         let rules = Rules::strict(64);

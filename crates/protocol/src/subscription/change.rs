@@ -49,6 +49,15 @@ enum Subject {
     Task(Arc<str>),
 }
 
+/// How much one change takes, in bytes.
+#[derive(Debug, Default, Clone, Copy)]
+struct ChangeSize {
+    /// Of the URI of a part of a resource; 0 for all other changes.
+    part: usize,
+    /// Of the state of a task; 0 for all other changes.
+    task: usize,
+}
+
 /// Changes in the order of their first arrival: at most one for each list, watched resource and watched task, and 256
 /// for parts of resources.
 #[derive(Debug, Default)]
@@ -88,12 +97,12 @@ impl Change {
         }
     }
 
-    /// Bytes of a part's URI and bytes of a task's state; what is watched by its own URI costs nothing.
-    fn sizes(&self) -> (usize, usize) {
+    /// What it takes. What is watched by its own URI costs nothing.
+    fn size(&self) -> ChangeSize {
         match self {
-            Self::Updated { uri, watched } if uri != watched => (uri.len(), 0),
-            Self::Task { params, .. } => (0, params.bytes().len()),
-            _ => (0, 0),
+            Self::Updated { uri, watched } if uri != watched => ChangeSize { part: uri.len(), task: 0 },
+            Self::Task { params, .. } => ChangeSize { part: 0, task: params.bytes().len() },
+            _ => ChangeSize::default(),
         }
     }
 }
@@ -103,10 +112,10 @@ impl Change {
 impl ChangeQueue {
     /// Adds a change. It replaces one of the same subject.
     pub fn push(&mut self, change: Change) {
-        let (part, task) = change.sizes();
+        let size = change.size();
         let subject = change.subject();
-        if part > 0 {
-            let is_full = self.parts >= PARTS || self.part_bytes + part > PART_BYTES;
+        if size.part > 0 {
+            let is_full = self.parts >= PARTS || self.part_bytes + size.part > PART_BYTES;
             if is_full && !self.waiting.contains_key(&subject) {
                 if let Change::Updated { watched, .. } = change {
                     self.push(Change::Updated { uri: Arc::clone(&watched), watched });
@@ -114,12 +123,12 @@ impl ChangeQueue {
                 return;
             }
         }
-        let before = self.waiting.get(&subject).map_or((0, 0), Change::sizes);
-        if task > 0 && self.task_bytes - before.1 + task > TASK_BYTES {
+        let before = self.waiting.get(&subject).map(Change::size).unwrap_or_default();
+        if size.task > 0 && self.task_bytes - before.task + size.task > TASK_BYTES {
             return;
         }
-        self.count(before, false);
-        self.count((part, task), true);
+        self.subtract(before);
+        self.add(size);
         if self.waiting.insert(subject.clone(), change).is_none() {
             self.order.push_back(subject);
         }
@@ -129,7 +138,7 @@ impl ChangeQueue {
     pub fn pop(&mut self) -> Option<Change> {
         let subject = self.order.pop_front()?;
         let change = self.waiting.remove(&subject)?;
-        self.count(change.sizes(), false);
+        self.subtract(change.size());
         Some(change)
     }
 
@@ -143,17 +152,16 @@ impl ChangeQueue {
         self.order.is_empty()
     }
 
-    fn count(&mut self, (part, task): (usize, usize), added: bool) {
-        let parts = usize::from(part > 0);
-        if added {
-            self.parts += parts;
-            self.part_bytes += part;
-            self.task_bytes += task;
-        } else {
-            self.parts -= parts;
-            self.part_bytes -= part;
-            self.task_bytes -= task;
-        }
+    fn add(&mut self, size: ChangeSize) {
+        self.parts += usize::from(size.part > 0);
+        self.part_bytes += size.part;
+        self.task_bytes += size.task;
+    }
+
+    fn subtract(&mut self, size: ChangeSize) {
+        self.parts -= usize::from(size.part > 0);
+        self.part_bytes -= size.part;
+        self.task_bytes -= size.task;
     }
 }
 

@@ -12,56 +12,79 @@ use super::misbehave::pause;
 use super::options::Options;
 use super::server::{Call, Outcome};
 
-/// Name, description, properties of the arguments, required ones, annotations.
-type Row = (&'static str, &'static str, &'static str, &'static [&'static str], &'static str);
+/// A tool that is always there.
+struct BuiltIn {
+    name: &'static str,
+    description: &'static str,
+    /// The schemas of its arguments, as JSON.
+    properties: &'static str,
+    /// The arguments that it requires.
+    required: &'static [&'static str],
+    /// As JSON.
+    annotations: &'static str,
+}
 
 const READ_ONLY: &str = r#"{"readOnlyHint":true}"#;
 const DESTRUCTIVE: &str = r#"{"readOnlyHint":false,"destructiveHint":true}"#;
 
-const BUILT_IN: &[Row] = &[
-    ("echo", "Returns the text it is given", r#"{"text":{"type":"string"}}"#, &["text"], READ_ONLY),
-    ("add", "Adds two numbers", r#"{"a":{"type":"number"},"b":{"type":"number"}}"#, &["a", "b"], READ_ONLY),
-    ("big", "Returns a text of so many bytes", r#"{"bytes":{"type":"integer"}}"#, &["bytes"], READ_ONLY),
-    ("slow", "Answers after a while; calls run side by side", r#"{"ms":{"type":"integer"}}"#, &["ms"], READ_ONLY),
-    (
+const BUILT_IN: &[BuiltIn] = &[
+    tool("echo", "Returns the text it is given", r#"{"text":{"type":"string"}}"#, &["text"], READ_ONLY),
+    tool("add", "Adds two numbers", r#"{"a":{"type":"number"},"b":{"type":"number"}}"#, &["a", "b"], READ_ONLY),
+    tool("big", "Returns a text of so many bytes", r#"{"bytes":{"type":"integer"}}"#, &["bytes"], READ_ONLY),
+    tool("slow", "Answers after a while; calls run side by side", r#"{"ms":{"type":"integer"}}"#, &["ms"], READ_ONLY),
+    tool(
         "progress",
         "Reports progress in steps",
         r#"{"steps":{"type":"integer"},"ms":{"type":"integer"}}"#,
         &["steps"],
         READ_ONLY,
     ),
-    ("image", "Returns a picture", "{}", &[], READ_ONLY),
-    ("mixed", "Returns content of every kind and unknown fields", "{}", &[], READ_ONLY),
-    (
+    tool("image", "Returns a picture", "{}", &[], READ_ONLY),
+    tool("mixed", "Returns content of every kind and unknown fields", "{}", &[], READ_ONLY),
+    tool(
         "raw",
         "Returns its argument as the result, byte for byte",
         r#"{"result":{"type":"string"}}"#,
         &["result"],
         READ_ONLY,
     ),
-    ("fail", "Always fails, as a tool", r#"{"message":{"type":"string"}}"#, &[], READ_ONLY),
-    (
+    tool("fail", "Always fails, as a tool", r#"{"message":{"type":"string"}}"#, &[], READ_ONLY),
+    tool(
         "rpc_error",
         "Always fails, as a request",
         r#"{"code":{"type":"integer"},"message":{"type":"string"}}"#,
         &[],
         READ_ONLY,
     ),
-    ("counter", "Counts its calls in this process", "{}", &[], DESTRUCTIVE),
-    ("env", "Returns a variable of the environment", r#"{"name":{"type":"string"}}"#, &["name"], READ_ONLY),
-    ("pid", "Returns the process id", "{}", &[], READ_ONLY),
-    ("cancelled", "Returns the ids of the requests that were cancelled", "{}", &[], READ_ONLY),
-    ("received", "Returns the parameters that this call came with", "{}", &[], READ_ONLY),
+    tool("counter", "Counts its calls in this process", "{}", &[], DESTRUCTIVE),
+    tool("env", "Returns a variable of the environment", r#"{"name":{"type":"string"}}"#, &["name"], READ_ONLY),
+    tool("pid", "Returns the process id", "{}", &[], READ_ONLY),
+    tool("cancelled", "Returns the ids of the requests that were cancelled", "{}", &[], READ_ONLY),
+    tool("received", "Returns the parameters that this call came with", "{}", &[], READ_ONLY),
 ];
 
-fn entry((name, description, properties, required, annotations): &Row) -> Value {
-    let parse = |json: &str| serde_json::from_str::<Value>(json).unwrap_or_default();
-    json!({
-        "name": name,
-        "description": description,
-        "inputSchema": {"type": "object", "properties": parse(properties), "required": required},
-        "annotations": parse(annotations),
-    })
+const fn tool(
+    name: &'static str,
+    description: &'static str,
+    properties: &'static str,
+    required: &'static [&'static str],
+    annotations: &'static str,
+) -> BuiltIn {
+    BuiltIn { name, description, properties, required, annotations }
+}
+
+// === impl BuiltIn ===
+
+impl BuiltIn {
+    fn entry(&self) -> Value {
+        let parse = |json: &str| serde_json::from_str::<Value>(json).unwrap_or_default();
+        json!({
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": {"type": "object", "properties": parse(self.properties), "required": self.required},
+            "annotations": parse(self.annotations),
+        })
+    }
 }
 
 /// The tools to list after `calls` calls.
@@ -69,7 +92,7 @@ pub(super) fn list(options: &Options, calls: u64) -> Vec<Value> {
     if let Some(count) = options.tools {
         return (0..count).map(generated).collect();
     }
-    let mut tools: Vec<Value> = BUILT_IN.iter().map(entry).collect();
+    let mut tools: Vec<Value> = BUILT_IN.iter().map(BuiltIn::entry).collect();
     if options.duplicate_tools {
         tools.push(json!({"name": "echo", "description": "The second echo", "inputSchema": {"type": "object"}}));
     }

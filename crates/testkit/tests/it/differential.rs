@@ -79,7 +79,8 @@ fn answer(speaks: Speaks, heard: &ReceivedMessage, say: &mut Say<'_>) {
         "completion/complete" => COMPLETION,
         "tools/call" => {
             if let Some(number) = arguments["question"].as_u64() {
-                return ask(speaks, heard, say, QUESTIONS[usize::try_from(number).unwrap()]);
+                let (method, params, _) = QUESTIONS[usize::try_from(number).unwrap()];
+                return ask(speaks, heard, say, method, params);
             }
             let token = heard.value()["_meta"]["progressToken"].to_string();
             let progress = format!(r#"{{"progressToken":{token},"progress":0.5,"total":1,"message":"half"}}"#);
@@ -92,7 +93,7 @@ fn answer(speaks: Speaks, heard: &ReceivedMessage, say: &mut Say<'_>) {
     say.result(&said(speaks, &heard.method, result));
 }
 
-fn ask(speaks: Speaks, heard: &ReceivedMessage, say: &mut Say<'_>, (method, params, _): (&str, &str, &str)) {
+fn ask(speaks: Speaks, heard: &ReceivedMessage, say: &mut Say<'_>, method: &str, params: &str) {
     if speaks == Speaks::Legacy {
         let asked = say.ask(method, params);
         say.wait_for_answer(&asked);

@@ -11,12 +11,12 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_transport::http::client::Endpoint;
 
 use super::lock;
-use super::start::GatewayStarter;
-use crate::client::{ClientFlags, GatewayAddress, locate};
+use super::start::{GatewayQuery, GatewayStarter};
+use crate::client::{ClientFlags, GatewayAddress};
 use crate::home::Environment;
 
 pub(super) struct GatewayLocator {
-    asked: Arc<(ClientFlags, Environment)>,
+    query: Arc<GatewayQuery>,
     found: Mutex<Option<Arc<Endpoint>>>,
     start: watch::Sender<Start>,
 }
@@ -36,7 +36,8 @@ impl GatewayLocator {
     /// Fails where what is asked for can never be found; a gateway that is away may come.
     pub(super) async fn new(flags: ClientFlags, environment: Environment) -> anyhow::Result<Self> {
         let start = watch::Sender::new(Start::Over);
-        let this = Self { asked: Arc::new((flags, environment)), found: Mutex::default(), start };
+        let query = Arc::new(GatewayQuery { flags, environment });
+        let this = Self { query, found: Mutex::default(), start };
         match this.look().await {
             Ok(_) => {}
             Err(problem) if problem.kind == Kind::Unavailable => {}
@@ -47,7 +48,7 @@ impl GatewayLocator {
 
     /// Lets those who look wait until the gateway of this home runs; what is then to be done, if it is to be started.
     pub(super) fn start(&self) -> Option<GatewayStarter> {
-        let wanted = GatewayStarter::new(&self.asked)?;
+        let wanted = GatewayStarter::new(&self.query)?;
         self.start.send_replace(Start::UnderWay);
         Some(wanted)
     }
@@ -68,9 +69,13 @@ impl GatewayLocator {
 
     /// Says that a gateway is away, and how long it is waited for.
     pub(super) async fn say_away(&self, why: &str, patience: Duration) {
-        let asked = Arc::clone(&self.asked);
-        let located = tokio::task::spawn_blocking(move || locate(&asked.0, &asked.1)).await;
-        let place = located.ok().and_then(Result::ok).map(|located| format!(" at {}", located.uri)).unwrap_or_default();
+        let place = self
+            .query
+            .locate()
+            .await
+            .and_then(Result::ok)
+            .map(|located| format!(" at {}", located.uri))
+            .unwrap_or_default();
         let seconds = patience.as_secs();
         super::note(&format!("the gateway{place} does not answer ({why}); waiting up to {seconds} s"));
     }
@@ -82,10 +87,8 @@ impl GatewayLocator {
         }
         // The sender lives as long as we do, and starting has its own deadline.
         let _ = self.start.subscribe().wait_for(|start| !matches!(start, Start::UnderWay)).await;
-        let asked = Arc::clone(&self.asked);
-        let located = tokio::task::spawn_blocking(move || locate(&asked.0, &asked.1)).await;
-        let ended = |_| Problem::new(Kind::Internal, "stopped looking for the gateway");
-        let endpoint = Arc::new(endpoint(&located.map_err(ended)??)?);
+        let ended = || Problem::new(Kind::Internal, "stopped looking for the gateway");
+        let endpoint = Arc::new(endpoint(&self.query.locate().await.ok_or_else(ended)??)?);
         *lock(&self.found) = Some(Arc::clone(&endpoint));
         Ok(endpoint)
     }

@@ -17,7 +17,7 @@ use toolcrib_transport::process::beside::{self, DetachedProgram};
 
 use super::note;
 use crate::autostart;
-use crate::client::{ClientFlags, is_of_this_home, locate};
+use crate::client::{ClientFlags, GatewayAddress, is_of_this_home, locate};
 use crate::home::{Environment, Home};
 use crate::text;
 
@@ -34,9 +34,15 @@ const LOG_BYTES: u64 = 1 << 20;
 /// How much of the end of the log is read for the reason of a failure, in bytes.
 const REASON_BYTES: u64 = 4 * 1024;
 
-/// What is looked for.
+/// Which gateway is looked for.
+pub(super) struct GatewayQuery {
+    pub(super) flags: ClientFlags,
+    pub(super) environment: Environment,
+}
+
+/// Starts the gateway of a home.
 pub(super) struct GatewayStarter {
-    asked: Arc<(ClientFlags, Environment)>,
+    query: Arc<GatewayQuery>,
     home: Home,
 }
 
@@ -48,14 +54,24 @@ enum StartedGateway {
     Program(DetachedProgram, #[expect(dead_code, reason = "held until the gateway answers")] File),
 }
 
+// === impl GatewayQuery ===
+
+impl GatewayQuery {
+    /// Where that gateway is. Reads files on a thread that may block; `None` where that thread was lost.
+    pub(super) async fn locate(self: &Arc<Self>) -> Option<Result<GatewayAddress, Problem>> {
+        let query = Arc::clone(self);
+        tokio::task::spawn_blocking(move || locate(&query.flags, &query.environment)).await.ok()
+    }
+}
+
 // === impl GatewayStarter ===
 
 impl GatewayStarter {
-    /// Nothing where the gateway that is asked for is not that of this home.
-    pub(super) fn new(asked: &Arc<(ClientFlags, Environment)>) -> Option<Self> {
-        let (flags, environment) = &**asked;
+    /// `None` where the gateway that is looked for is not that of this home.
+    pub(super) fn new(query: &Arc<GatewayQuery>) -> Option<Self> {
+        let GatewayQuery { flags, environment } = &**query;
         let home = Home::find(flags.home(), environment).ok()?;
-        is_of_this_home(flags, environment).then(|| Self { asked: Arc::clone(asked), home })
+        is_of_this_home(flags, environment).then(|| Self { query: Arc::clone(query), home })
     }
 
     /// Returns as soon as a gateway answers, which may have been there before.
@@ -104,7 +120,7 @@ impl GatewayStarter {
     }
 
     async fn start(&self, lock: File, log: &Path) -> Result<StartedGateway, Problem> {
-        if let Some(service) = autostart::installed(&self.home, &self.asked.1) {
+        if let Some(service) = autostart::installed(&self.home, &self.query.environment) {
             note(&format!("no gateway is running; starting the service `{}`", service.name()));
             match service.start().await {
                 Ok(()) => return Ok(StartedGateway::Service(lock)),
@@ -115,7 +131,7 @@ impl GatewayStarter {
         }
         let failed = |why: String| not_started(&why, log);
         let file = open_log(log).map_err(|error| failed(error.to_string()))?;
-        let person = self.asked.1.get("HOME").map(PathBuf::from).filter(|folder| folder.is_dir());
+        let person = self.query.environment.get("HOME").map(PathBuf::from).filter(|folder| folder.is_dir());
         let cwd = person.unwrap_or_else(|| PathBuf::from("/"));
         let args = ["serve".as_ref(), "--detached".as_ref(), "--home".as_ref(), self.home.path().as_os_str()];
         let program = beside::detach(args, &cwd, &file).map_err(|error| failed(error.to_string()))?;
@@ -124,10 +140,7 @@ impl GatewayStarter {
 
     /// Whether something listens where the gateway is said to be.
     async fn answers(&self) -> bool {
-        let asked = Arc::clone(&self.asked);
-        let Ok(Ok(located)) = tokio::task::spawn_blocking(move || locate(&asked.0, &asked.1)).await else {
-            return false;
-        };
+        let Some(Ok(located)) = self.query.locate().await else { return false };
         let (host, port) = (located.uri.host().unwrap_or_default(), located.uri.port_u16().unwrap_or(80));
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         timeout(CONNECT, TcpStream::connect((host, port))).await.is_ok_and(|connected| connected.is_ok())

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use toolcrib_auth::KeyWish;
 use toolcrib_base::{Kind, Problem, ProfileName};
-use toolcrib_catalog::clients::{self as catalog, Client, ConnectOutcome, SettingsFile, Source, preview};
+use toolcrib_catalog::clients::{self as catalog, Client, ConnectOutcome, SettingsFile, Source, Undo, preview};
 
 use super::record::{self, Record};
 use super::take::{ImportPlan, gather};
@@ -65,7 +65,7 @@ pub(crate) fn plan(
         return Err(Problem::new(Kind::NotFound, message).hint(hint));
     }
     let with_home = flags.home.is_some() || environment.get(HOME_VARIABLE).is_some();
-    let (entry, way) = entry(client, wish, (&home, with_home), environment)?;
+    let (entry, way) = entry(client, wish, &home, with_home, environment)?;
     let earlier = record::read(&home, client, &path);
     let before = file.text().map_err(|error| failed(&error))?;
     let ServerMoves { keys, notes } =
@@ -74,7 +74,7 @@ pub(crate) fn plan(
     let failed_at = |error: &catalog::SettingsError| wrong(&path, error);
     let undo = earlier.as_ref().map(Record::undo);
     if keys.is_empty() && !has_moved {
-        let plain = undo.map(|undo| (undo.splices, undo.made_container));
+        let plain = undo.as_ref().map(Undo::of_entry);
         let connected = catalog::connect(client, source, before, &entry, plain).map_err(|error| failed_at(&error))?;
         let ConnectOutcome::New { text, splices, made_container, replaces } = connected else {
             return Ok(Plan::Already(way));
@@ -243,7 +243,8 @@ impl NewEntry {
 fn entry(
     client: &Client,
     wish: &ConnectRequest<'_>,
-    (home, with_home): (&Home, bool),
+    home: &Home,
+    with_home: bool,
     environment: &Environment,
 ) -> Result<(Value, String), Problem> {
     let only_reads = || Problem::new(Kind::InvalidParams, "the settings of this client cannot be written");

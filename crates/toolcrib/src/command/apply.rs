@@ -35,7 +35,7 @@ enum ApplyOutcome {
 
 impl Arguments {
     pub(crate) fn wishes(&self) -> Result<Wishes, Problem> {
-        Wishes::of_files(&self.file, None, &[], (Verb::Create, self.dry_run))
+        Wishes::of_files(&self.file, None, &[], Verb::Create, self.dry_run)
     }
 }
 

@@ -98,7 +98,7 @@ impl Create {
         if let Some(file) = &self.from.file {
             self.from.flags.refuse("--file")?;
             let files = std::slice::from_ref(file);
-            return Wishes::of_files(files, self.kind.as_ref(), &self.words, (Verb::Create, self.dry_run));
+            return Wishes::of_files(files, self.kind.as_ref(), &self.words, Verb::Create, self.dry_run);
         }
         Ok(Wishes { verb: Verb::Create, all: vec![self.of_flags()?], dry_run: self.dry_run, notes: Vec::new() })
     }
@@ -144,7 +144,7 @@ impl Update {
             (Some(file), kind) => {
                 self.from.flags.refuse("--file")?;
                 let files = std::slice::from_ref(file);
-                return Wishes::of_files(files, kind.as_ref(), &self.words, (Verb::Update, self.dry_run));
+                return Wishes::of_files(files, kind.as_ref(), &self.words, Verb::Update, self.dry_run);
             }
             (None, Some(kind)) if kind.row.one == "server" => {
                 let [name] = &kind.names(&self.words)[..] else {
@@ -250,7 +250,8 @@ impl Wishes {
         files: &[PathBuf],
         kind: Option<&KindSelection>,
         words: &[String],
-        (verb, dry_run): (Verb, bool),
+        verb: Verb,
+        dry_run: bool,
     ) -> Result<Self, Problem> {
         let found = file::wishes(files, kind, words, verb)?;
         Ok(Self { verb, all: found.wishes, dry_run, notes: found.notes })

@@ -111,7 +111,7 @@ fn plan(
     let back = match catalog::restore(client, source, before, record.as_ref().map(Record::undo)) {
         Ok(back) => back,
         Err(SettingsError::Conflict { key }) => {
-            return Err(conflict(client, &path, &key, (before, record.as_ref())));
+            return Err(conflict(client, &path, &key, before, record.as_ref()));
         }
         Err(error) => return Err(wrong(&path, &error)),
     };
@@ -126,7 +126,7 @@ fn plan(
 }
 
 /// Both sides of what cannot be merged, secrets as `****`.
-fn conflict(client: &Client, path: &std::path::Path, key: &str, (now, record): (&str, Option<&Record>)) -> Problem {
+fn conflict(client: &Client, path: &std::path::Path, key: &str, now: &str, record: Option<&Record>) -> Problem {
     let moved = record.into_iter().flat_map(|record| &record.moved).find(|(moved, _)| moved == key);
     let then = moved.map(|(key, entry)| format!("{:#}", serde_json::json!({ key: entry }))).unwrap_or_default();
     let there = catalog::find_entry(client, now, key).map(|entry| format!("{:#}", serde_json::json!({ key: entry })));

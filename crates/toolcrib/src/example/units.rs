@@ -194,19 +194,25 @@ fn convert_by(quantity: &Quantity, arguments: &Arguments) -> Result<ToolReply, A
     let value = arguments.needed_number("value")?;
     let (from, to) = (arguments.needed_text("from")?, arguments.needed_text("to")?);
     let result = finite(value * quantity.factor("from", from)? / quantity.factor("to", to)?)?;
-    Ok(converted((value, from), (result, to)))
+    Ok(converted(&Amount { value, unit: from }, &Amount { value: rounded(result), unit: to }))
 }
 
 fn convert_temperature(_: &UnitsServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let value = arguments.needed_number("value")?;
     let (from, to) = (arguments.needed_text("from")?, arguments.needed_text("to")?);
     let result = finite(convert::temperature(value, from, to)?)?;
-    Ok(converted((value, from), (result, to)))
+    Ok(converted(&Amount { value, unit: from }, &Amount { value: rounded(result), unit: to }))
 }
 
-fn converted((value, from): (f64, &str), (result, to): (f64, &str)) -> ToolReply {
-    let result = rounded(result);
-    ToolReply::new(format!("{value} {from} = {result} {to}"), json!({ "value": result, "unit": to }))
+/// So much of a unit.
+struct Amount<'a> {
+    value: f64,
+    unit: &'a str,
+}
+
+fn converted(from: &Amount<'_>, to: &Amount<'_>) -> ToolReply {
+    let text = format!("{} {} = {} {}", from.value, from.unit, to.value, to.unit);
+    ToolReply::new(text, json!({ "value": to.value, "unit": to.unit }))
 }
 
 fn list_units(_: &UnitsServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {

@@ -95,10 +95,10 @@ fn client(args: &[&str]) {
 async fn churn(count: usize, spec: &Spec, kills_guards: bool) {
     let scope = Scope::new();
     // The first one opens what stays open: the runtime's signal pipe and the like.
-    once(spec, &scope, (0, kills_guards)).await;
+    once(spec, &scope, 0, kills_guards).await;
     let before = open_files();
     for number in 0..count {
-        once(spec, &scope, (number, kills_guards)).await;
+        once(spec, &scope, number, kills_guards).await;
     }
     let own = std::process::id().to_string();
     let children = std::fs::read_to_string(format!("/proc/self/task/{own}/children")).unwrap_or_default();
@@ -106,7 +106,7 @@ async fn churn(count: usize, spec: &Spec, kills_guards: bool) {
 }
 
 /// Starts a program, waits for its first line unless it is to be ended while it starts, and ends it in one of six ways.
-async fn once(spec: &Spec, scope: &Scope, (number, kills_guards): (usize, bool)) {
+async fn once(spec: &Spec, scope: &Scope, number: usize, kills_guards: bool) {
     let (sender, mut receiver) = mpsc::channel(1);
     let on_line = move |line| {
         if let Line::Text(line) = line {

@@ -17,12 +17,17 @@ pub(super) fn now(view: &View, name: &str) -> Option<String> {
     let servers = view.servers.iter().map(|(server, _)| (&server.name, server.prefix.as_deref(), &server.renamed));
     let mut entries: Vec<_> = view.available.entries().map(|entry| (&entry.name, None, &entry.renamed)).collect();
     entries.extend(servers);
-    let told = entries.into_iter().find_map(|(server, prefix, table)| of_table(view, name, (server, prefix, table)));
+    let told = entries.into_iter().find_map(|(server, prefix, table)| of_table(view, name, server, prefix, table));
     told.or_else(|| of_go_ent(view, name))
 }
 
-fn of_table(view: &View, name: &str, of: (&ServerName, Option<&str>, &BTreeMap<String, String>)) -> Option<String> {
-    let (server, prefix, table) = of;
+fn of_table(
+    view: &View,
+    name: &str,
+    server: &ServerName,
+    prefix: Option<&str>,
+    table: &BTreeMap<String, String>,
+) -> Option<String> {
     let (mut tool, _) = table.iter().find(|(old, _)| is_name_of(name, old, server.as_str(), prefix))?;
     for _ in 0..STEPS {
         tool = table.get(tool)?;

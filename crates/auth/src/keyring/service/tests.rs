@@ -75,17 +75,17 @@ fn converse(
         let body = u32::from_le_bytes(fixed[4..8].try_into().unwrap());
         heard.lock().unwrap().push((method.to_owned(), bytes[bytes.len() - body as usize..].to_vec()));
         // A signal that no one asked for comes first.
-        writer.write_all(&message(4, 0, ("", Vec::new()), None))?;
+        writer.write_all(&message(4, 0, "", &[], None))?;
         writer.write_all(&match answer(method) {
-            Ok(body) => message(2, serial, body, None),
-            Err(name) => message(3, serial, ("", Vec::new()), Some(name)),
+            Ok((signature, body)) => message(2, serial, signature, &body, None),
+            Err(name) => message(3, serial, "", &[], Some(name)),
         })?;
     }
 }
 
-fn message(kind: u8, answers: u32, body: (&str, Vec<u8>), error: Option<&str>) -> Vec<u8> {
+fn message(kind: u8, answers: u32, signature: &str, body: &[u8], error: Option<&str>) -> Vec<u8> {
     let mut writer = Writer::default();
-    writer.byte(b'l').byte(kind).byte(0).byte(1).number(body.1.len()).number(9);
+    writer.byte(b'l').byte(kind).byte(0).byte(1).number(body.len()).number(9);
     writer.array(8, |fields| {
         if answers > 0 {
             fields.align(8).byte(5).signature("u").number(answers as usize);
@@ -93,12 +93,12 @@ fn message(kind: u8, answers: u32, body: (&str, Vec<u8>), error: Option<&str>) -
         if let Some(name) = error {
             fields.align(8).byte(4).signature("s").text(name);
         }
-        if !body.0.is_empty() {
-            fields.align(8).byte(8).signature("g").signature(body.0);
+        if !signature.is_empty() {
+            fields.align(8).byte(8).signature("g").signature(signature);
         }
     });
     writer.align(8);
-    [writer.0.to_vec(), body.1].concat()
+    [&writer.0[..], body].concat()
 }
 
 fn body(write: impl FnOnce(&mut Writer)) -> Vec<u8> {

@@ -153,7 +153,7 @@ impl Cell {
             let tool = if of_fickle { fickle.clone() } else { good.clone() };
             let client = Client::open(url, self.manner).await?;
             let every = (of_fickle && hangs).then_some(ONE_IN);
-            let calling = self.call(client, (url.to_owned(), tool), every, Arc::clone(&done));
+            let calling = self.call(client, tool, every, Arc::clone(&done));
             tasks.push((of_fickle, scope.spawn(calling)));
         }
         tokio::time::sleep(length).await;
@@ -173,7 +173,7 @@ impl Cell {
     async fn call(
         self,
         mut client: Client,
-        (url, tool): (String, String),
+        tool: String,
         every: Option<usize>,
         done: Arc<AtomicBool>,
     ) -> anyhow::Result<ToolResults> {
@@ -208,7 +208,7 @@ impl Cell {
                     } else {
                         found.lost += 1;
                     }
-                    client.give_up(&url, self.gives_up == GivesUp::Cancels).await?;
+                    client.give_up(self.gives_up == GivesUp::Cancels).await?;
                 }
             }
         }

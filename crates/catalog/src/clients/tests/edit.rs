@@ -29,7 +29,7 @@ fn check(name: &str, before: &str, after: &str) {
     };
     assert_eq!(text, after);
     assert_eq!(connect(client, source, &text, &ours(client), None).unwrap(), ConnectOutcome::Already);
-    let undo = Some((&splices, made_container));
+    let undo = Some(EntryUndo { splices: &splices, made_container });
     assert_eq!(disconnect(client, source, &text, undo).unwrap().as_deref(), Some(before));
     assert_eq!(disconnect(client, source, before, undo).unwrap(), None);
     // Without the record nothing else is lost, and what is left can be read.
@@ -159,12 +159,15 @@ fn another_address_replaces_the_entry_and_disconnecting_goes_back_to_the_beginni
     assert!(!replaces);
     let other = json!({ "url": "http://127.0.0.1:8700/mcp/p/work" });
     let ConnectOutcome::New { text: second, splices, made_container, replaces } =
-        connect(client, source, &first, &other, Some((&splices, made_container))).unwrap()
+        connect(client, source, &first, &other, Some(EntryUndo { splices: &splices, made_container })).unwrap()
     else {
         panic!()
     };
     assert!(replaces && second.contains("/p/work") && !second.contains("8700/mcp\""));
-    assert_eq!(disconnect(client, source, &second, Some((&splices, made_container))).unwrap().as_deref(), Some(before));
+    assert_eq!(
+        disconnect(client, source, &second, Some(EntryUndo { splices: &splices, made_container })).unwrap().as_deref(),
+        Some(before)
+    );
 }
 
 #[test]
@@ -177,7 +180,7 @@ fn what_others_changed_since_stays() {
     else {
         panic!()
     };
-    let undo = Some((&splices, made_container));
+    let undo = Some(EntryUndo { splices: &splices, made_container });
     // Something before our entry, so that it is elsewhere now.
     let later = text.replace("\"a\": 1", "\"a\": 12345, \"b\": [2]");
     assert_eq!(disconnect(client, source, &later, undo).unwrap().unwrap(), "{\n  \"a\": 12345, \"b\": [2]\n}\n");
@@ -408,7 +411,7 @@ proptest! {
                 prop_assert!(splices.as_slice().iter().all(|splice| splice.out.is_empty()));
                 prop_assert!(toml_edit::Document::parse(text.as_str()).is_ok(), "{}", text);
                 prop_assert_eq!(connect(client, source, &text, &ours(client), None).unwrap(), ConnectOutcome::Already);
-                let undo = Some((&splices, made_container));
+                let undo = Some(EntryUndo { splices: &splices, made_container });
                 prop_assert_eq!(disconnect(client, source, &text, undo).unwrap().unwrap(), before);
                 let cut = disconnect(client, source, &text, None).unwrap().unwrap();
                 prop_assert!(!is_connected(client, source, &cut).unwrap());
@@ -432,7 +435,7 @@ proptest! {
         servers.as_object_mut().unwrap().insert("toolcrib".to_owned(), ours(client));
         prop_assert_eq!(said(&text).to_string(), expected.to_string());
         prop_assert_eq!(connect(client, source, &text, &ours(client), None).unwrap(), ConnectOutcome::Already);
-        let undo = Some((&splices, made_container));
+        let undo = Some(EntryUndo { splices: &splices, made_container });
         prop_assert_eq!(disconnect(client, source, &text, undo).unwrap().unwrap(), before.clone());
         // Without the record: the same values, comments included, and again no entry of ours.
         let cut = disconnect(client, source, &text, None).unwrap().unwrap();
@@ -449,7 +452,7 @@ proptest! {
             for text in [&text, &json] {
                 let connected = connect(client, source(client), text, &ours(client), None);
                 if let Ok(ConnectOutcome::New { text: changed, splices, made_container, .. }) = connected {
-                    let back = disconnect(client, source(client), &changed, Some((&splices, made_container)));
+                    let back = disconnect(client, source(client), &changed, Some(EntryUndo { splices: &splices, made_container }));
                     prop_assert_eq!(back.unwrap().unwrap(), text.clone());
                 }
             }

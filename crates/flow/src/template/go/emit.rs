@@ -38,6 +38,17 @@ struct Emitter {
     counter: usize,
 }
 
+/// A loop over pairs of a key and a value, which is the value of the dot within.
+struct Loop<'n> {
+    /// The expression that gives the pairs.
+    pairs: String,
+    /// The variables for key and value.
+    names: [Option<&'n String>; 2],
+    body: &'n [Node],
+    /// What stands there where there are no pairs.
+    otherwise: &'n [Node],
+}
+
 // === impl Emitter ===
 
 impl Emitter {
@@ -74,39 +85,34 @@ impl Emitter {
             }
             Node::Range { index, item, over, body, otherwise } => {
                 let over = self.expr(over, false)?;
-                self.loop_over(&format!("pairs__({over})"), [index.as_ref(), item.as_ref()], (body, otherwise), out)?;
+                let names = [index.as_ref(), item.as_ref()];
+                self.emit_loop(&Loop { pairs: format!("pairs__({over})"), names, body, otherwise }, out)?;
             }
             Node::With { name, value, body, otherwise } => {
                 let value = self.expr(value, false)?;
-                self.loop_over(&format!("if_any__({value})"), [None, name.as_ref()], (body, otherwise), out)?;
+                let names = [None, name.as_ref()];
+                self.emit_loop(&Loop { pairs: format!("if_any__({value})"), names, body, otherwise }, out)?;
             }
         }
         Ok(())
     }
 
-    /// A loop over pairs of a key and a value, which is then the value of the dot.
-    fn loop_over(
-        &mut self,
-        pairs: &str,
-        names: [Option<&String>; 2],
-        (body, otherwise): (&[Node], &[Node]),
-        out: &mut String,
-    ) -> Result<(), TemplateError> {
+    fn emit_loop(&mut self, each: &Loop<'_>, out: &mut String) -> Result<(), TemplateError> {
         self.counter += 1;
         let pair = format!("p{}", self.counter);
-        push(out, &format!("{{% for {pair} in {pairs} %}}"));
+        push(out, &format!("{{% for {pair} in {} %}}", each.pairs));
         let declared = self.variables.len();
-        for (place, name) in names.into_iter().enumerate() {
+        for (place, name) in each.names.into_iter().enumerate() {
             if let Some(name) = name {
                 push(out, &format!("{{% set v_{name} = {pair}[{place}] %}}"));
                 self.variables.push(name.clone());
             }
         }
         self.dots.push(format!("{pair}[1]"));
-        self.nodes(body, out)?;
+        self.nodes(each.body, out)?;
         self.dots.pop();
         self.variables.truncate(declared);
-        self.otherwise(otherwise, out)?;
+        self.otherwise(each.otherwise, out)?;
         push(out, "{% endfor %}");
         Ok(())
     }

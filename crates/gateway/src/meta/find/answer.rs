@@ -78,7 +78,7 @@ pub(super) fn render(view: &View, ask: &Ask, mut findings: Findings<'_>) -> Answ
     lines.extend(schemas.lines.iter().cloned());
     lines.extend((rendered.shortened || left_out > 0).then(|| SHORTENED.to_owned()));
     lines.extend(frame.tail.iter().cloned());
-    let tools: Vec<Value> = (0..findings.page.len()).map(|at| tool(ask, findings, (&rendered, &schemas), at)).collect();
+    let tools: Vec<Value> = (0..findings.page.len()).map(|at| tool(ask, findings, &rendered, &schemas, at)).collect();
     let truncated = findings.total > ask.offset + findings.page.len();
     let mut value = json!({ "total": findings.total, "truncated": truncated, "tools": tools });
     if let Some(confidence) = frame.confidence {
@@ -117,9 +117,8 @@ fn hits(ask: &Ask, findings: &Findings<'_>, room: usize) -> RenderedHits {
 }
 
 /// One hit as data: what its line shows, so that it costs no more where clients give models the data.
-fn tool(ask: &Ask, findings: &Findings<'_>, parts: (&RenderedHits, &Schemas), at: usize) -> Value {
+fn tool(ask: &Ask, findings: &Findings<'_>, rendered: &RenderedHits, schemas: &Schemas, at: usize) -> Value {
     let (hit, found) = &findings.page[at];
-    let (rendered, schemas) = parts;
     let mut value = json!({
         "id": hit.id.to_string(), "name": found.name(), "server": hit.id.server.as_str(),
         "signature": "", "summary": "", "score": rounded(hit.score), "state": found.state(),
@@ -197,7 +196,8 @@ impl Frame {
     fn new(view: &View, ask: &Ask, findings: &Findings<'_>) -> Self {
         let (shown, total) = (findings.page.len(), findings.total);
         let is_query = !ask.query.trim().is_empty();
-        let confidence = findings.page.first().filter(|_| is_query && ask.offset == 0).map(|best| sureness(ask, best));
+        let confidence =
+            findings.page.first().filter(|_| is_query && ask.offset == 0).map(|(hit, found)| sureness(ask, hit, found));
         let fits_nothing = is_query && ask.offset == 0 && (shown == 0 || confidence == Some(Confidence::Low));
         let is_more = total > ask.offset + shown;
         let head = match (shown, is_query) {
@@ -246,7 +246,7 @@ impl Frame {
 }
 
 /// How well the best hit fits.
-fn sureness(ask: &Ask, (hit, found): &(Hit, SearchHit<'_>)) -> Confidence {
+fn sureness(ask: &Ask, hit: &Hit, found: &SearchHit<'_>) -> Confidence {
     let signature = found.signature().render(Detail::OptionalNames);
     let words = found.keywords().join(" ");
     let texts = [
