@@ -1,5 +1,7 @@
 //! The rules for a single Rust file. Each rule is a function in `RULES` that gets the file and reports what it finds.
 
+mod parameters;
+
 use super::scan::{Source, words};
 use super::{Finding, Report};
 
@@ -12,10 +14,11 @@ const EMPTY_NAMES: [&str; 9] = ["util", "utils", "helper", "helpers", "common", 
 const REVISIONS: [(&str, &str); 5] =
     [("2024", "-11-05"), ("2025", "-03-26"), ("2025", "-06-18"), ("2025", "-11-25"), ("2026", "-07-28")];
 
-const RULES: [fn(&Source, &mut Report<'_>); 13] = [
+const RULES: [fn(&Source, &mut Report<'_>); 14] = [
     begins_with_its_purpose,
     file_length,
     function_length,
+    parameters::no_tuples,
     line_length,
     names,
     tasks_start_in_a_scope,

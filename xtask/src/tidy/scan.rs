@@ -12,6 +12,8 @@ pub struct Source {
     pub quoted: String,
     /// Byte ranges of `code` that only a test build compiles.
     tests: Vec<(usize, usize)>,
+    /// Byte ranges of `code` in which traits are implemented.
+    of_traits: Vec<(usize, usize)>,
 }
 
 /// One `fn` with a body; lines count from 1 and both ends belong to it.
@@ -28,7 +30,8 @@ impl Source {
     pub fn new(path: &str, raw: &str) -> Self {
         let (code, quoted) = blank(raw);
         let tests = if is_test_file(path) { vec![(0, code.len())] } else { test_items(&code) };
-        Self { path: path.to_owned(), raw: raw.to_owned(), code, quoted, tests }
+        let of_traits = trait_implementations(&code);
+        Self { path: path.to_owned(), raw: raw.to_owned(), code, quoted, tests, of_traits }
     }
 
     pub fn line(&self, offset: usize) -> usize {
@@ -36,7 +39,12 @@ impl Source {
     }
 
     pub fn is_test(&self, offset: usize) -> bool {
-        self.tests.iter().any(|(start, end)| (*start..*end).contains(&offset))
+        is_within(&self.tests, offset)
+    }
+
+    /// Whether it stands in `impl Trait for Type { … }`.
+    pub fn is_of_trait(&self, offset: usize) -> bool {
+        is_within(&self.of_traits, offset)
     }
 
     /// Offsets of `pattern` in the code, where it is not a part of a longer word.
@@ -92,6 +100,10 @@ pub fn line(text: &str, offset: usize) -> usize {
     text.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
+fn is_within(ranges: &[(usize, usize)], offset: usize) -> bool {
+    ranges.iter().any(|(start, end)| (*start..*end).contains(&offset))
+}
+
 /// Files that only tests compile: integration tests, benches, examples and `foo/tests.rs`.
 fn is_test_file(path: &str) -> bool {
     let mut parts = path.split('/').rev();
@@ -110,6 +122,23 @@ fn test_items(code: &str) -> Vec<(usize, usize)> {
         ranges.push((start, end.unwrap_or(code.len())));
     }
     ranges
+}
+
+/// Ranges of the bodies of `impl Trait for Type`.
+fn trait_implementations(code: &str) -> Vec<(usize, usize)> {
+    // An `impl` within a signature is a type.
+    let begins_item = |start: &usize| {
+        let before = code[..*start].trim_end();
+        let before = before.strip_suffix("unsafe").map_or(before, str::trim_end);
+        before.is_empty() || before.ends_with(['{', '}', ';', ']'])
+    };
+    let range = |start: usize| {
+        let open = body(code, start)?;
+        // `for<'a>` is a bound.
+        let names_a_trait = words(&code[start..open], "for").iter().any(|at| !code[start + at + 3..].starts_with('<'));
+        names_a_trait.then(|| matching(code, open)).flatten().map(|close| (open, close))
+    };
+    words(code, "impl").into_iter().filter(begins_item).filter_map(range).collect()
 }
 
 /// The `{` that opens the body of the item at `start`, if a `;` does not end the item before.

@@ -81,6 +81,35 @@ fn pure_crates_stay_pure() {
 }
 
 #[test]
+fn parameters_are_no_tuples() {
+    for tuple in [
+        "fn a((x, y): (u8, u8)) {}",
+        "fn a(x: u8, (y, z): (&str, Option<&'a str>), ) -> bool {}",
+        "pub(crate) async fn a<T: Fn(u8) -> u8>(\n    &self,\n    both: &'a mut (\n        T,\n        u8,\n    ),\n) {}",
+        "fn a(x: Option<(u8, u8)>) {}",
+        "fn a(x: &Arc<(u8, u8)>) {}",
+        "trait A { fn a(x: (u8, u8)); }",
+        "impl<T> A<T> { fn a(x: (u8, u8)) {} }",
+        "impl A where for<'a> B: C<'a> { fn a(x: (u8, u8)) {} }",
+        "#[cfg(test)] mod tests { fn a(x: (u8, u8)) {} }",
+    ] {
+        check(GATEWAY, tuple, &["tuple-parameter:2"]);
+    }
+    check(GATEWAY, "type Key<T> = (T, u8);\nfn a(key: &Key<u8>) {}", &["tuple-parameter:3"]);
+    check("crates/base/tests/it.rs", "fn a(x: (u8, u8)) {}", &["tuple-parameter:2"]);
+    for other in [
+        "fn a(x: (), y: (u8), z: [u8; 2], Pair { a: b, c }: Pair) -> (u8, u8) {}",
+        "fn a(x: &[(u8, u8)], y: Vec<(u8, u8)>, z: impl Fn((u8, u8)) -> u8) {}",
+        "fn a() { rows.map(|(x, y): (u8, u8)| x + y); let b: fn((u8, u8)) = c; }",
+        "impl Ord for A { fn a(x: (u8, u8)) {} }",
+        "unsafe impl<T> Sum<T> for A<T> where for<'a> T: B<'a> {\n    fn a(x: (T, u8)) {}\n}",
+        "// fn a(x: (u8, u8)) {}\nlet text = \"fn a(x: (u8, u8)) {}\";",
+    ] {
+        check(GATEWAY, other, &[]);
+    }
+}
+
+#[test]
 fn nothing_is_half_done() {
     check(GATEWAY, "todo!();\nunimplemented!();", &["half-done:2", "half-done:3"]);
     check(
