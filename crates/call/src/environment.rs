@@ -23,6 +23,15 @@ struct KnownEnvironment {
     environment: Arc<Environment>,
 }
 
+/// After what environments may be others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EnvironmentChange {
+    /// The profiles that say what is in them.
+    Profiles,
+    /// The vault, from which some of it comes.
+    Vault,
+}
+
 /// That a call needs the environment of a profile.
 #[derive(Debug, Clone)]
 pub struct NeedsEnvironment {
@@ -55,12 +64,12 @@ impl Environments {
         Ok(Environment::new(profile.name.clone(), variables.collect::<Result<_, _>>()?))
     }
 
-    /// Drops what is not as the profiles say by now, and with `anew` what comes from the vault and is not the same any
-    /// more. Blocks. Gives what was dropped, to be told to the servers.
+    /// Drops what is not as the profiles say by now, and after a change of the vault what comes from it and is not the
+    /// same any more. Blocks. Gives what was dropped, to be told to the servers.
     pub fn settle(
         &self,
         profiles: &BTreeMap<ProfileName, Arc<ProfileDefinition>>,
-        anew: bool,
+        change: EnvironmentChange,
     ) -> Vec<(ServerName, Arc<Environment>)> {
         let known: Vec<_> = {
             let known = self.lock();
@@ -72,7 +81,8 @@ impl Environments {
                     return false;
                 };
                 let from_vault = references.values().any(|reference| matches!(reference, SecretRef::Vault(_)));
-                !(anew && from_vault) || self.resolve(profile, server).is_ok_and(|anew| anew == *now)
+                let is_affected = from_vault && change == EnvironmentChange::Vault;
+                !is_affected || self.resolve(profile, server).is_ok_and(|renewed| renewed == *now)
             };
         let mut dropped = Vec::new();
         for (key, references, environment) in known {
@@ -173,12 +183,15 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &get("work").await.unwrap()));
         assert!(get("home").await.unwrap_err().to_string().contains("variable `KEY` of profile `home`"));
         let profiles = BTreeMap::from([("work", profile("work"))].map(|(_, it)| (it.name.clone(), it)));
-        assert!(environments.settle(&profiles, true).is_empty(), "the same value");
+        assert!(environments.settle(&profiles, EnvironmentChange::Vault).is_empty(), "the same value");
         "other".clone_into(&mut vault.0.lock().unwrap());
-        assert!(environments.settle(&profiles, false).is_empty(), "nobody looked");
-        assert_eq!(environments.settle(&profiles, true).len(), 1);
+        assert!(environments.settle(&profiles, EnvironmentChange::Profiles).is_empty(), "nobody looked");
+        assert_eq!(environments.settle(&profiles, EnvironmentChange::Vault).len(), 1);
         let second = get("work").await.unwrap();
         assert_ne!(first, second);
-        assert_eq!(environments.settle(&BTreeMap::new(), false), [(ServerName::new("alpha").unwrap(), second)]);
+        assert_eq!(
+            environments.settle(&BTreeMap::new(), EnvironmentChange::Profiles),
+            [(ServerName::new("alpha").unwrap(), second)]
+        );
     }
 }

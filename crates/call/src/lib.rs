@@ -46,6 +46,7 @@ pub use admission::{AdmittedCall, AuditContext, AuditedRequest, Refusal};
 pub use answer::CallAnswer;
 pub use client::ClientOptions;
 pub use context::RequestContext;
+pub use environment::EnvironmentChange;
 pub use guard::{CallGuard, GuardedCall};
 pub use live_events::{LiveEvent, LiveEvents};
 pub use own_tasks::{OwnTask, TaskStart};

@@ -24,7 +24,7 @@ use toolcrib_upstream::{
 };
 use toolcrib_view::{ServerEntry, ServerTable};
 
-use crate::environment::{Environments, NeedsEnvironment};
+use crate::environment::{EnvironmentChange, Environments, NeedsEnvironment};
 
 pub use fingerprint::{encoded, fingerprint};
 pub use login::{registry_entry_of, wants_login};
@@ -114,10 +114,15 @@ impl Servers {
         NeedsEnvironment::of(&self.environments, profile, server, &self.table.load())
     }
 
-    /// Ends what runs with an environment that the profiles, or with `anew` the vault, do not give any more. Blocks.
-    pub fn settle_environments(&self, profiles: &BTreeMap<ProfileName, Arc<ProfileDefinition>>, anew: bool) {
+    /// Ends what runs with an environment that the profiles, or the vault after a change of it, do not give any more.
+    /// Blocks.
+    pub fn settle_environments(
+        &self,
+        profiles: &BTreeMap<ProfileName, Arc<ProfileDefinition>>,
+        change: EnvironmentChange,
+    ) {
         let table = self.table.load_full();
-        for (server, outdated) in self.environments.settle(profiles, anew) {
+        for (server, outdated) in self.environments.settle(profiles, change) {
             if let Some(running) = table.get(&server) {
                 running.server.retire_environment(&outdated);
             }

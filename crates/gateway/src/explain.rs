@@ -26,8 +26,14 @@ struct Step {
 }
 
 impl Step {
-    fn new(what: &'static str, ok: bool, text: impl Into<String>) -> Self {
-        Self { what, ok, text: text.into() }
+    /// The tool gets past it.
+    fn passed(what: &'static str, text: impl Into<String>) -> Self {
+        Self { what, ok: true, text: text.into() }
+    }
+
+    /// It hides the tool.
+    fn stopped(what: &'static str, text: impl Into<String>) -> Self {
+        Self { what, ok: false, text: text.into() }
     }
 }
 
@@ -73,33 +79,33 @@ impl Gateway {
     fn walk(&self, view: &View, name: &str, steps: &mut Vec<Step>) -> Option<ToolId> {
         let by_name = view.tool(name).map(|tool| tool.id.clone());
         let Some(id) = by_name.clone().or_else(|| self.guess(name)) else {
-            steps.push(Step::new("name", false, "no server has a tool of this id, and the profile none of this name"));
+            steps.push(Step::stopped("name", "no server has a tool of this id, and the profile none of this name"));
             return None;
         };
         let table = self.path.servers.table();
         let Some(running) = table.get(&id.server) else {
-            steps.push(Step::new("definition", false, self.undefined(view, &id)));
+            steps.push(Step::stopped("definition", self.undefined(view, &id)));
             return None;
         };
         let file = format!("servers/{}.yaml", id.server);
-        steps.push(Step::new("definition", true, format!("server `{}` is defined in {file}", id.server)));
+        steps.push(Step::passed("definition", format!("server `{}` is defined in {file}", id.server)));
         steps.push(state(running));
         let inventory = running.server.inventory();
         let Some(entry) = inventory.tools.iter().find(|tool| *tool.key == *id.tool) else {
-            steps.push(Step::new("snapshot", false, missing(running, &id)));
+            steps.push(Step::stopped("snapshot", missing(running, &id)));
             // A tool of the gateway's own for sessions has no entry.
             return by_name;
         };
         let status = running.server.status();
         let seen = if status.state == State::Ready { "lists it" } else { "listed it when it was last seen" };
-        steps.push(Step::new("snapshot", true, format!("server `{}` {seen}", id.server)));
+        steps.push(Step::passed("snapshot", format!("server `{}` {seen}", id.server)));
         let passes = self.rules(view, &id, entry, steps);
         if passes {
             steps.push(self.held(view, running, entry));
         }
         if passes && by_name.is_none() && view.tool_by_id(&id).is_none() && steps.iter().all(|step| step.ok) {
             let why = "the view omits it: no client could call its definition (see the log)";
-            steps.push(Step::new("view", false, why));
+            steps.push(Step::stopped("view", why));
         }
         if let Some(tool) = view.tool_by_id(&id) {
             steps.push(exposure(view, tool));
@@ -143,7 +149,7 @@ impl Gateway {
         let mut text = view.rules.explain(&request);
         match view.rules.decide(&request) {
             Err(denial) if denial.reason == toolcrib_policy::Reason::Held => {
-                steps.push(Step::new("rules", true, "its other rules allow it"));
+                steps.push(Step::passed("rules", "its other rules allow it"));
                 true
             }
             Err(_) => {
@@ -151,11 +157,11 @@ impl Gateway {
                 let (key, pattern) = key.unzip();
                 let pattern = pattern.flatten().map(toolcrib_base::Glob::as_str);
                 text.push_str(&format!(" ({})", self.place(&view.profile.name, key.unwrap_or_default(), pattern)));
-                steps.push(Step::new("rules", false, text));
+                steps.push(Step::stopped("rules", text));
                 false
             }
             Ok(_) => {
-                steps.push(Step::new("rules", true, text));
+                steps.push(Step::passed("rules", text));
                 true
             }
         }
@@ -187,11 +193,11 @@ impl Gateway {
             _ => format!("it is not as it was approved: `toolcrib verify {server}`, then `toolcrib approve {server}`"),
         };
         match view.profile.changed_tools {
-            ChangedTools::Allow => Step::new("pin", true, format!("the profile allows changed tools; {how}")),
-            ChangedTools::Hold if is_same => Step::new("pin", true, how),
+            ChangedTools::Allow => Step::passed("pin", format!("the profile allows changed tools; {how}")),
+            ChangedTools::Hold if is_same => Step::passed("pin", how),
             ChangedTools::Hold => {
                 let place = self.place(&view.profile.name, "changed_tools", None);
-                Step::new("pin", false, format!("held by `changed_tools: hold` ({place}): {how}"))
+                Step::stopped("pin", format!("held by `changed_tools: hold` ({place}): {how}"))
             }
         }
     }
@@ -267,7 +273,7 @@ fn state(running: &ServerEntry) -> Step {
         text.push_str(&format!(", last error: {error}"));
     }
     // Whether it runs hides nothing: its last known tools are shown.
-    Step::new("server", true, text)
+    Step::passed("server", text)
 }
 
 fn missing(running: &ServerEntry, id: &ToolId) -> String {
@@ -295,5 +301,5 @@ fn exposure(view: &View, tool: &toolcrib_view::view::Tool) -> Step {
     if plain && *tool.name != *own {
         text.push_str(", as another tool had the plain name first, or it fits no client");
     }
-    Step::new("exposure", true, text)
+    Step::passed("exposure", text)
 }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use toolcrib_base::{PrincipalId, Problem, ProfileName, Timestamp};
 use toolcrib_call::live_events::Kind;
 use toolcrib_call::pins::Quarantine;
-use toolcrib_call::{CallPath, LiveEvent, LiveEvents, ProfileSnapshot, Servers, Views};
+use toolcrib_call::{CallPath, EnvironmentChange, LiveEvent, LiveEvents, ProfileSnapshot, Servers, Views};
 use toolcrib_catalog::{Catalog, ChangedTools, Files};
 use toolcrib_protocol::subscription::Change;
 use toolcrib_protocol::{Notification, Raw};
@@ -161,7 +161,7 @@ impl Gateway {
     /// Restarts the servers whose secrets changed, after the vault did. Blocks, and not beside [`Gateway::apply`].
     pub fn renew_secrets(&self) {
         self.path.servers.renew_secrets();
-        self.path.servers.settle_environments(&self.loaded.load().profiles, true);
+        self.path.servers.settle_environments(&self.loaded.load().profiles, EnvironmentChange::Vault);
         self.rebuild();
     }
 
@@ -185,7 +185,7 @@ impl Gateway {
             }
         }
         self.server_events.of_definitions(&loaded.servers).into_iter().for_each(|event| self.happened(event));
-        self.path.servers.settle_environments(&loaded.profiles, false);
+        self.path.servers.settle_environments(&loaded.profiles, EnvironmentChange::Profiles);
         self.apply_to_sources(loaded);
         self.rebuild();
     }

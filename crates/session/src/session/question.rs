@@ -9,6 +9,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use toolcrib_protocol::{Answer, Id, Notification, Raw, Request, RpcError, json, method};
 
+use super::streams::Delivery;
 use super::{Session, lock};
 use crate::channel::Channel;
 
@@ -113,7 +114,7 @@ impl Session {
         let answer = async {
             match via {
                 Some(channel) => channel.deliver(question).await.then_some(()).ok_or(QuestionError::Gone)?,
-                None => self.put(&question, true).then_some(()).ok_or(QuestionError::NoStream)?,
+                None => self.put(&question, Delivery::Live).then_some(()).ok_or(QuestionError::NoStream)?,
             }
             asked.sent = true;
             answered.await.map_err(|_| QuestionError::Gone)

@@ -45,6 +45,15 @@ pub(super) struct Streams {
     detached: Arc<Semaphore>,
 }
 
+/// On which streams a message may wait for its reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Delivery {
+    /// One that is read now.
+    Live,
+    /// One that is read now, else one that may be resumed.
+    Resumable,
+}
+
 #[derive(Debug)]
 struct StreamEntry {
     stream: Arc<Stream>,
@@ -178,17 +187,16 @@ impl Session {
 
     /// Sends a notification on one of the session's streams. `false` when it has none, or the client does not keep up.
     pub fn notify(&self, notification: &Notification) -> bool {
-        self.put(&notification.to_bytes(), false)
+        self.put(&notification.to_bytes(), Delivery::Resumable)
     }
 
-    /// Puts a message on one stream: one that is read, else one that may be taken up again. `false` when there is none
-    /// with room.
-    pub(super) fn put(&self, message: &Bytes, must_be_read: bool) -> bool {
+    /// Puts a message on one stream that has room; `false` when there is none.
+    pub(super) fn put(&self, message: &Bytes, delivery: Delivery) -> bool {
         let kept = lock(&self.streams.kept);
         let with_room =
             || kept.iter().filter(|kept| kept.for_notifications && !kept.stream.is_expired() && kept.stream.has_room());
         let read = with_room().find(|kept| kept.stream.is_attached());
-        match read.or_else(|| with_room().next_back().filter(|_| !must_be_read)) {
+        match read.or_else(|| with_room().next_back().filter(|_| delivery == Delivery::Resumable)) {
             Some(kept) => {
                 kept.stream.push(message.clone());
                 true

@@ -216,7 +216,7 @@ impl Frame {
         if findings.page.iter().any(|(_, found)| !found.is_there()) {
             tail.push(format!("({AVAILABLE}) ones are started by {load}."));
         }
-        tail.extend(more(&others, is_more, ask.server.is_some()));
+        tail.extend(is_more.then(|| more(&others, ask)));
         if is_more && ask.detail == DetailLevel::Names && shown > 0 && shown < ask.limit {
             tail.push(format!("The next with offset {}.", ask.offset + shown));
         }
@@ -279,13 +279,12 @@ fn others(ask: &Ask, rest: &[Hit]) -> Vec<(String, usize)> {
 }
 
 /// What else matches and how to get there.
-fn more(others: &[(String, usize)], is_more: bool, of_server: bool) -> Option<String> {
+fn more(others: &[(String, usize)], ask: &Ask) -> String {
     let names: Vec<String> = others.iter().map(|(server, count)| format!("{server} {count}")).collect();
-    match (names.is_empty(), is_more) {
-        (_, false) => None,
-        (false, true) => Some(format!("More of {}. Narrow with server or more words.", names.join(", "))),
-        (true, true) if of_server => Some("Narrow with more words.".to_owned()),
-        (true, true) => Some("Narrow with server or more words.".to_owned()),
+    match names.is_empty() {
+        false => format!("More of {}. Narrow with server or more words.", names.join(", ")),
+        true if ask.server.is_some() => "Narrow with more words.".to_owned(),
+        true => "Narrow with server or more words.".to_owned(),
     }
 }
 
