@@ -163,7 +163,8 @@ mod tests {
     fn they_are_bounded_and_told_of_ever_more_seldom() {
         let all = UnansweredCalls::default();
         let connection = all.on(&ServerName::new("a").unwrap(), 1);
-        let told: Vec<usize> = (0..10_000).filter_map(|id| all.lock().add((1, id), "hang")).collect();
+        let told: Vec<usize> =
+            (0..10_000).filter_map(|id| all.lock().add(CallKey { connection: 1, id }, "hang")).collect();
         assert_eq!(told, [16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096]);
         assert_eq!(all.by_tool(), [("hang".into(), REMEMBERED)]);
         assert!(!connection.answered(0) && connection.answered(9_999));
