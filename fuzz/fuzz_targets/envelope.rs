@@ -86,7 +86,7 @@ fn check_parts(message: &Message) {
     let edited = raw.edit(&[("name", Edit::Set("1")), ("_meta", Edit::Remove)]);
     assert_eq!(edited.get("name").as_ref().map(Raw::as_str), Some("1"));
     assert!(edited.get("_meta").is_none());
-    let next = meta::for_legacy_server(raw, Some(7));
+    let next = meta::for_legacy_server(raw, Some(7), None);
     let stamped = next.get("_meta").expect("the progress token is in it");
     assert_eq!(stamped.get(meta::PROGRESS_TOKEN).as_ref().map(Raw::as_str), Some("7"));
     assert!(!stamped.members().iter().any(|member| member.key.starts_with(meta::RESERVED)));

@@ -14,6 +14,7 @@ pub mod random;
 pub mod secret;
 #[cfg(feature = "rt")]
 pub mod task;
+pub mod trace;
 
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Kind, Problem};
@@ -21,3 +22,4 @@ pub use glob::{Glob, GlobError};
 pub use id::{IdError, PrincipalId, ProfileName, ServerName, ToolId};
 pub use limits::Limits;
 pub use secret::{Mask, Secret};
+pub use trace::{RequestId, SpanId, TraceId};

@@ -90,7 +90,7 @@ pub(crate) async fn call(
             Ok(place) => place,
             Err(problem) => return CallOutcome::Unanswered(problem),
         };
-        let mut call = Call { waited: place.waited, ..outgoing.call };
+        let mut call = Call { waited: place.waited, trace: caller.trace.clone(), ..outgoing.call };
         if let Some(needed) = outgoing.environment {
             // Boxed: only few profiles have one, and the future of each call is moved.
             match Box::pin(needed.get()).await {

@@ -67,7 +67,7 @@ fn purpose(caller: &Caller) -> String {
 mod tests {
     use proptest::prelude::*;
     use toolcrib_base::{PrincipalId, ProfileName};
-    use toolcrib_protocol::Revision;
+    use toolcrib_protocol::{RequestTrace, Revision};
     use toolcrib_store::Door;
 
     use super::*;
@@ -80,6 +80,7 @@ mod tests {
             door: Door::MCP,
             revision: Revision::LATEST,
             session: None,
+            trace: RequestTrace::default(),
         }
     }
 

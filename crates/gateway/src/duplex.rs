@@ -14,7 +14,7 @@ use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_call::ProfileSnapshot;
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::message::BadMessage;
-use toolcrib_protocol::{Answer, Id, Message, Notification, Request, RpcError, method};
+use toolcrib_protocol::{Answer, Id, Message, Notification, Request, RequestTrace, RpcError, method};
 use toolcrib_session::{Caller, Channel, Principal, Session};
 
 use crate::front::{self, Opening};
@@ -100,17 +100,17 @@ impl Duplex {
         &self.terms.snapshot.profile().name
     }
 
-    /// Takes a message, or a batch. Waits only for room in the queue to the client.
-    pub async fn take(&self, text: &Bytes) {
+    /// Takes a message, or a batch; `trace` is what carried it says of it. Waits only for room in the queue to the client.
+    pub async fn take(&self, text: &Bytes, trace: RequestTrace) {
         match Message::parse(text, self.terms.rules) {
-            Ok(Message::Request(request)) => self.request(request).await,
+            Ok(Message::Request(request)) => self.request(request, trace).await,
             Ok(Message::Notification(notification)) => self.notification(&notification),
             Ok(Message::Answer(answer)) => {
                 if let Some(session) = self.session() {
                     session.answer(answer);
                 }
             }
-            Err(BadMessage::Batch) => self.batch(text).await,
+            Err(BadMessage::Batch) => self.batch(text, trace).await,
             Err(bad) => self.say(bad.to_answer().to_bytes()).await,
         }
     }
@@ -177,7 +177,7 @@ impl Duplex {
         self.say(Answer::error(Some(id), error).to_bytes()).await;
     }
 
-    async fn request(&self, request: Request) {
+    async fn request(&self, request: Request, trace: RequestTrace) {
         let snapshot = match self.snapshot() {
             Ok(snapshot) => snapshot,
             Err(problem) => return self.refuse(request.id, RpcError::from(&problem)).await,
@@ -201,10 +201,10 @@ impl Duplex {
             }
             Ok(Opening::Modern(declared)) => {
                 let (principal, profile) = (self.terms.principal.clone(), self.profile().clone());
-                self.run(snapshot, Caller::modern(principal, profile, &declared), request);
+                self.run(snapshot, Caller::modern(principal, profile, &declared).traced(trace), request);
             }
             Ok(Opening::Legacy) => match self.session() {
-                Some(session) => self.run(snapshot, self.legacy(&session), request),
+                Some(session) => self.run(snapshot, self.legacy(&session).traced(trace), request),
                 None => {
                     let problem = Problem::new(Kind::InvalidRequest, "send `initialize` first");
                     self.refuse(request.id, RpcError::from(&problem)).await;
@@ -277,7 +277,7 @@ impl Duplex {
         CancelGuard { running: Arc::clone(&self.modern), id, cancelled: Arc::clone(cancelled) }
     }
 
-    async fn batch(&self, text: &Bytes) {
+    async fn batch(&self, text: &Bytes, trace: RequestTrace) {
         let session = self.session().filter(|session| session.revision.has_batches());
         let snapshot = match self.snapshot() {
             Ok(snapshot) => snapshot,
@@ -285,7 +285,7 @@ impl Duplex {
         };
         let refused = match (Message::parse_batch(text, self.terms.rules), session) {
             (Ok(messages), Some(session)) if messages.len() <= BATCH => {
-                return self.run_batch(snapshot, &session, messages);
+                return self.run_batch(snapshot, self.legacy(&session).traced(trace), messages);
             }
             (Ok(_), Some(_)) => {
                 let problem = Problem::new(Kind::TooLarge, format!("a batch of more than {BATCH} messages"));
@@ -297,8 +297,7 @@ impl Duplex {
         self.say(refused.to_bytes()).await;
     }
 
-    fn run_batch(&self, snapshot: ProfileSnapshot, session: &Arc<Session>, messages: Vec<Result<Message, BadMessage>>) {
-        let caller = self.legacy(session);
+    fn run_batch(&self, snapshot: ProfileSnapshot, caller: Caller, messages: Vec<Result<Message, BadMessage>>) {
         let asked = self.gateway.heard(&caller, messages);
         if asked.is_empty() {
             return;

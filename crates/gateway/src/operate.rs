@@ -8,8 +8,9 @@ use toolcrib_call::{AdmittedCall, AuditedRequest, ProfileSnapshot, RequestContex
 use toolcrib_policy::{Rules, Settings};
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Id, Raw, Request, method};
-use toolcrib_session::Caller;
+use toolcrib_session::{Caller, RequestSpan};
 use toolcrib_view::{Operation, resolve};
+use tracing::Instrument;
 
 use crate::gateway::Gateway;
 use crate::operation::{self, OperationContext};
@@ -22,6 +23,26 @@ impl Gateway {
     /// # Errors
     /// The arguments do not fit, the rules say no, or the operation came to nothing.
     pub async fn operate(
+        self: &Arc<Self>,
+        operation: &'static Operation,
+        snapshot: Option<&ProfileSnapshot>,
+        caller: &Caller,
+        arguments: Raw,
+    ) -> Result<Raw, Problem> {
+        let Some(span) = RequestSpan::begin_operation(caller, operation.tool) else {
+            return self.run_operation(operation, snapshot, caller, arguments).await;
+        };
+        // Boxed, as a request of MCP is.
+        let traced = async {
+            let caller = span.caller(caller);
+            let done = self.run_operation(operation, snapshot, &caller, arguments).instrument(span.span()).await;
+            span.end_operation(done.as_ref().map_or_else(|problem| Err(problem.kind), Ok));
+            done
+        };
+        Box::pin(traced).await
+    }
+
+    async fn run_operation(
         self: &Arc<Self>,
         operation: &'static Operation,
         snapshot: Option<&ProfileSnapshot>,

@@ -15,8 +15,9 @@ use toolcrib_catalog::Exposure;
 use toolcrib_protocol::convert::{self, Caching};
 use toolcrib_protocol::raw::{self, Edit};
 use toolcrib_protocol::{Answer, Era, Id, Notification, Raw, Request, Revision, RpcError, downgrade, meta, method};
-use toolcrib_session::{Caller, Channel};
+use toolcrib_session::{Caller, Channel, RequestSpan};
 use toolcrib_view::view::View;
+use tracing::Instrument;
 
 use crate::gateway::Gateway;
 
@@ -35,6 +36,26 @@ impl Gateway {
     /// Dropping the future takes the request back, also at the server. A legacy client that only lost its connection may
     /// come back for the answer: whoever holds the connections keeps the future for a while.
     pub async fn request(
+        self: &Arc<Self>,
+        snapshot: &ProfileSnapshot,
+        caller: &Caller,
+        request: Request,
+        channel: Option<Channel>,
+    ) -> Option<Answer> {
+        let Some(span) = RequestSpan::begin(caller, &request) else {
+            return self.answer(snapshot, caller, request, channel).await;
+        };
+        // Boxed, so that the span adds nothing to the future of a request without one.
+        let traced = async {
+            let caller = span.caller(caller);
+            let answer = self.answer(snapshot, &caller, request, channel).instrument(span.span()).await?;
+            span.end(&answer.outcome);
+            Some(answer)
+        };
+        Box::pin(traced).await
+    }
+
+    async fn answer(
         self: &Arc<Self>,
         snapshot: &ProfileSnapshot,
         caller: &Caller,

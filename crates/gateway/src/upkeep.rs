@@ -69,7 +69,6 @@ impl Gateway {
                 if !self.path.servers.table().contains_key(&server) {
                     self.metrics.forget_server(server.as_str());
                 }
-                tracing::debug!(%server, state = status.state.as_str(), "server state");
                 self.path.events.publish(|| LiveEvent::state(&server, &status));
                 self.server_events.of_state(&server, &status).into_iter().for_each(|event| self.happened(event));
                 false

@@ -263,7 +263,7 @@ pub fn question_for(revision: Revision, asked: &InputRequest, fresh: &str, from:
         params = params.edit(&edits);
     }
     // What belongs to the hop behind does not reach the client.
-    InputRequest { method: asked.method.clone(), params: meta::for_legacy_server(&params, None) }
+    InputRequest { method: asked.method.clone(), params: meta::for_legacy_server(&params, None, None) }
 }
 
 /// `inner` with the answers and the state that a retry through another tool carries in `outer`.

@@ -1,5 +1,9 @@
 //! What a result needs so that a client of the other era can read it.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 use crate::error::{
     CAPABILITY_MISSING, HEADER_MISMATCH, INTERNAL, INVALID_PARAMS, RESOURCE_NOT_FOUND, REVISION_UNSUPPORTED, RpcError,
     URL_REQUIRED,
@@ -95,6 +99,21 @@ fn modern_result(method: &str, result: &Raw, server_info: &Raw, caching: Caching
     out.finish()
 }
 
+/// Whether a result says that it is an error.
+pub fn is_failure(result: &Raw) -> bool {
+    // The content may be large. Only where such a member may be and the bytes `"isError": true` stand somewhere are the
+    // members looked at.
+    let bytes = result.bytes();
+    static KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
+    let mut claims = KEY.find_iter(bytes).filter(|at| {
+        let after = bytes[at + KEY.needle().len()..].trim_ascii_start();
+        after.strip_prefix(b":").is_some_and(|value| value.trim_ascii_start().starts_with(b"true"))
+    });
+    result.may_have("isError")
+        && claims.next().is_some()
+        && result.get("isError").is_some_and(|flag| flag.as_str() == "true")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -148,5 +167,19 @@ mod tests {
         let mut meta = stamp.clone();
         meta["k"] = 1.into();
         check(Revision::V2025_06_18, method::TOOLS_CALL, &json!({"_meta": meta}), &json!({"_meta": {"k": 1}}));
+    }
+
+    #[test]
+    fn only_the_result_s_own_flag_counts() {
+        for (value, expect) in [
+            (json!({ "content": [], "isError": true }), true),
+            (json!({ "content": [], "isError": false }), false),
+            (json!({ "content": [] }), false),
+            (json!({ "content": [{ "isError": true }], "isError": false }), false),
+            (json!({ "content": [{ "text": "\"isError\": true" }] }), false),
+            (json!({ "structuredContent": { "isError": true }, "isError": true }), true),
+        ] {
+            assert_eq!(is_failure(&Raw::from_value(&value)), expect, "{value}");
+        }
     }
 }

@@ -33,6 +33,7 @@ pub mod seal;
 pub mod sse;
 pub mod subscription;
 pub mod task;
+pub mod trace;
 pub mod uris;
 
 pub use capability::Capabilities;
@@ -41,3 +42,4 @@ pub use id::Id;
 pub use message::{Answer, Message, Notification, Request};
 pub use raw::Raw;
 pub use revision::{Era, Revision};
+pub use trace::{RequestTrace, TraceContext};

@@ -4,6 +4,7 @@ use crate::error::{INVALID_PARAMS, REVISION_UNSUPPORTED, RpcError};
 use crate::json;
 use crate::raw::{Edit, Raw, Writer};
 use crate::revision::{Era, Revision};
+use crate::trace::{self, TraceContext};
 
 /// The prefix of the keys that only the two ends of one hop may set.
 pub const RESERVED: &str = "io.modelcontextprotocol/";
@@ -84,20 +85,34 @@ pub fn progress_token(params: &Raw) -> Option<Raw> {
         .filter(|token| matches!(token.as_str().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9')))
 }
 
+/// Whether a client says in `_meta` in which trace it makes the request.
+pub fn has_trace(params: &Raw) -> bool {
+    params.get("_meta").is_some_and(|meta| meta.get(trace::TRACEPARENT).is_some())
+}
+
+/// Whether a key of a client's `_meta` goes on to the next hop: not what belongs to one hop, and no trace context where
+/// ours takes its place.
+fn goes_on(key: &str, trace: Option<&TraceContext>) -> bool {
+    !key.starts_with(RESERVED) && key != PROGRESS_TOKEN && (trace.is_none() || !trace::KEYS.contains(&key))
+}
+
 /// `params` for the next hop towards a legacy server: reserved keys are stripped, the progress token is replaced or
-/// taken out, all else stays. An empty `_meta` is left out.
-pub fn for_legacy_server(params: &Raw, progress_token: Option<u64>) -> Raw {
+/// taken out, trace context is replaced where there is one of ours, all else stays. An empty `_meta` is left out.
+pub fn for_legacy_server(params: &Raw, progress_token: Option<u64>, trace: Option<&TraceContext>) -> Raw {
     let meta = params.get("_meta").filter(Raw::is_object);
-    if meta.is_none() && progress_token.is_none() {
+    if meta.is_none() && progress_token.is_none() && trace.is_none() {
         return params.clone();
     }
     let mut out = Writer::object(64);
-    let mut any = false;
+    let mut any = trace.is_some();
     for member in meta.iter().flat_map(Raw::members) {
-        if !member.key.starts_with(RESERVED) && member.key != PROGRESS_TOKEN {
+        if goes_on(&member.key, trace) {
             out.raw_member(member.raw_key, member.value);
             any = true;
         }
+    }
+    if let Some(trace) = trace {
+        trace.write(&mut out);
     }
     if let Some(token) = progress_token {
         out.member(PROGRESS_TOKEN, &token.to_string());
@@ -122,17 +137,22 @@ pub struct Stamp<'a> {
     pub log_level: Option<&'a str>,
     /// Our token, where progress is wanted.
     pub progress_token: Option<u64>,
+    /// The trace context of the request where it is not the client's own.
+    pub trace: Option<&'a TraceContext>,
 }
 
 /// `params` for the next hop towards a modern server: reserved keys are stripped and our own are set, the progress
-/// token is replaced or taken out, all else stays.
+/// token is replaced or taken out, trace context is replaced where there is one of ours, all else stays.
 pub fn for_modern_server(params: &Raw, stamp: &Stamp<'_>) -> Raw {
     let meta = params.get("_meta").filter(Raw::is_object);
     let mut out = Writer::object(256);
     for member in meta.iter().flat_map(Raw::members) {
-        if !member.key.starts_with(RESERVED) && member.key != PROGRESS_TOKEN {
+        if goes_on(&member.key, stamp.trace) {
             out.raw_member(member.raw_key, member.value);
         }
+    }
+    if let Some(trace) = stamp.trace {
+        trace.write(&mut out);
     }
     out.text(PROTOCOL_VERSION, stamp.revision.as_str());
     out.member(CLIENT_INFO, stamp.client_info);
@@ -188,13 +208,13 @@ mod tests {
             "name": "x",
             "_meta": {PROTOCOL_VERSION: "2026-07-28", "traceparent": "00-1", "progressToken": "mine", "other/key": 1}
         }));
-        let kept = for_legacy_server(&params, Some(9));
+        let kept = for_legacy_server(&params, Some(9), None);
         assert_eq!(kept.as_str(), r#"{"name":"x","_meta":{"traceparent":"00-1","other/key":1,"progressToken":9}}"#);
         let only_reserved = raw(&serde_json::json!({"_meta": {CLIENT_CAPABILITIES: {}}, "a": 1}));
-        assert_eq!(for_legacy_server(&only_reserved, None).as_str(), r#"{"a":1}"#);
+        assert_eq!(for_legacy_server(&only_reserved, None, None).as_str(), r#"{"a":1}"#);
         let none = raw(&serde_json::json!({"a": 1}));
-        assert_eq!(for_legacy_server(&none, None), none);
-        assert_eq!(for_legacy_server(&none, Some(3)).as_str(), r#"{"a":1,"_meta":{"progressToken":3}}"#);
+        assert_eq!(for_legacy_server(&none, None, None), none);
+        assert_eq!(for_legacy_server(&none, Some(3), None).as_str(), r#"{"a":1,"_meta":{"progressToken":3}}"#);
     }
 
     #[test]
@@ -209,6 +229,7 @@ mod tests {
             capabilities: r#"{"roots":{}}"#,
             log_level: Some("info"),
             progress_token: Some(4),
+            trace: None,
         };
         let expect = serde_json::json!({
             "name": "x",
@@ -218,6 +239,27 @@ mod tests {
             },
         });
         assert_eq!(for_modern_server(&params, &stamp).to_value(), expect);
+    }
+
+    #[test]
+    fn trace_context_of_ours_takes_the_place_of_the_clients() {
+        let ours = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let context = TraceContext::of_text(ours).unwrap();
+        let params = raw(&serde_json::json!({"_meta": {"traceparent": "00-1", "tracestate": "a=b", "k": 1}}));
+        let expect = serde_json::json!({"_meta": {"k": 1, "traceparent": ours}});
+        assert_eq!(for_legacy_server(&params, None, Some(&context)).to_value(), expect);
+        let none = for_legacy_server(&Raw::empty_object(), None, Some(&context));
+        assert_eq!(none.to_value(), serde_json::json!({"_meta": {"traceparent": ours}}));
+        let stamp = Stamp {
+            revision: Revision::LATEST,
+            client_info: "{}",
+            capabilities: "{}",
+            log_level: None,
+            progress_token: None,
+            trace: Some(&context),
+        };
+        let meta = for_modern_server(&params, &stamp).get("_meta").unwrap().to_value();
+        assert_eq!((&meta["traceparent"], meta.get("tracestate"), &meta["k"]), (&ours.into(), None, &1.into()));
     }
 
     #[test]

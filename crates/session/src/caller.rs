@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toolcrib_base::ProfileName;
 use toolcrib_protocol::meta::RequestMeta;
-use toolcrib_protocol::{Request, Revision, json, meta, method};
+use toolcrib_protocol::{Request, RequestTrace, Revision, json, meta, method};
 use toolcrib_store::Door;
 
 use crate::principal::Principal;
@@ -23,6 +23,8 @@ pub struct Caller {
     pub revision: Revision,
     /// The session of a legacy client.
     pub session: Option<Arc<Session>>,
+    /// What its client was told of the request, and the trace that it belongs to.
+    pub trace: RequestTrace,
 }
 
 // === impl Caller ===
@@ -30,7 +32,14 @@ pub struct Caller {
 impl Caller {
     /// The caller of a request that carries all that it needs.
     pub fn modern(principal: Principal, profile: ProfileName, declared: &RequestMeta) -> Self {
-        Self { principal, profile, door: Door::MCP, revision: declared.revision, session: None }
+        Self {
+            principal,
+            profile,
+            door: Door::MCP,
+            revision: declared.revision,
+            session: None,
+            trace: RequestTrace::default(),
+        }
     }
 
     /// The caller of what belongs to a session.
@@ -41,7 +50,14 @@ impl Caller {
             door: Door::MCP,
             revision: session.revision,
             session: Some(Arc::clone(session)),
+            trace: RequestTrace::default(),
         }
+    }
+
+    /// The same caller with what is known of the request beside its message.
+    #[must_use]
+    pub fn traced(self, trace: RequestTrace) -> Self {
+        Self { trace, ..self }
     }
 
     /// Whether something may come before the answer of a request, so that it needs a [`Channel`](crate::Channel).

@@ -7,12 +7,14 @@ mod caller;
 mod channel;
 mod loaded;
 mod principal;
+mod request_span;
 mod session;
 
 pub use caller::Caller;
 pub use channel::Channel;
 pub use loaded::{LoadChange, LoadRule, LoadedTools, Moment, NotLoaded};
 pub use principal::{Principal, ShareKey};
+pub use request_span::RequestSpan;
 pub use session::{
     DetachPermit, Introduction, QuestionError, Reader, RunningRequest, STREAM_QUEUE, Session, Sessions, Stream,
 };

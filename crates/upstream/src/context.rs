@@ -1,13 +1,14 @@
 //! What the handle, the task and the connections of one server share: its configuration, what it publishes, and the
 //! orders to its task. Knows none of them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Scope;
+use toolcrib_protocol::RequestTrace;
 
 use crate::config::{ServerConfig, Start};
 use crate::deps::ServerDeps;
@@ -78,11 +79,25 @@ pub(crate) struct ServerContext {
     pub(crate) was_there: AtomicBool,
     /// Held by anyone who opens a connection to a program that installs itself: two at a time would break its cache.
     pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
+    /// In which trace the call is made that the next connection is opened for.
+    opener: Mutex<Option<RequestTrace>>,
 }
 
 // === impl ServerContext ===
 
 impl ServerContext {
+    /// Notes in which trace a call is made, where it has to wait for a connection.
+    pub(crate) fn note_opener(&self, trace: &RequestTrace) {
+        if self.live.load().is_none() {
+            *self.opener.lock().unwrap_or_else(PoisonError::into_inner) = Some(trace.clone());
+        }
+    }
+
+    /// The trace of the call that waits for the connection that is opened now, if one does.
+    pub(crate) fn take_opener(&self) -> Option<RequestTrace> {
+        self.opener.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// A server that has not been started. `known` is its last known inventory. Orders go to the receiver.
     pub(crate) fn new(
         config: ServerConfig,
@@ -108,6 +123,7 @@ impl ServerContext {
             unanswered: UnansweredCalls::default(),
             was_there: AtomicBool::new(known.is_some()),
             turn: Arc::default(),
+            opener: Mutex::default(),
             config,
             deps,
             live: ArcSwapOption::empty(),

@@ -66,14 +66,19 @@ impl CallError {
             CallError::Unavailable(_) => Kind::Unavailable,
             CallError::Full { .. } => Kind::Busy,
             CallError::Ended(_) => Kind::NotFound,
-            CallError::Link { error, .. } => match error {
-                LinkError::Timeout(_) => Kind::Timeout,
-                LinkError::NotMcp(_) | LinkError::Status { .. } => Kind::BadServer,
-                LinkError::Unproven(_) => Kind::Unavailable,
-                LinkError::Closed | LinkError::Unreachable(_) | LinkError::Broken(_) | LinkError::SessionLost => {
-                    Kind::Unavailable
-                }
-            },
+            CallError::Link { error, .. } => link_kind(error),
+        }
+    }
+}
+
+/// The kind of error of a connection that gave no answer.
+pub(crate) fn link_kind(error: &LinkError) -> Kind {
+    match error {
+        LinkError::Timeout(_) => Kind::Timeout,
+        LinkError::NotMcp(_) | LinkError::Status { .. } => Kind::BadServer,
+        LinkError::Unproven(_) => Kind::Unavailable,
+        LinkError::Closed | LinkError::Unreachable(_) | LinkError::Broken(_) | LinkError::SessionLost => {
+            Kind::Unavailable
         }
     }
 }

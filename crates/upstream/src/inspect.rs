@@ -76,6 +76,7 @@ impl Server {
             turn: &context.turn,
             told: None,
             kept: &kept,
+            opener: None,
         };
         let seen = match Box::pin(open::open(&opening)).await {
             Err(failure) => Err(InspectError {

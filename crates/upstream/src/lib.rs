@@ -3,6 +3,7 @@
 //! [`Server`] is the handle that callers share; `ServerTask` owns the state and publishes it as [`Status`] and
 //! [`Inventory`]. What happens is reported as [`Event`]s; the composition root persists them.
 
+mod call_span;
 mod calls;
 pub mod client;
 pub mod config;

@@ -9,6 +9,7 @@ use toolcrib_protocol::meta::{self, Stamp};
 use toolcrib_protocol::{Capabilities, Era, Raw, Revision, RpcError, method};
 use toolcrib_transport::{CallOptions, Link, LinkError};
 
+use crate::call_span::CallSpan;
 use crate::calls::{Calls, SentCall};
 
 /// How long a server may take to set its log level.
@@ -42,12 +43,14 @@ pub(crate) struct RequestMeta<'a> {
     pub(crate) capabilities: &'a Capabilities,
     pub(crate) level: Option<Level>,
     pub(crate) wants_progress: bool,
+    /// The span of the call, which says in which trace it is made.
+    pub(crate) span: Option<&'a CallSpan>,
 }
 
 impl RequestMeta<'_> {
     /// A request of our own, for no one in particular.
     pub(crate) const OURS: RequestMeta<'static> =
-        RequestMeta { capabilities: &Capabilities::NONE, level: None, wants_progress: false };
+        RequestMeta { capabilities: &Capabilities::NONE, level: None, wants_progress: false, span: None };
 }
 
 impl LiveConnection {
@@ -89,6 +92,9 @@ impl LiveConnection {
             Box::pin(self.set_level(said.level)).await;
         }
         let id = self.link.next_id();
+        if let Some(span) = said.span {
+            span.sent_as(id);
+        }
         // Over HTTP a call ends with its connection.
         let called = self.link.is_ordered().then_some(SentCall { method, params });
         let begun = self.calls.begin(id, options.handler.as_ref(), called);
@@ -115,8 +121,9 @@ impl LiveConnection {
 /// The parameters of a request for a server that is spoken to in `revision`.
 pub(crate) fn written(revision: Revision, id: u64, params: &Raw, said: &RequestMeta<'_>) -> Raw {
     let progress_token = said.wants_progress.then_some(id);
+    let trace = said.span.and_then(|span| span.context_for(params));
     match revision.era() {
-        Era::Legacy => meta::for_legacy_server(params, progress_token),
+        Era::Legacy => meta::for_legacy_server(params, progress_token, trace),
         Era::Modern => {
             let capabilities = said.capabilities.to_raw(revision);
             let stamp = Stamp {
@@ -125,6 +132,7 @@ pub(crate) fn written(revision: Revision, id: u64, params: &Raw, said: &RequestM
                 capabilities: capabilities.as_str(),
                 log_level: said.level.map(Level::as_str),
                 progress_token,
+                trace,
             };
             meta::for_modern_server(params, &stamp)
         }

@@ -4,15 +4,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, watch};
-use toolcrib_base::Mask;
 use toolcrib_base::task::Scope;
-use toolcrib_protocol::{Capabilities, Era, Notification, Request, method};
+use toolcrib_base::{Mask, Secret};
+use toolcrib_protocol::{Capabilities, Era, Notification, Request, RequestTrace, method};
 use toolcrib_transport::http::client::Endpoint as HttpEndpoint;
 use toolcrib_transport::http::link::{Bounds, HttpLink};
 use toolcrib_transport::peer::Peer;
 use toolcrib_transport::process::{self, ProcessLimits, Spec, StderrTail};
 use toolcrib_transport::{CallHandler, Inbox, Link, LinkError, Reply};
 
+use crate::call_span::{OpenSpan, TRACEPARENT};
 use crate::calls::Calls;
 use crate::config::{Endpoint, ServerConfig};
 use crate::deps::ServerDeps;
@@ -59,6 +60,8 @@ pub(crate) struct OpenRequest<'a> {
     pub(crate) told: Option<&'a watch::Sender<Status>>,
     /// Takes a program that installs itself: dropped sooner, it would be killed without time to clean up.
     pub(crate) kept: &'a Mutex<Option<Arc<Peer>>>,
+    /// The trace of the call that waits for it.
+    pub(crate) opener: Option<RequestTrace>,
 }
 
 /// A connection that was opened, with what the server says of itself.
@@ -91,6 +94,17 @@ pub(crate) enum Cause {
     Other,
 }
 
+impl Cause {
+    /// The class of failure, for a span.
+    fn as_str(self) -> &'static str {
+        match self {
+            Cause::Timeout => "timeout",
+            Cause::Login => "needs_login",
+            Cause::Other => "_OTHER",
+        }
+    }
+}
+
 impl From<&str> for OpenError {
     fn from(why: &str) -> Self {
         why.to_owned().into()
@@ -105,6 +119,13 @@ impl From<String> for OpenError {
 
 /// Opens a connection.
 pub(crate) async fn open(opening: &OpenRequest<'_>) -> Result<OpenConnection, OpenError> {
+    let span = OpenSpan::begin(opening.config, opening.generation, opening.opener.as_ref());
+    let opened = open_within(opening, &span).await;
+    span.end(opened.as_ref().err().map(|error| error.cause.as_str()));
+    opened
+}
+
+async fn open_within(opening: &OpenRequest<'_>, span: &OpenSpan) -> Result<OpenConnection, OpenError> {
     let _turn = match &opening.config.installs {
         Some(_) => Some(opening.turn.lock().await),
         None => None,
@@ -118,7 +139,7 @@ pub(crate) async fn open(opening: &OpenRequest<'_>) -> Result<OpenConnection, Op
         let asks = Arc::clone(opening.eras.asks());
         let unanswered = opening.unanswered.on(&opening.config.name, opening.generation);
         let calls = Calls::new(Arc::clone(&opening.offered), opening.owner.clone(), asks, unanswered);
-        let (link, stderr) = connect(opening, &calls, sse, until).await?;
+        let (link, stderr) = connect(opening, &calls, span, sse, until).await?;
         let item = HandshakeOptions { known: era, only: only.is_some(), offered: &opening.offered };
         let negotiated = negotiate::open(&link, item);
         let opened = match (&opening.config.installs, &stderr) {
@@ -207,6 +228,7 @@ impl OpenRequest<'_> {
 async fn connect(
     opening: &OpenRequest<'_>,
     calls: &Arc<Calls>,
+    span: &OpenSpan,
     sse: bool,
     until: tokio::time::Instant,
 ) -> Result<(Link, Option<StderrTail>), OpenError> {
@@ -248,6 +270,12 @@ async fn connect(
             let mut spec = Spec::new(program.clone(), args.clone());
             spec.name = config.name.to_string();
             spec.env.clone_from(env);
+            // What the definition says wins.
+            if let Some(context) = &span.context
+                && !env.iter().any(|(name, _)| name == TRACEPARENT)
+            {
+                spec.env.push((TRACEPARENT.to_owned(), Secret::new(context.traceparent())));
+            }
             spec.inherit.clone_from(inherit);
             spec.cwd.clone_from(cwd);
             spec.guard.clone_from(&deps.guard);

@@ -512,6 +512,7 @@ impl ExtraTask {
             turn: &self.context.turn,
             told: None,
             kept: &Mutex::default(),
+            opener: None,
         };
         let opened = tokio::select! {
             biased;

@@ -9,9 +9,10 @@ use http::HeaderMap;
 use tokio::sync::watch;
 use toolcrib_base::Timestamp;
 use toolcrib_base::task::Scope;
-use toolcrib_protocol::{Era, Raw, Revision, RpcError};
+use toolcrib_protocol::{Era, Raw, RequestTrace, Revision, RpcError};
 use toolcrib_transport::{CallHandler, CallOptions, LinkError};
 
+use crate::call_span::CallSpan;
 use crate::client::{Client, ConnectionKey};
 use crate::config::{ServerConfig, Start};
 use crate::context::{Order, ServerContext};
@@ -93,6 +94,8 @@ pub struct Call {
     pub headers: HeaderMap,
     /// How much of the time that a call may take is used up already, in the queue for a place.
     pub waited: Duration,
+    /// In the course of which request it is made.
+    pub trace: RequestTrace,
 }
 
 impl fmt::Debug for Call {
@@ -335,6 +338,9 @@ impl Server {
     /// another era now, is, once.
     pub async fn call(&self, method: &str, params: &Raw, call: Call) -> Result<Result<Raw, RpcError>, CallError> {
         let _inside = self.context.gate.enter();
+        if call.trace.context.is_some() {
+            self.context.note_opener(&call.trace);
+        }
         let reached = self.reach(&call.client, None).await?;
         let first = self.call_on(&reached, method, params, &call).await;
         let generation = reached.live().generation;
@@ -540,26 +546,34 @@ impl Server {
         call: &Call,
     ) -> Result<Result<Raw, RpcError>, LinkError> {
         let live = reached.live();
+        let mut headers = self.headers(live, call).await?;
+        let span = CallSpan::begin(&call.trace, &self.context.config, live, method, params);
+        if !live.link.is_ordered() {
+            span.set_headers(&mut headers);
+        }
         let said = RequestMeta {
             capabilities: &call.client.capabilities,
             level: call.client.level,
             wants_progress: call.wants_progress,
+            span: Some(&span),
         };
         let limit = self.context.config.timeouts.call.saturating_sub(call.waited);
         let options = CallOptions {
             deadline: limit,
             handler: call.handler.clone(),
             cancel_on_drop: Arc::clone(&call.cancel_on_drop),
-            headers: self.headers(live, call).await?,
+            headers,
             status: None,
         };
         let _running = RunningGuard::new(&self.context.running);
         let may_ask = options.handler.is_some() && !live.is_modern() && call.client.capabilities.can_be_asked();
         let outcome = if may_ask {
-            Box::pin(pausable_deadline::call(live, method, params, &said, options)).await?
+            Box::pin(pausable_deadline::call(live, method, params, &said, options)).await
         } else {
-            live.call(method, params, &said, options).await?
+            live.call(method, params, &said, options).await
         };
+        span.end(&outcome);
+        let outcome = outcome?;
         self.context.last_success.store(self.context.deps.clock.now().0.unsigned_abs(), Ordering::Relaxed);
         Ok(outcome)
     }

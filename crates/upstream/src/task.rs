@@ -57,6 +57,20 @@ enum ConnectionEnd {
     NeedsLogin(String),
 }
 
+impl ConnectionEnd {
+    /// Its name in the log.
+    fn as_str(&self) -> &'static str {
+        match self {
+            ConnectionEnd::Ending => "gateway or server ends",
+            ConnectionEnd::Stopped => "stopped",
+            ConnectionEnd::Idle => "idle",
+            ConnectionEnd::Restart => "restart",
+            ConnectionEnd::Failed(_) => "failed",
+            ConnectionEnd::NeedsLogin(_) => "needs login",
+        }
+    }
+}
+
 /// A connection whose lists were read.
 struct ListedConnection {
     live: Arc<LiveConnection>,
@@ -141,6 +155,10 @@ impl ServerTask {
                 break;
             }
             let left = self.one_connection(&mut signals).await;
+            tracing::debug!(
+                target: "toolcrib::server", server = %context.config.name, generation = self.generation,
+                why = left.as_str(), "connection ends"
+            );
             match left {
                 ConnectionEnd::Ending => break,
                 ConnectionEnd::Stopped => {
@@ -328,6 +346,7 @@ impl ServerTask {
             turn: &self.context.turn,
             told: Some(&self.context.status),
             kept,
+            opener: self.context.take_opener(),
         };
         let opened = unless_left(orders, self.generation, Box::pin(open::open(&opening))).await;
         let OpenConnection { live, mut bare, names_legacy } = match opened {
@@ -556,6 +575,11 @@ impl ServerTask {
     fn change_status(&self, state: State, error: Option<String>, next_retry: Option<Timestamp>) -> Status {
         let now = self.context.deps.clock.now();
         let (generation, woken) = (self.generation, self.woken);
+        let before = self.context.status.borrow().state;
+        tracing::debug!(
+            target: "toolcrib::server", server = %self.context.config.name, from = before.as_str(), to = state.as_str(),
+            generation, error, next_retry = next_retry.map(tracing::field::display), "state changes"
+        );
         self.context.status.send_modify(|status| {
             let since = if status.state == state { status.since } else { now };
             let keeps_error = matches!(state, State::Starting | State::Installing | State::Stopped);

@@ -1,12 +1,11 @@
 //! Results of tools that the gateway itself gives.
 
-use std::sync::LazyLock;
-
-use memchr::memmem::Finder;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Raw, own_meta};
+
+pub use toolcrib_protocol::convert::is_failure;
 
 /// Where a list stands in structured content.
 const ITEMS: &str = "items";
@@ -51,39 +50,4 @@ pub fn failure(problem: &Problem) -> Raw {
 pub fn marked(result: &Raw, kind: Kind) -> Raw {
     let meta = Raw::from_value(&json!({ own_meta::ERROR: kind.name() }));
     result.edit(&[("_meta", Edit::Set(meta.as_str()))])
-}
-
-/// Whether a result says that it is an error.
-pub fn is_failure(result: &Raw) -> bool {
-    // The content may be large. Only where such a member may be and the bytes `"isError": true` stand somewhere are the members looked at.
-    let bytes = result.bytes();
-    static KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
-    let mut claims = KEY.find_iter(bytes).filter(|at| {
-        let after = bytes[at + KEY.needle().len()..].trim_ascii_start();
-        after.strip_prefix(b":").is_some_and(|value| value.trim_ascii_start().starts_with(b"true"))
-    });
-    result.may_have("isError")
-        && claims.next().is_some()
-        && result.get("isError").is_some_and(|flag| flag.as_str() == "true")
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn only_the_result_s_own_flag_counts() {
-        for (value, expect) in [
-            (json!({ "content": [], "isError": true }), true),
-            (json!({ "content": [], "isError": false }), false),
-            (json!({ "content": [] }), false),
-            (json!({ "content": [{ "isError": true }], "isError": false }), false),
-            (json!({ "content": [{ "text": "\"isError\": true" }] }), false),
-            (json!({ "structuredContent": { "isError": true }, "isError": true }), true),
-        ] {
-            assert_eq!(is_failure(&Raw::from_value(&value)), expect, "{value}");
-        }
-    }
 }

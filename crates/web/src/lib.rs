@@ -3,6 +3,7 @@
 //! [`guard`] checks `Host`, `Origin` and the credential of every request before any route sees it. The routes are one
 //! file each in `route/`; to add one, add its file and its line in [`route::answer`].
 
+mod arrival;
 mod bodies;
 pub mod guard;
 pub mod respond;
@@ -20,11 +21,13 @@ use toolcrib_base::Limits;
 use toolcrib_base::task::{Scope, Stop};
 use toolcrib_call::ProfileSnapshot;
 use toolcrib_gateway::Gateway;
+use toolcrib_protocol::RequestTrace;
 use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
 use toolcrib_transport::http::server;
 use toolcrib_transport::http::workers::Workers;
 
+use arrival::REQUEST_ID;
 use bodies::Bodies;
 pub use guard::Guard;
 use guard::ProfileKeys;
@@ -72,6 +75,8 @@ pub struct Visitor {
     pub snapshot: Option<ProfileSnapshot>,
     /// From where.
     pub address: IpAddr,
+    /// The id that its client is told, and the trace that the headers name.
+    pub trace: RequestTrace,
 }
 
 /// Serves the site on the threads of `workers` until the scope stops.
@@ -86,11 +91,21 @@ pub async fn serve(listener: TcpListener, site: Arc<Site>, scope: Scope, workers
 }
 
 async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
+    let trace = arrival::trace(request.headers());
+    let id = arrival::id_header(&trace);
     // Taken once: who is admitted by these keys is answered by this view and its rules.
     let snapshot = route::profile_of(site, request.uri()).and_then(|profile| site.gateway.snapshot(&profile).ok());
     let keys = snapshot.as_ref().and_then(ProfileKeys::of);
-    respond::shielded(match site.guard.admit(peer, request.uri(), request.headers(), keys) {
-        Ok(principal) => route::answer(site, Visitor { principal, snapshot, address: peer.ip() }, request).await,
+    let answered = match site.guard.admit(peer, request.uri(), request.headers(), keys) {
+        Ok(principal) => {
+            let visitor = Visitor { principal, snapshot, address: peer.ip(), trace };
+            route::answer(site, visitor, request).await
+        }
         Err(refusal) => respond::refusal(&refusal),
-    })
+    };
+    let mut response = respond::shielded(answered);
+    if let Some(id) = id {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
 }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use toolcrib_base::{PrincipalId, Problem, ProfileName};
 use toolcrib_call::Invocation;
 use toolcrib_gateway::{Gateway, ObjectEvent};
-use toolcrib_protocol::{Raw, Revision};
+use toolcrib_protocol::{Raw, RequestTrace, Revision};
 use toolcrib_session::{Caller, Principal};
 use toolcrib_store::Door;
 
@@ -124,6 +124,7 @@ impl ServiceHost for GatewayHost {
             door: Door::new("service"),
             revision: Revision::LATEST_LEGACY,
             session: None,
+            trace: RequestTrace::default(),
         };
         let mut invocation = Invocation::new(self.gateway()?, caller);
         label.clone_into(&mut invocation.label);

@@ -15,7 +15,7 @@ use toolcrib_base::{Kind, Problem, random};
 use toolcrib_call::Invocation;
 use toolcrib_catalog::WorkflowDefinition;
 use toolcrib_gateway::{Gateway, ObjectEvent};
-use toolcrib_protocol::{Raw, Revision};
+use toolcrib_protocol::{Raw, RequestTrace, Revision};
 use toolcrib_session::{Caller, Principal};
 use toolcrib_store::{RunRecord, RunStepRecord, Runs};
 use toolcrib_view::ObjectKind;
@@ -234,6 +234,7 @@ impl RunTable {
             door: Invocation::DOOR,
             revision: Revision::LATEST_LEGACY,
             session: None,
+            trace: RequestTrace::default(),
         };
         let invocation = Invocation::new(Arc::<Gateway>::clone(&gateway), caller);
         let prepared = match self.order_again(invocation, record.clone()).await {

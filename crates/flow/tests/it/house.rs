@@ -13,7 +13,7 @@ use toolcrib_call::{ProfileSnapshot, Servers};
 use toolcrib_catalog::LocalSecrets;
 use toolcrib_flow::service::Services;
 use toolcrib_gateway::Gateway;
-use toolcrib_protocol::{Id, Raw, Request, Revision};
+use toolcrib_protocol::{Id, Raw, Request, RequestTrace, Revision};
 use toolcrib_session::{Caller, Principal, Sessions};
 use toolcrib_store::{Door, Store};
 use toolcrib_testkit::eventually;
@@ -120,6 +120,7 @@ impl House {
             door: Door::MCP,
             revision: Revision::LATEST,
             session: None,
+            trace: RequestTrace::default(),
         }
     }
 

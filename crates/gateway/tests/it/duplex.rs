@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolcrib_base::{PrincipalId, ProfileName};
 use toolcrib_gateway::duplex::{Duplex, OUT, Terms};
-use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Rules;
+use toolcrib_protocol::{Raw, RequestTrace};
 use toolcrib_session::{Principal, QuestionError, Session};
 use toolcrib_testkit::{PATIENCE, eventually};
 
@@ -31,7 +31,7 @@ impl Line {
     }
 
     async fn say(&self, message: &Value) {
-        eventually("room", self.duplex.take(&message.to_string().into())).await;
+        eventually("room", self.duplex.take(&message.to_string().into(), RequestTrace::default())).await;
     }
 
     async fn next(&mut self) -> Value {

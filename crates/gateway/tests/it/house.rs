@@ -13,7 +13,7 @@ use toolcrib_call::Servers;
 use toolcrib_call::Sources;
 use toolcrib_catalog::LocalSecrets;
 use toolcrib_gateway::{Gateway, KeepSecrets};
-use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError};
+use toolcrib_protocol::{Id, Notification, Raw, Request, RequestTrace, Revision, RpcError};
 use toolcrib_session::{Caller, Channel, Introduction, Principal, Reader, Session, Sessions};
 use toolcrib_store::{AuditFilter, AuditOrder, AuditRecord, Door, Store};
 use toolcrib_testkit::eventually;
@@ -285,7 +285,7 @@ impl Client {
             |session| session.principal.clone(),
         );
         let profile = ProfileName::new(profile).unwrap();
-        let caller = Caller { principal, profile, door: Door::MCP, revision, session };
+        let caller = Caller { principal, profile, door: Door::MCP, revision, session, trace: RequestTrace::default() };
         Self { gateway: Arc::clone(&house.gateway), caller, next: Arc::default() }
     }
 

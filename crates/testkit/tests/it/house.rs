@@ -12,6 +12,7 @@ use toolcrib_call::Servers;
 use toolcrib_catalog::LocalSecrets;
 use toolcrib_gateway::Gateway;
 use toolcrib_gateway::duplex::{Duplex, OUT, Terms};
+use toolcrib_protocol::RequestTrace;
 use toolcrib_protocol::json::Rules;
 use toolcrib_session::{Principal, Sessions};
 use toolcrib_store::Store;
@@ -112,7 +113,7 @@ impl Wire {
     }
 
     pub(crate) async fn say(&self, message: &str) {
-        eventually("room", self.duplex.take(&Bytes::from(message.to_owned()))).await;
+        eventually("room", self.duplex.take(&Bytes::from(message.to_owned()), RequestTrace::default())).await;
     }
 
     /// Sends a request; gives what was sent.

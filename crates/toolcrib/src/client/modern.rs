@@ -69,6 +69,7 @@ pub(super) fn stamped(params: &Raw, capabilities: &Raw, progress_token: Option<u
         capabilities: capabilities.as_str(),
         log_level: None,
         progress_token,
+        trace: None,
     };
     meta::for_modern_server(params, &stamp)
 }

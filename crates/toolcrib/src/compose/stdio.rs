@@ -10,7 +10,8 @@ use toolcrib_base::{Limits, PrincipalId, ProfileName};
 use toolcrib_gateway::duplex::{OUT, Terms};
 use toolcrib_gateway::{Duplex, Gateway};
 use toolcrib_protocol::json::Rules;
-use toolcrib_protocol::{Answer, RpcError};
+use toolcrib_protocol::trace::Transport;
+use toolcrib_protocol::{Answer, RequestTrace, RpcError};
 use toolcrib_session::Principal;
 
 use crate::lines::{self, Lines};
@@ -37,10 +38,11 @@ pub(crate) async fn serve(
         takes_modern: true,
     };
     let client = Duplex::new(Arc::clone(gateway), terms, out);
+    let trace = RequestTrace { transport: Some(Transport::Pipe), ..RequestTrace::default() };
     let mut lines = Lines::of_stdin(limits.request_bytes);
     while let Some(line) = lines.next().await.context("read from stdin")? {
         match line {
-            Ok(line) => client.take(&line).await,
+            Ok(line) => client.take(&line, trace.clone()).await,
             Err(problem) => client.say(Answer::error(None, RpcError::from(&problem)).to_bytes()).await,
         }
     }

@@ -23,5 +23,6 @@ mod sessions;
 mod starting;
 mod stopping;
 mod subscribe;
+mod trace;
 mod wire;
 mod world;

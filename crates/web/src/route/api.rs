@@ -81,13 +81,14 @@ async fn operate(
     route: OperationRoute<'_>,
 ) -> Result<Raw, RouteError> {
     let OperationRoute { operation, values } = route;
-    let Visitor { principal, mut snapshot, address } = visitor;
+    let Visitor { principal, mut snapshot, address, trace } = visitor;
     let mut caller = Caller {
         principal,
         profile: ProfileName::new("default").expect("`default` is a name"),
         door: Door::REST,
         revision: Revision::LATEST_LEGACY,
         session: None,
+        trace,
     };
     if operation.permission == Permission::Admin && !caller.principal.is_admin {
         // Refused and recorded before anything that was sent is looked at.

@@ -17,7 +17,7 @@ use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_call::ProfileSnapshot;
-use toolcrib_protocol::{Answer, Id, Revision, RpcError, header};
+use toolcrib_protocol::{Answer, Id, RequestTrace, Revision, RpcError, header};
 use toolcrib_session::{Caller, Principal, Reader, Session, ShareKey};
 use toolcrib_transport::http::body::Body;
 
@@ -34,6 +34,7 @@ struct Origin {
     snapshot: ProfileSnapshot,
     headers: HeaderMap,
     address: IpAddr,
+    trace: RequestTrace,
 }
 
 impl Origin {
@@ -46,7 +47,7 @@ impl Origin {
     }
 
     fn caller(&self, session: &Arc<Session>) -> Caller {
-        Caller::legacy(self.principal.clone(), session)
+        Caller::legacy(self.principal.clone(), session).traced(self.trace.clone())
     }
 }
 
@@ -56,11 +57,11 @@ pub(super) async fn answer(
     profile: ProfileName,
     request: Request<Incoming>,
 ) -> Response<Body> {
-    let Visitor { principal, snapshot: Some(snapshot), address } = visitor else {
+    let Visitor { principal, snapshot: Some(snapshot), address, trace } = visitor else {
         return respond::refusal(&site.gateway.path.views.no_profile(&profile));
     };
     let (Parts { method, headers, .. }, body) = request.into_parts();
-    let origin = Origin { principal, profile, snapshot, headers, address };
+    let origin = Origin { principal, profile, snapshot, headers, address, trace };
     match method {
         Method::POST => post::answer(site, origin, body).await,
         Method::GET => get(site, &origin),

@@ -67,7 +67,7 @@ pub(super) fn open(
     if request.method() != Method::GET {
         return respond::not_allowed("GET");
     }
-    let Visitor { principal, snapshot: Some(snapshot), address } = visitor else {
+    let Visitor { principal, snapshot: Some(snapshot), address, .. } = visitor else {
         return respond::refusal(&site.gateway.path.views.no_profile(profile));
     };
     let (out, queue) = mpsc::channel(OUT);
@@ -113,7 +113,7 @@ pub(super) async fn post(site: &Arc<Site>, visitor: &Visitor, request: Request<I
         Ok(body) => body,
         Err(response) => return *response,
     };
-    if tokio::time::timeout(ROOM, client.take(&body)).await.is_err() {
+    if tokio::time::timeout(ROOM, client.take(&body, visitor.trace.clone())).await.is_err() {
         let problem = Problem::new(Kind::Busy, format!("{OUT} messages on the stream are unread"));
         return respond::refusal(&problem.hint("Read them before sending more."));
     }

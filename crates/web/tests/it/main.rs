@@ -1,4 +1,6 @@
 //! The HTTP edge over a real listener, with raw requests.
+// The future of a request is nested deeply.
+#![recursion_limit = "256"]
 #![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
 
 mod api;
@@ -21,4 +23,5 @@ mod scope;
 mod script;
 mod session;
 mod stream;
+mod trace;
 mod walk;

@@ -24,7 +24,7 @@ use toolcrib_call::snapshot::key_principal;
 use toolcrib_call::{ProfileSnapshot, Servers};
 use toolcrib_catalog::{Catalog, LocalSecrets, matching_key};
 use toolcrib_gateway::Gateway;
-use toolcrib_protocol::{Answer, Id, Raw, Request, Revision};
+use toolcrib_protocol::{Answer, Id, Raw, Request, RequestTrace, Revision};
 use toolcrib_session::{Caller, Principal, Sessions};
 use toolcrib_store::{AuditFilter, AuditOrder, AuditRecord, Door, Store};
 use toolcrib_testkit::eventually;
@@ -289,6 +289,7 @@ impl Edge {
             door: Door::MCP,
             revision: Revision::LATEST,
             session: None,
+            trace: RequestTrace::default(),
         };
         let (gateway, snapshot) = (Arc::clone(&self.gateway), snapshot.clone());
         Box::pin(async move { gateway.request(&snapshot, &caller, request, None).await })

@@ -87,6 +87,7 @@ fn caller(site: &Arc<Site>, origin: &Origin, request: &Request) -> Result<Caller
         Opening::Modern(declared) => {
             header::check_modern(&origin.headers, request, &declared.date).map_err(wrong)?;
             let caller = Caller::modern(origin.principal.clone(), origin.profile.clone(), &declared);
+            let caller = caller.traced(origin.trace.clone());
             site.gateway.check_headers(&origin.snapshot, &caller, request, &origin.headers).map_err(wrong)?;
             Ok(caller)
         }
