@@ -27,6 +27,15 @@ pub struct Sampler {
     pub follows_parent: bool,
 }
 
+/// What became of the spans of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpanCounts {
+    /// Those that a collector took.
+    pub exported: u64,
+    /// Those that no collector got.
+    pub dropped: u64,
+}
+
 /// The bits of a trace id that decide (W3C Trace Context 2, random trace id flag).
 const RANDOM_BITS: u32 = 56;
 /// Nothing is recorded.
@@ -37,6 +46,10 @@ const PARENT: u64 = 1 << 62;
 /// The smallest randomness of a trace that is recorded, with [`PARENT`]; [`OFF`] until somebody records. One for the process,
 /// as the subscriber of `tracing` is that takes the spans.
 static SAMPLING: AtomicU64 = AtomicU64::new(OFF);
+
+/// How many spans a collector took, and how many were dropped.
+static EXPORTED: AtomicU64 = AtomicU64::new(0);
+static DROPPED: AtomicU64 = AtomicU64::new(0);
 
 /// Where the ids of this process begin.
 static SEED: OnceLock<u64> = OnceLock::new();
@@ -67,6 +80,21 @@ pub fn set_sampling(sampling: Option<Sampler>) {
         least | if follows_parent { PARENT } else { 0 }
     });
     SAMPLING.store(value, Ordering::Relaxed);
+}
+
+/// Counts spans that a collector took.
+pub fn count_exported(spans: u64) {
+    EXPORTED.fetch_add(spans, Ordering::Relaxed);
+}
+
+/// Counts spans that were dropped: the queue was full, or the collector did not take them.
+pub fn count_dropped(spans: u64) {
+    DROPPED.fetch_add(spans, Ordering::Relaxed);
+}
+
+/// How many spans this process has exported, and how many it has dropped.
+pub fn span_counts() -> SpanCounts {
+    SpanCounts { exported: EXPORTED.load(Ordering::Relaxed), dropped: DROPPED.load(Ordering::Relaxed) }
 }
 
 /// Whether a trace is recorded. `parent` is the sampled flag of the caller's context, where there is one.

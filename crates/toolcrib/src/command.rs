@@ -73,7 +73,7 @@ use crate::client::{Answer, Client, ClientFlags, Rest, for_a_shell};
 use crate::config::Config;
 use crate::home::Environment;
 use crate::output::{Output, report};
-use crate::telemetry;
+use crate::telemetry::Telemetry;
 
 /// What the exit codes mean; a part of the help.
 pub(crate) const EXIT_CODES: &str = "\
@@ -273,11 +273,11 @@ where
     // Before anything is opened: each client is a connection, and many systems allow 1,024 unless asked.
     toolcrib_transport::process::raise_file_limit();
     let events = LiveEvents::default();
-    let logs = telemetry::init(config, events.clone())?;
+    let mut telemetry = Telemetry::start(config, events.clone())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
-    let outcome = runtime.block_on(gateway(events));
+    let outcome = runtime.block_on(telemetry.run_beside(gateway(events)));
     // A thread that still waits for stdin or the disk must not keep the process.
     runtime.shutdown_timeout(LAST_TASKS);
-    logs.finish();
+    telemetry.finish();
     outcome
 }

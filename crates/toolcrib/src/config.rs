@@ -4,6 +4,7 @@
 
 mod file;
 mod key;
+mod otlp;
 mod parse;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use toolcrib_store::Retention;
 use crate::home::{Environment, Home};
 
 pub(crate) use key::{KEYS, Key};
+pub(crate) use otlp::{Otlp, TraceExport};
 
 /// Settings as the command line gave them: nothing is checked yet.
 #[derive(Debug, Clone, Default)]
@@ -58,6 +60,10 @@ pub(crate) struct Config {
     pub(crate) runs: Retention,
     /// How long the parts may take to end.
     pub(crate) grace: Duration,
+    /// The address of the collector that spans are sent to.
+    pub(crate) otlp_endpoint: Option<String>,
+    /// How spans are exported, by that address and the variables of OpenTelemetry.
+    pub(crate) otlp: Otlp,
     /// Every key that has a value, with where it came from.
     pub(crate) given: BTreeMap<&'static str, ValueWithSource>,
 }
@@ -122,6 +128,7 @@ impl Config {
             }
             config.given.insert(key.name, given);
         }
+        config.otlp = Otlp::read(environment, config.otlp_endpoint.as_deref());
         Ok(config)
     }
 
@@ -167,6 +174,8 @@ impl Config {
             events: Retention::EVENTS,
             runs: Retention::RUNS,
             grace: Duration::ZERO,
+            otlp_endpoint: None,
+            otlp: Otlp::default(),
             given: BTreeMap::new(),
         }
     }

@@ -1,6 +1,8 @@
-//! What the gateway reports itself: events to stderr for people or machines, and a log for each server.
+//! What the gateway reports itself: events to stderr for people or machines, a log for each server, and spans to a
+//! collector.
 
 mod server_log;
+mod traces;
 
 use std::io::IsTerminal;
 
@@ -17,15 +19,49 @@ use tracing_subscriber::{EnvFilter, Layer};
 use crate::config::{Config, LogFormat};
 use crate::text;
 
-pub(crate) use server_log::ServerLogs;
+use server_log::ServerLogs;
+use traces::Exporter;
 
-/// Starts the telemetry of this process. Call [`ServerLogs::finish`] at the end, after the last server.
-pub(crate) fn init(config: &Config, events: LiveEvents) -> anyhow::Result<ServerLogs> {
-    let filter = EnvFilter::try_new(&config.log).context("read the log filter")?;
-    let (layer, logs) = server_log::start(config.home.logs(), events).context("start the servers' logs")?;
-    let stderr = stderr_layer(config.log_format).with_filter(filter);
-    tracing_subscriber::registry().with(stderr).with(layer).try_init().context("start telemetry")?;
-    Ok(logs)
+/// The telemetry of this process.
+#[derive(Debug)]
+pub(crate) struct Telemetry {
+    logs: ServerLogs,
+    /// `None` where nobody asks for spans.
+    exporter: Option<Exporter>,
+}
+
+// === impl Telemetry ===
+
+impl Telemetry {
+    /// Starts the telemetry of this process. Call [`Telemetry::finish`] at the end, after the last server.
+    pub(crate) fn start(config: &Config, events: LiveEvents) -> anyhow::Result<Self> {
+        let filter = EnvFilter::try_new(&config.log).context("read the log filter")?;
+        let (layer, logs) = server_log::start(config.home.logs(), events).context("start the servers' logs")?;
+        let (traces, exporter) = config.otlp.export.as_ref().map(traces::start).transpose()?.unzip();
+        let stderr = stderr_layer(config.log_format).with_filter(filter);
+        let registry = tracing_subscriber::registry().with(traces).with(stderr).with(layer);
+        registry.try_init().context("start telemetry")?;
+        for warning in &config.otlp.warnings {
+            tracing::warn!("{warning}");
+        }
+        if let Some(export) = &config.otlp.export {
+            tracing::info!(endpoint = %export.endpoint, "exporting traces");
+        }
+        Ok(Self { logs, exporter })
+    }
+
+    /// Runs the gateway with what needs a runtime beside it.
+    pub(crate) async fn run_beside<T>(&mut self, gateway: impl Future<Output = T>) -> T {
+        match self.exporter.take() {
+            Some(exporter) => exporter.run_beside(gateway).await,
+            None => gateway.await,
+        }
+    }
+
+    /// Waits until what was logged so far is written; later lines are lost.
+    pub(crate) fn finish(self) {
+        self.logs.finish();
+    }
 }
 
 fn stderr_layer<S>(log_format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>

@@ -1,6 +1,7 @@
 //! Counters for Prometheus: calls, durations and outcomes per tool.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use toolcrib_base::ToolId;
+use toolcrib_base::trace::{SpanCounts, span_counts};
 use toolcrib_store::Outcome;
 use toolcrib_upstream::Server;
 
@@ -68,6 +70,8 @@ pub struct Metrics {
     ready: Family<ServerLabels, Gauge>,
     sessions: Gauge,
     tokens: Family<TokenLabels, Gauge>,
+    /// Spans that were exported, and those that were dropped.
+    spans: [Counter; 2],
     places: Family<PlaceLabels, Gauge>,
     unanswered: Family<ToolLabels, Gauge>,
 }
@@ -114,6 +118,9 @@ impl Metrics {
         let unanswered = Family::default();
         let help = "Calls that were given up and that the server has not answered";
         registry.register("tool_calls_unanswered", help, unanswered.clone());
+        let spans = Family::<TotalLabels, Counter>::default();
+        registry.register("trace_spans", "Spans by what became of them: exported, or dropped", spans.clone());
+        let spans = ["exported", "dropped"].map(|outcome| spans.get_or_create(&TotalLabels { outcome }).clone());
         let mut totals = Registry::with_prefix("toolcrib");
         let by_outcome = Family::<TotalLabels, Counter>::default();
         totals.register("tool_calls", "Calls of all tools by outcome", by_outcome.clone());
@@ -134,6 +141,7 @@ impl Metrics {
             ready,
             sessions,
             tokens,
+            spans,
             places,
             unanswered,
         }
@@ -207,6 +215,10 @@ impl Metrics {
 
     /// All counters in the OpenMetrics text format.
     pub fn render(&self) -> String {
+        let SpanCounts { exported, dropped } = span_counts();
+        for (counter, count) in self.spans.iter().zip([exported, dropped]) {
+            counter.inner().store(count, Ordering::Relaxed);
+        }
         rendered(&self.registry)
     }
 
@@ -248,6 +260,9 @@ impl ToolMetrics {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use serde_json::Value;
     use toolcrib_base::Kind;
 
     use super::*;
@@ -270,5 +285,40 @@ mod tests {
         assert!(totals.contains("toolcrib_servers_ready 1\n"), "{totals}");
         metrics.forget_server("files");
         assert!(metrics.render_totals().contains("toolcrib_servers_ready 0\n"));
+    }
+
+    /// The names of the metrics in an OpenMetrics text.
+    fn samples(text: &str) -> BTreeSet<&str> {
+        let names = text.lines().filter(|line| !line.starts_with('#'));
+        names.map(|line| line.split(['{', ' ']).next().unwrap_or_default()).collect()
+    }
+
+    #[test]
+    fn the_dashboard_shows_every_metric_and_no_other() {
+        let metrics = Metrics::new();
+        metrics.tool(&ToolId::parse("files/read").unwrap()).record(Outcome::Ok, Duration::from_millis(3));
+        metrics.set_ready("files", true);
+        let (server, tool) = ("files".to_owned(), "read".to_owned());
+        metrics.tokens.get_or_create(&TokenLabels { profile: "default".to_owned(), of: "listed" }).set(1);
+        metrics.places.get_or_create(&PlaceLabels { server: server.clone(), state: "running" }).set(1);
+        metrics.unanswered.get_or_create(&ToolLabels { server, tool }).set(1);
+        let text = metrics.render();
+        let there = samples(&text);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana/toolcrib.json");
+        let dashboard: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let mut shown = BTreeSet::new();
+        for panel in dashboard["panels"].as_array().unwrap() {
+            for target in panel["targets"].as_array().unwrap() {
+                let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+                let words = target["expr"].as_str().unwrap().split(|letter| !is_word(letter));
+                shown.extend(words.filter(|word| word.starts_with("toolcrib_")));
+            }
+        }
+        let unknown: Vec<_> = shown.difference(&there).collect();
+        assert!(unknown.is_empty(), "not in /metrics: {unknown:?}\n{text}");
+        // Of a histogram the buckets are enough.
+        let is_part = |name: &&&str| name.ends_with("_sum") || name.ends_with("_count");
+        let missing: Vec<_> = there.difference(&shown).filter(|name| !is_part(name) && !name.is_empty()).collect();
+        assert!(missing.is_empty(), "no panel shows {missing:?}");
     }
 }

@@ -40,7 +40,7 @@ pub(crate) enum Shape {
     Switch,
 }
 
-pub(crate) const KEYS: [Key; 19] = [
+pub(crate) const KEYS: [Key; 20] = [
     Key {
         name: "listen",
         flag: "listen",
@@ -211,6 +211,15 @@ pub(crate) const KEYS: [Key; 19] = [
         help: "Grace period for running calls and servers at shutdown",
         shape: Shape::One,
         set: |config, value| parse::period(value).map(|value| config.grace = value),
+    },
+    Key {
+        name: "otlp_endpoint",
+        flag: "otlp-endpoint",
+        example: "URL",
+        default: None,
+        help: "OpenTelemetry collector to send traces to, over HTTP",
+        shape: Shape::One,
+        set: |config, value| parse::url(value).map(|value| config.otlp_endpoint = Some(value)),
     },
 ];
 

@@ -75,6 +75,7 @@ fn every_key_can_be_given_in_all_three_ways() {
         ("runs_kept", "7"),
         ("runs_days", "1"),
         ("grace", "1s"),
+        ("otlp_endpoint", "http://localhost:4318"),
     ];
     assert_eq!(values.map(|(name, _)| name), KEYS.each_ref().map(|key| key.name));
     assert!(KEYS.iter().all(|key| key.flag == key.name.replace('_', "-")));

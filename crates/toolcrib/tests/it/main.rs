@@ -35,4 +35,5 @@ mod stdio;
 mod stub;
 mod texts;
 mod toolcrib;
+mod traces;
 mod version;
