@@ -1,6 +1,5 @@
 //! Reads the definitions again whenever something changes in their folders, and now and then in any case.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,12 +109,14 @@ impl WatchTask {
                 }
                 after = self.read(before.clone()).await;
             }
+            let changes = Changes::between(&before, &after);
             let is_different = after.problems != before.problems
                 || after.warnings != before.warnings
                 || after.stale != before.stale
-                || !Changes::between(&before, &after).is_empty();
+                || !changes.is_empty();
             if is_different {
-                tell(&before, &after);
+                // Problems are reported by whoever applies the definitions: sources find more of them.
+                tracing::info!(%changes, "definitions reloaded");
                 sender.send_replace(after);
             }
         }
@@ -154,17 +155,6 @@ impl WatchTask {
                 before
             }
         }
-    }
-}
-
-/// Writes to the log what is new.
-fn tell(before: &Catalog, after: &Catalog) {
-    let changes = Changes::between(before, after);
-    tracing::info!(%changes, "definitions reloaded");
-    // Looked up in order: ten thousand files may have fifty problems each.
-    let known: BTreeSet<_> = before.problems.iter().collect();
-    for problem in after.problems.iter().filter(|problem| !known.contains(problem)) {
-        tracing::warn!(hint = problem.hint, "{problem}");
     }
 }
 

@@ -127,7 +127,9 @@ impl Gateway {
     /// Keeps what happened and tells it to whoever listens. Never waits.
     pub fn happened(&self, event: ObjectEvent) {
         let event = event.record(self.path.clock.now());
-        tracing::debug!(kind = event.kind, name = event.name, reason = event.reason, "{}", event.message);
+        tracing::trace!(
+            target: "toolcrib::event", kind = event.kind, name = event.name, reason = event.reason, "{}", event.message
+        );
         self.path.events.publish(|| LiveEvent { kind: Kind::Event, what: object_events::shown(&event) });
         self.followers.notify(&event, |session| {
             let view = self.view(session.profile.as_str());
@@ -194,9 +196,6 @@ impl Gateway {
     fn apply_to_sources(&self, mut loaded: Arc<Catalog>) {
         let problems: Vec<_> = self.path.sources.iter().flat_map(|source| source.apply(&loaded)).collect();
         if !problems.is_empty() {
-            for problem in &problems {
-                tracing::error!(hint = problem.hint.as_deref().unwrap_or_default(), "bad definition: {problem}");
-            }
             Arc::make_mut(&mut loaded).problems.extend(problems);
             self.loaded.store(loaded);
         }

@@ -29,6 +29,8 @@ pub use question::QuestionError;
 pub use stream::{Reader, Stream};
 pub use streams::DetachPermit;
 
+/// The target of what the log has of sessions.
+const TARGET: &str = "toolcrib::session";
 /// How many messages may wait for a client that reads slowly; further ones are dropped for it.
 pub const STREAM_QUEUE: usize = 64;
 
@@ -225,8 +227,11 @@ impl Sessions {
             closed: AtomicBool::new(false),
         });
         self.make_room(&session.share)?;
-        let mut open = lock(&self.open);
-        open.insert(id, Arc::clone(&session));
+        lock(&self.open).insert(id, Arc::clone(&session));
+        tracing::debug!(
+            target: TARGET, session = %session.audit_name, principal = session.principal.id.as_str(),
+            profile = %session.profile, revision = session.revision.as_str(), "session opened"
+        );
         Ok(session)
     }
 
@@ -261,7 +266,7 @@ impl Sessions {
                 "closing idle sessions to make room for new ones; to allow more, raise `sessions`"
             );
         }
-        going.iter().for_each(|session| self.close(session));
+        going.iter().for_each(|session| self.close_because(session, "room for others"));
         Ok(())
     }
 
@@ -283,9 +288,13 @@ impl Sessions {
 
     /// Ends a session and everything that runs for it.
     pub fn close(&self, session: &Session) {
-        let mut open = lock(&self.open);
-        open.remove(&session.id);
-        drop(open);
+        self.close_because(session, "ended by its client or revoked");
+    }
+
+    fn close_because(&self, session: &Session, why: &'static str) {
+        if lock(&self.open).remove(&session.id).is_some() {
+            tracing::debug!(target: TARGET, session = %session.audit_name, why, "session closed");
+        }
         // Before it is told: what begins for the session from here on sees that it must end.
         session.closed.store(true, Ordering::Release);
         if let Some(told) = self.ended.get() {
@@ -311,7 +320,7 @@ impl Sessions {
             .cloned()
             .collect();
         for session in expired {
-            self.close(&session);
+            self.close_because(&session, "idle");
         }
     }
 

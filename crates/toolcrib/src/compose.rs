@@ -5,6 +5,7 @@ mod eval;
 mod listen;
 mod stdio;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, SystemClock};
 use toolcrib_call::Servers;
 use toolcrib_call::{LiveEvents, Source};
-use toolcrib_catalog::Catalog;
+use toolcrib_catalog::{Catalog, DefinitionProblem};
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
 use toolcrib_gateway::Gateway;
@@ -231,7 +232,6 @@ impl RunningGateway {
         };
         let mut definitions = toolcrib_catalog::watch(config.home.path(), &house).await;
         let loaded = definitions.borrow_and_update().clone();
-        log_problems(&loaded, config.home.path());
         let metrics = Arc::new(Metrics::new());
         let secrets = Arc::new(HomeSecrets::new(&config.home, &Environment::of_process()));
         let vault = secrets.vault().clone();
@@ -257,6 +257,8 @@ impl RunningGateway {
         let gateway = tokio::task::spawn_blocking(move || builder.start()).await?;
         services.enter(&gateway);
         workflows.enter(&gateway);
+        let mut reported = ReportedProblems::default();
+        reported.report(&gateway.loaded(), config.home.path());
         house.spawn(Arc::clone(&gateway).keep_in_step(happened, house.stop_signal()));
         let home = config.home.path().to_owned();
         let applied = Arc::clone(&gateway);
@@ -271,8 +273,10 @@ impl RunningGateway {
                     changed = definitions.changed() => {
                         let Ok(()) = changed else { return };
                         let loaded = definitions.borrow_and_update().clone();
-                        log_problems(&loaded, &home);
-                        tokio::task::spawn_blocking(move || gateway.apply(loaded)).await
+                        let applying = Arc::clone(&gateway);
+                        let applied = tokio::task::spawn_blocking(move || applying.apply(loaded)).await;
+                        reported.report(&gateway.loaded(), &home);
+                        applied
                     }
                     _ = look.tick() => {
                         let (vault, before) = (vault.clone(), known.clone());
@@ -369,10 +373,18 @@ fn url(address: SocketAddr) -> String {
     format!("http://{address}/mcp")
 }
 
-fn log_problems(loaded: &Catalog, home: &Path) {
-    for problem in &loaded.problems {
-        let hint = problem.hint.as_deref().unwrap_or_default();
-        tracing::error!(home = %home.display(), hint, "bad definition: {problem}");
+/// The problems of definitions that the log has, so that each stands there once for as long as it lasts.
+#[derive(Debug, Default)]
+struct ReportedProblems(BTreeSet<DefinitionProblem>);
+
+impl ReportedProblems {
+    /// Logs what is new among the problems of these definitions, those that sources found included.
+    fn report(&mut self, loaded: &Catalog, home: &Path) {
+        let before = std::mem::replace(&mut self.0, loaded.problems.iter().cloned().collect());
+        for problem in self.0.difference(&before) {
+            let hint = problem.hint.as_deref().unwrap_or_default();
+            tracing::error!(home = %home.display(), hint, "bad definition: {problem}");
+        }
     }
 }
 

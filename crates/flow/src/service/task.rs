@@ -316,6 +316,12 @@ impl ServiceTask {
         let before = life.clone();
         let notes = life.take(turn, thresholds, self.around.clock.now());
         let is_new = before.state != life.state || before.kept != life.kept || before.error != life.error;
+        if before.state != life.state {
+            tracing::debug!(
+                target: "toolcrib::service", service = %self.subject.load().name, from = before.state.as_str(),
+                to = life.state.as_str(), "state changes"
+            );
+        }
         let life = Arc::new(life);
         self.life.send_replace(Arc::clone(&life));
         notes.iter().for_each(|note| self.emit(note));

@@ -17,6 +17,8 @@ use toolcrib_store::{RunRecord, RunStepRecord, Runs};
 pub const KEPT_BYTES: usize = 256 * 1024;
 /// The key of structured content among what else is written down of a step.
 pub(super) const STRUCTURED: &str = "structured_content";
+/// The target of what the log has of runs.
+const TARGET: &str = "toolcrib::run";
 /// How many steps wait at most for being written.
 const PENDING: usize = 64;
 /// How long they wait at most, as long as steps come.
@@ -123,6 +125,9 @@ impl Book {
 
     /// The book of a run that an earlier process began.
     pub fn going_on(runs: Option<Runs>, record: RunRecord, past: Vec<RunStepRecord>) -> Self {
+        tracing::debug!(
+            target: TARGET, run = record.id, workflow = record.workflow, resumed_steps = past.len(), "run begins"
+        );
         let state = Pages {
             record,
             reports: BTreeMap::new(),
@@ -178,6 +183,10 @@ impl Book {
     pub(super) fn set(&self, place: u32, report: Report) {
         let now = self.now();
         let mut pages = self.pages();
+        tracing::debug!(
+            target: TARGET, run = pages.record.id, step = report.id, tool = report.tool, status = report.status.as_str(),
+            "step"
+        );
         let mut cut = false;
         let mut kept = |value: &Option<Value>| value.as_ref().map(|value| self::kept(value, &mut cut));
         let (input, result) = (kept(&report.input), kept(&report.result));
@@ -259,6 +268,7 @@ impl Book {
             return None;
         }
         pages.is_over = true;
+        tracing::debug!(target: TARGET, run = pages.record.id, status = status.as_str(), "run ended");
         let mut cut = false;
         pages.record.result = result.map(|result| kept(result, &mut cut));
         pages.record.error = error.map(|error| shortened(error, &mut cut));

@@ -35,7 +35,7 @@ const REPEATED: [&str; 6] =
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 17] = [
+const GUIDES: [&str; 18] = [
     "README.md",
     "docs/guides/audit.md",
     "docs/guides/bridge.md",
@@ -45,6 +45,7 @@ const GUIDES: [&str; 17] = [
     "docs/guides/events.md",
     "docs/guides/getting-started.md",
     "docs/guides/muster.md",
+    "docs/guides/observability.md",
     "docs/guides/operations.md",
     "docs/guides/profiles.md",
     "docs/guides/registry.md",
@@ -98,6 +99,11 @@ fn getting_started() {
 #[test]
 fn muster() {
     run("docs/guides/muster.md");
+}
+
+#[test]
+fn observability() {
+    run("docs/guides/observability.md");
 }
 
 #[test]
