@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use toolcrib_protocol::level::Level;
-use toolcrib_protocol::{Capabilities, Raw, RpcError, json, meta};
+use toolcrib_protocol::{Capabilities, RpcError, json, meta};
 use toolcrib_session::Caller;
 use toolcrib_upstream::{CallHandler, Client, Conversation};
 
@@ -23,20 +23,19 @@ impl ClientOptions {
     /// Reads it from the session of a legacy client or from the request of a modern one.
     ///
     /// Errors: a log level that does not exist.
-    pub fn read(caller: &Caller, params: &Raw) -> Result<Self, RpcError> {
+    pub fn read(caller: &Caller) -> Result<Self, RpcError> {
         if caller.session.is_some() {
             return Ok(Self::of_caller(caller));
         }
-        let Some(given) = params.get("_meta") else { return Ok(Self::default()) };
-        let members = given.members();
-        let capabilities = match json::find(&members, meta::CLIENT_CAPABILITIES) {
-            Some(declared) if declared != "{}" => Arc::new(Capabilities::read(&given.part(declared), caller.revision)),
-            _ => Arc::default(),
+        let Some(given) = &caller.meta else { return Ok(Self::default()) };
+        let capabilities = match &given.capabilities {
+            declared if declared.as_str() == "{}" => Arc::default(),
+            declared => Arc::new(Capabilities::read(declared, caller.revision)),
         };
-        let level = match json::find(&members, meta::LOG_LEVEL) {
+        let level = match &given.log_level {
             None => None,
             Some(level) => {
-                let level = json::text(level).and_then(|name| Level::parse(&name));
+                let level = json::text(level.as_str()).and_then(|name| Level::parse(&name));
                 Some(level.ok_or_else(|| {
                     let names = Level::ALL.map(Level::as_str).join(", ");
                     let message = format!("`_meta.{}` must be one of {names}", meta::LOG_LEVEL);

@@ -47,9 +47,8 @@ impl<'a> RequestContext<'a> {
         snapshot: &'a ProfileSnapshot,
         caller: &'a Caller,
         id: &'a Id,
-        params: &Raw,
     ) -> Result<Self, RpcError> {
-        let client = ClientOptions::read(caller, params)?;
+        let client = ClientOptions::read(caller)?;
         Ok(Self { path, snapshot, caller, id, running: None, reply: ReplyChannel::default(), client, depth: 0 })
     }
 

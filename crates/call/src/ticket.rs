@@ -80,6 +80,7 @@ mod tests {
             door: Door::MCP,
             revision: Revision::LATEST,
             session: None,
+            meta: None,
             trace: RequestTrace::default(),
         }
     }

@@ -201,7 +201,7 @@ impl Duplex {
             }
             Ok(Opening::Modern(declared)) => {
                 let (principal, profile) = (self.terms.principal.clone(), self.profile().clone());
-                self.run(snapshot, Caller::modern(principal, profile, &declared).traced(trace), request);
+                self.run(snapshot, Caller::modern(principal, profile, declared).traced(trace), request);
             }
             Ok(Opening::Legacy) => match self.session() {
                 Some(session) => self.run(snapshot, self.legacy(&session).traced(trace), request),

@@ -29,7 +29,8 @@ pub enum Opening {
 ///
 /// A request that says it is modern and declares itself wrongly is an error.
 pub fn classify(request: &Request, named: Option<&str>) -> Result<Opening, RpcError> {
-    let in_body = meta::declared_date(&request.params);
+    let meta = request.params.get("_meta");
+    let in_body = meta.as_ref().and_then(|meta| meta.text(meta::PROTOCOL_VERSION));
     // In the modern era there is no such method; with a revision to agree on it is a handshake whatever else it carries.
     let shakes = request.method == method::INITIALIZE;
     if shakes && (in_body.is_none() || request.params.text("protocolVersion").is_some()) {
@@ -42,7 +43,7 @@ pub fn classify(request: &Request, named: Option<&str>) -> Result<Opening, RpcEr
         return Err(header::contradicts(header::PROTOCOL_VERSION, in_body));
     }
     let modern = in_body.is_some() || named.is_some_and(Revision::is_modern_date) || request.method == method::DISCOVER;
-    if modern { meta::read_request(&request.params).map(Opening::Modern) } else { Ok(Opening::Legacy) }
+    if modern { meta::read(meta).map(Opening::Modern) } else { Ok(Opening::Legacy) }
 }
 
 impl Gateway {

@@ -83,7 +83,7 @@ impl Gateway {
         let snapshot = &self.path.awaited_snapshot(snapshot, caller, &request).await?;
         let Request { id, params, .. } = request;
         let bad_server = |error: toolcrib_protocol::RpcError| Problem::new(Kind::BadServer, error.message);
-        let context = RequestContext::new(&self.path, snapshot, caller, &id, &params).map_err(bad_server)?;
+        let context = RequestContext::new(&self.path, snapshot, caller, &id).map_err(bad_server)?;
         let target = match resolve::call(snapshot.view(), operation.tool, arguments) {
             Ok(target) => target,
             Err(unresolved) => {

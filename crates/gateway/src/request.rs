@@ -68,7 +68,7 @@ impl Gateway {
             Ok(snapshot) => snapshot,
             Err(problem) => return Some(Answer::error(Some(request.id), RpcError::from(&problem))),
         };
-        let outcome = match RequestContext::new(&self.path, &snapshot, caller, &request.id, &request.params) {
+        let outcome = match RequestContext::new(&self.path, &snapshot, caller, &request.id) {
             Err(error) => Err(error),
             Ok(context) => {
                 let token = channel.as_ref().and_then(|_| meta::progress_token(&request.params));

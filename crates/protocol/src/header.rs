@@ -5,7 +5,6 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::error::{HEADER_MISMATCH, RpcError};
-use crate::json;
 use crate::message::Request;
 use crate::method;
 
@@ -93,13 +92,12 @@ pub fn check_modern(headers: &HeaderMap, request: &Request, date: &str) -> Resul
         return Err(mismatch(format!("the header `{METHOD}` must be `{}` as in the body", request.method)));
     }
     let Some(parameter) = method::named_by(&request.method) else { return Ok(()) };
-    let members = request.params.members();
-    let Some(wanted) = json::find(&members, parameter).and_then(json::text) else {
+    let Some(wanted) = request.params.text(parameter) else {
         // The missing parameter is its own error, found where the method is understood.
         return Ok(());
     };
     let given = single(headers, NAME)?.map(decode_value).transpose()?;
-    if given.as_deref() != Some(&*wanted) {
+    if given != Some(wanted) {
         return Err(mismatch(format!("the header `{NAME}` must mirror `params.{parameter}`")));
     }
     Ok(())

@@ -34,6 +34,10 @@ pub struct RequestMeta {
     pub capabilities: Raw,
     /// Name and version of the client, where it told.
     pub client_info: Option<Raw>,
+    /// From which level on the client wants to hear log messages, as it was written.
+    pub log_level: Option<Raw>,
+    /// The client's progress token, a string or a number.
+    pub progress_token: Option<Raw>,
 }
 
 /// The revision date that a request names in its `_meta`, if any: this alone makes a request a modern one.
@@ -45,8 +49,16 @@ pub fn declared_date(params: &Raw) -> Option<String> {
 ///
 /// Errors: [`INVALID_PARAMS`] for a missing key, [`REVISION_UNSUPPORTED`] with `{supported, requested}` as data.
 pub fn read_request(params: &Raw) -> Result<RequestMeta, RpcError> {
+    read(params.get("_meta"))
+}
+
+/// [`read_request`] of a `_meta` that is known already.
+///
+/// # Errors
+/// See [`read_request`].
+pub fn read(meta: Option<Raw>) -> Result<RequestMeta, RpcError> {
     let missing = |key: &str| RpcError::new(INVALID_PARAMS, format!("`params._meta` lacks `{key}`"));
-    let meta = params.get("_meta").filter(Raw::is_object).ok_or_else(|| missing(PROTOCOL_VERSION))?;
+    let meta = meta.filter(Raw::is_object).ok_or_else(|| missing(PROTOCOL_VERSION))?;
     let members = meta.members();
     let given = |key: &str| json::find(&members, key);
     let date = given(PROTOCOL_VERSION).and_then(json::text).ok_or_else(|| missing(PROTOCOL_VERSION))?.into_owned();
@@ -57,7 +69,9 @@ pub fn read_request(params: &Raw) -> Result<RequestMeta, RpcError> {
     let part = |value| meta.part(value);
     let capabilities = given(CLIENT_CAPABILITIES).map(part).filter(Raw::is_object);
     let capabilities = capabilities.ok_or_else(|| missing(CLIENT_CAPABILITIES))?;
-    Ok(RequestMeta { revision, date, capabilities, client_info: given(CLIENT_INFO).map(part) })
+    let [client_info, log_level] = [CLIENT_INFO, LOG_LEVEL].map(|key| given(key).map(part));
+    let progress_token = given(PROGRESS_TOKEN).map(part).filter(is_token);
+    Ok(RequestMeta { revision, date, capabilities, client_info, log_level, progress_token })
 }
 
 /// The error for a revision that is not spoken here.
@@ -79,10 +93,11 @@ pub fn unsupported(date: &str) -> RpcError {
 
 /// The client's progress token, a string or a number, as raw JSON.
 pub fn progress_token(params: &Raw) -> Option<Raw> {
-    params
-        .get("_meta")?
-        .get(PROGRESS_TOKEN)
-        .filter(|token| matches!(token.as_str().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9')))
+    params.get("_meta")?.get(PROGRESS_TOKEN).filter(is_token)
+}
+
+fn is_token(token: &Raw) -> bool {
+    matches!(token.as_str().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
 /// Whether a client says in `_meta` in which trace it makes the request.
@@ -99,13 +114,17 @@ fn goes_on(key: &str, trace: Option<&TraceContext>) -> bool {
 /// `params` for the next hop towards a legacy server: reserved keys are stripped, the progress token is replaced or
 /// taken out, trace context is replaced where there is one of ours, all else stays. An empty `_meta` is left out.
 pub fn for_legacy_server(params: &Raw, progress_token: Option<u64>, trace: Option<&TraceContext>) -> Raw {
-    let meta = params.get("_meta").filter(Raw::is_object);
+    if !params.may_have("_meta") && progress_token.is_none() && trace.is_none() {
+        return params.clone();
+    }
+    let members = params.members();
+    let meta = json::find(&members, "_meta").and_then(json::object);
     if meta.is_none() && progress_token.is_none() && trace.is_none() {
         return params.clone();
     }
     let mut out = Writer::object(64);
     let mut any = trace.is_some();
-    for member in meta.iter().flat_map(Raw::members) {
+    for member in meta.into_iter().flatten() {
         if goes_on(&member.key, trace) {
             out.raw_member(member.raw_key, member.value);
             any = true;
@@ -119,9 +138,9 @@ pub fn for_legacy_server(params: &Raw, progress_token: Option<u64>, trace: Optio
         any = true;
     }
     if !any {
-        return params.edit(&[("_meta", Edit::Remove)]);
+        return params.edited(&members, &[("_meta", Edit::Remove)]);
     }
-    params.edit(&[("_meta", Edit::Set(out.finish().as_str()))])
+    params.edited(&members, &[("_meta", Edit::Set(out.finish().as_str()))])
 }
 
 /// What we say of ourselves in each request to a modern server.

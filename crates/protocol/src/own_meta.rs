@@ -4,8 +4,8 @@
 use crate::json;
 use crate::raw::Raw;
 
-/// What our own keys begin with.
-pub const OWN: &str = "toolcrib/";
+pub use crate::json::OWN;
+
 /// The kind of a problem that the gateway reports in a result, by its stable name.
 pub const ERROR: &str = "toolcrib/error";
 

@@ -136,9 +136,14 @@ impl Raw {
     /// The same object with members set or removed; the order and the bytes of all others stay.
     #[must_use]
     pub fn edit(&self, edits: &[(&str, Edit<'_>)]) -> Raw {
-        let members = self.members();
+        self.edited(&self.members(), edits)
+    }
+
+    /// [`Raw::edit`] of an object whose members are known already.
+    #[must_use]
+    pub(crate) fn edited(&self, members: &[Member<'_>], edits: &[(&str, Edit<'_>)]) -> Raw {
         let mut out = Writer::object(self.text.len() + 64);
-        for member in &members {
+        for member in members {
             match edits.iter().find(|(key, _)| *key == member.key) {
                 None | Some((_, Edit::Add(_))) => out.raw_member(member.raw_key, member.value),
                 Some((_, Edit::Set(value))) => out.raw_member(member.raw_key, value),

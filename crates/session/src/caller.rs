@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toolcrib_base::ProfileName;
 use toolcrib_protocol::meta::RequestMeta;
-use toolcrib_protocol::{Request, RequestTrace, Revision, json, meta, method};
+use toolcrib_protocol::{Request, RequestTrace, Revision, method};
 use toolcrib_store::Door;
 
 use crate::principal::Principal;
@@ -23,6 +23,8 @@ pub struct Caller {
     pub revision: Revision,
     /// The session of a legacy client.
     pub session: Option<Arc<Session>>,
+    /// What a modern client declares of itself in the request that it makes.
+    pub meta: Option<Arc<RequestMeta>>,
     /// What its client was told of the request, and the trace that it belongs to.
     pub trace: RequestTrace,
 }
@@ -31,13 +33,14 @@ pub struct Caller {
 
 impl Caller {
     /// The caller of a request that carries all that it needs.
-    pub fn modern(principal: Principal, profile: ProfileName, declared: &RequestMeta) -> Self {
+    pub fn modern(principal: Principal, profile: ProfileName, declared: RequestMeta) -> Self {
         Self {
             principal,
             profile,
             door: Door::MCP,
             revision: declared.revision,
             session: None,
+            meta: Some(Arc::new(declared)),
             trace: RequestTrace::default(),
         }
     }
@@ -50,6 +53,7 @@ impl Caller {
             door: Door::MCP,
             revision: session.revision,
             session: Some(Arc::clone(session)),
+            meta: None,
             trace: RequestTrace::default(),
         }
     }
@@ -77,12 +81,10 @@ impl Caller {
                 | method::PROMPTS_LIST,
             ) => false,
             (Some(_), _) => true,
-            (None, _) => {
-                let Some(given) = request.params.get("_meta") else { return false };
-                let members = given.members();
-                let has = |key| json::find(&members, key).is_some();
-                has(meta::LOG_LEVEL) || has(meta::PROGRESS_TOKEN) && meta::progress_token(&request.params).is_some()
-            }
+            (None, _) => match &self.meta {
+                Some(meta) => meta.log_level.is_some() || meta.progress_token.is_some(),
+                None => false,
+            },
         }
     }
 }

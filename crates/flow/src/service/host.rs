@@ -124,6 +124,7 @@ impl ServiceHost for GatewayHost {
             door: Door::new("service"),
             revision: Revision::LATEST_LEGACY,
             session: None,
+            meta: None,
             trace: RequestTrace::default(),
         };
         let mut invocation = Invocation::new(self.gateway()?, caller);

@@ -234,6 +234,7 @@ impl RunTable {
             door: Invocation::DOOR,
             revision: Revision::LATEST_LEGACY,
             session: None,
+            meta: None,
             trace: RequestTrace::default(),
         };
         let invocation = Invocation::new(Arc::<Gateway>::clone(&gateway), caller);

@@ -120,6 +120,7 @@ impl House {
             door: Door::MCP,
             revision: Revision::LATEST,
             session: None,
+            meta: None,
             trace: RequestTrace::default(),
         }
     }

@@ -13,7 +13,9 @@ use toolcrib_call::Servers;
 use toolcrib_call::Sources;
 use toolcrib_catalog::LocalSecrets;
 use toolcrib_gateway::{Gateway, KeepSecrets};
-use toolcrib_protocol::{Id, Notification, Raw, Request, RequestTrace, Revision, RpcError};
+use toolcrib_protocol::meta::{self, RequestMeta};
+use toolcrib_protocol::raw::Edit;
+use toolcrib_protocol::{Era, Id, Notification, Raw, Request, RequestTrace, Revision, RpcError};
 use toolcrib_session::{Caller, Channel, Introduction, Principal, Reader, Session, Sessions};
 use toolcrib_store::{AuditFilter, AuditOrder, AuditRecord, Door, Store};
 use toolcrib_testkit::eventually;
@@ -285,7 +287,15 @@ impl Client {
             |session| session.principal.clone(),
         );
         let profile = ProfileName::new(profile).unwrap();
-        let caller = Caller { principal, profile, door: Door::MCP, revision, session, trace: RequestTrace::default() };
+        let caller = Caller {
+            principal,
+            profile,
+            door: Door::MCP,
+            revision,
+            session,
+            meta: None,
+            trace: RequestTrace::default(),
+        };
         Self { gateway: Arc::clone(&house.gateway), caller, next: Arc::default() }
     }
 
@@ -315,10 +325,21 @@ impl Client {
             // What every door answers before the gateway is asked.
             Err(problem) => return Some(Err(RpcError::from(&problem))),
         };
-        let asked = self.gateway.request(&snapshot, &self.caller, request, progress.map(Channel::new));
+        let caller = Caller { meta: self.declared(&request.params), ..self.caller.clone() };
+        let asked = self.gateway.request(&snapshot, &caller, request, progress.map(Channel::new));
         let answer = eventually(method, Box::pin(asked)).await?;
         assert_eq!(answer.id, Some(id), "every answer carries the id of its request");
         Some(answer.outcome)
+    }
+
+    /// What a modern client says of itself in a request, with what every door requires of it.
+    fn declared(&self, params: &Raw) -> Option<Arc<RequestMeta>> {
+        let meta = params.get("_meta").unwrap_or_else(Raw::empty_object);
+        let date = Raw::from_value(&Revision::LATEST.as_str());
+        let required =
+            [(meta::PROTOCOL_VERSION, Edit::Add(date.as_str())), (meta::CLIENT_CAPABILITIES, Edit::Add("{}"))];
+        let is_modern = self.caller.revision.era() == Era::Modern;
+        is_modern.then(|| Arc::new(meta::read(Some(meta.edit(&required))).expect("all that is required")))
     }
 
     /// Asks.

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::scanner::special_in;
 use super::*;
 
 const STRICT: Rules = Rules::strict(8);

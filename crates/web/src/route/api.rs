@@ -88,6 +88,7 @@ async fn operate(
         door: Door::REST,
         revision: Revision::LATEST_LEGACY,
         session: None,
+        meta: None,
         trace,
     };
     if operation.permission == Permission::Admin && !caller.principal.is_admin {

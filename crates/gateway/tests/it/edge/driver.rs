@@ -289,6 +289,7 @@ impl Edge {
             door: Door::MCP,
             revision: Revision::LATEST,
             session: None,
+            meta: None,
             trace: RequestTrace::default(),
         };
         let (gateway, snapshot) = (Arc::clone(&self.gateway), snapshot.clone());

@@ -86,7 +86,7 @@ fn caller(site: &Arc<Site>, origin: &Origin, request: &Request) -> Result<Caller
         Opening::Initialize => Err(Box::new(initialize(site, origin, request))),
         Opening::Modern(declared) => {
             header::check_modern(&origin.headers, request, &declared.date).map_err(wrong)?;
-            let caller = Caller::modern(origin.principal.clone(), origin.profile.clone(), &declared);
+            let caller = Caller::modern(origin.principal.clone(), origin.profile.clone(), declared);
             let caller = caller.traced(origin.trace.clone());
             site.gateway.check_headers(&origin.snapshot, &caller, request, &origin.headers).map_err(wrong)?;
             Ok(caller)
