@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use toolcrib_base::ServerName;
 use toolcrib_base::task::Stop;
 use toolcrib_call::LiveEvent;
@@ -15,7 +16,8 @@ use toolcrib_upstream::{Event, Inventory, State};
 
 use crate::gateway::Gateway;
 
-/// How long changes are gathered before views are built: many servers become ready at the same time.
+/// How long changes are gathered before views are built, at most: while servers are starting, because many become ready
+/// at the same time, and after a build, so that a server whose lists change all the time costs no more builds than this.
 const GATHER: Duration = Duration::from_millis(20);
 /// How often idle sessions are looked for.
 const SWEEP: Duration = Duration::from_secs(30);
@@ -24,6 +26,8 @@ impl Gateway {
     /// Keeps snapshots and views in step with what happens to servers, until the gateway stops.
     pub async fn keep_in_step(self: Arc<Self>, mut events: mpsc::Receiver<Event>, mut stop: Stop) {
         let mut sweep = tokio::time::interval(SWEEP);
+        // From when on a change need not wait for others.
+        let mut rested = Instant::now();
         loop {
             let event = tokio::select! {
                 event = events.recv() => event,
@@ -44,9 +48,10 @@ impl Gateway {
                 return;
             };
             let mut changed = self.note(event).await;
-            // Whatever else happens within a moment is part of the same build.
-            let until = tokio::time::Instant::now() + GATHER;
+            // Whatever else happens within a moment is part of the same build; a lone change is shown at once.
+            let most = Instant::now() + GATHER;
             while changed {
+                let until = if self.is_any_starting() { most } else { rested.min(most) };
                 match tokio::time::timeout_at(until, events.recv()).await {
                     Ok(Some(event)) => changed |= self.note(event).await,
                     Ok(None) | Err(_) => break,
@@ -56,8 +61,14 @@ impl Gateway {
                 let gateway = Arc::clone(&self);
                 // A failed build panicked; the views stay as they were.
                 let _ = tokio::task::spawn_blocking(move || gateway.rebuild()).await;
+                rested = Instant::now() + GATHER;
             }
         }
+    }
+
+    /// Whether a server's first lists may come soon.
+    fn is_any_starting(&self) -> bool {
+        self.path.servers.table().values().any(|running| running.server.status().state == State::Starting)
     }
 
     /// Takes one event; `true` when views must be built again.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, SystemClock};
 use toolcrib_call::Servers;
@@ -69,6 +69,14 @@ struct RunningGateway {
     house: Scope,
 }
 
+/// What a gateway is built from.
+struct Ground {
+    store: Store,
+    definitions: watch::Receiver<Arc<Catalog>>,
+    /// The tasks that watch the definitions, and later the house of the gateway.
+    house: Scope,
+}
+
 /// A gateway that listens.
 pub(crate) struct HttpGateway {
     running: RunningGateway,
@@ -120,13 +128,13 @@ impl HttpGateway {
         config.check_listen()?;
         let listener = listen::bind(config.listen).await?;
         let address = listener.local_addr().context("read the listener's address")?;
-        let store = open_store(&config.home.state(), &config).await??;
+        let ground = Ground::read(&config, open_store(config.home.state(), store_settings(&config))).await?;
         let token_file = config.home.token_file();
         let token = {
             let path = token_file.clone();
             tokio::task::spawn_blocking(move || token::obtain(&path)).await??
         };
-        let running = RunningGateway::new(config, store, events).await?;
+        let running = RunningGateway::new(config, ground, events).await?;
         running.gateway.keep_settings(Arc::new(ProcessSettings::new(&running.config, Some(address))));
         running.open_doors(listener, token)?;
         Ok(Self { running, url: url(address), token_file })
@@ -198,13 +206,24 @@ impl HttpGateway {
     }
 }
 
+// === impl Ground ===
+
+impl Ground {
+    /// Opens the store and reads the definitions at the same time: neither needs the other.
+    async fn read(config: &Config, store: impl Future<Output = anyhow::Result<Store>>) -> anyhow::Result<Self> {
+        let house = Scope::new();
+        let (store, definitions) = tokio::join!(store, toolcrib_catalog::watch(config.home.path(), &house));
+        Ok(Self { store: store?, definitions, house })
+    }
+}
+
 // === impl RunningGateway ===
 
 impl RunningGateway {
     /// A gateway without HTTP, in the first free state folder.
     async fn start(config: Config, events: LiveEvents) -> anyhow::Result<Self> {
-        let store = open_instance(&config).await?;
-        let running = Self::new(config, store, events).await?;
+        let ground = Ground::read(&config, open_instance(config.home.state(), store_settings(&config))).await?;
+        let running = Self::new(config, ground, events).await?;
         running.gateway.keep_settings(Arc::new(ProcessSettings::new(&running.config, None)));
         Ok(running)
     }
@@ -216,8 +235,9 @@ impl RunningGateway {
         stdio::serve(&self.gateway, &self.doors, &self.config.limits, profile).await
     }
 
-    async fn new(config: Config, store: Store, told: LiveEvents) -> anyhow::Result<Self> {
-        let (doors, house) = (Scope::new(), Scope::new());
+    async fn new(config: Config, ground: Ground, told: LiveEvents) -> anyhow::Result<Self> {
+        let Ground { store, mut definitions, house } = ground;
+        let doors = Scope::new();
         let (events, happened) = mpsc::channel(EVENTS);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let deps = ServerDeps {
@@ -230,7 +250,6 @@ impl RunningGateway {
             grace: config.grace,
             starts: toolcrib_upstream::StartPlaces::default(),
         };
-        let mut definitions = toolcrib_catalog::watch(config.home.path(), &house).await;
         let loaded = definitions.borrow_and_update().clone();
         let metrics = Arc::new(Metrics::new());
         let secrets = Arc::new(HomeSecrets::new(&config.home, &Environment::of_process()));
@@ -388,19 +407,17 @@ impl ReportedProblems {
     }
 }
 
-async fn open_store(folder: &Path, config: &Config) -> anyhow::Result<Result<Store, Problem>> {
-    let folder = folder.to_owned();
-    let settings = store_settings(config);
+async fn open_store(folder: PathBuf, settings: toolcrib_store::Config) -> anyhow::Result<Store> {
     let opened = tokio::task::spawn_blocking(move || Store::open(&folder, settings)).await?;
-    Ok(opened.map_err(|error| {
+    opened.map_err(|error| {
         let in_use = matches!(error, StoreError::InUse { .. });
         let problem = Problem::from(error);
         if in_use && problem.hint.is_none() {
-            problem.hint("stop it, or use another home with `--home DIR`")
+            problem.hint("stop it, or use another home with `--home DIR`").into()
         } else {
-            problem
+            problem.into()
         }
-    }))
+    })
 }
 
 fn store_settings(config: &Config) -> toolcrib_store::Config {
@@ -413,14 +430,13 @@ fn store_settings(config: &Config) -> toolcrib_store::Config {
 }
 
 /// The first free state: clients start a gateway each, and each keeps its own audit chain.
-async fn open_instance(config: &Config) -> anyhow::Result<Store> {
-    let mut folder = config.home.state();
+async fn open_instance(state: PathBuf, settings: toolcrib_store::Config) -> anyhow::Result<Store> {
+    let mut folder = state.clone();
     for instance in 1..=INSTANCES {
-        let settings = store_settings(config);
-        let path = folder.clone();
+        let (path, settings) = (folder.clone(), settings.clone());
         match tokio::task::spawn_blocking(move || Store::open(&path, settings)).await? {
             Ok(store) => return Ok(store),
-            Err(StoreError::InUse { .. }) => folder = config.home.state().join("instances").join(instance.to_string()),
+            Err(StoreError::InUse { .. }) => folder = state.join("instances").join(instance.to_string()),
             Err(error) => return Err(Problem::from(error).into()),
         }
     }
