@@ -35,6 +35,7 @@ use toolcrib_web::{Guard, Site};
 
 use crate::config::Config;
 use crate::home::Environment;
+use crate::memory;
 use crate::ready::{self, ReadyFile};
 use crate::secrets::HomeSecrets;
 use crate::settings::ProcessSettings;
@@ -146,6 +147,7 @@ impl HttpGateway {
         match entry {
             Entry::Http { ready_file } => {
                 self.report_ready(ready_file.as_deref()).await?;
+                release_what_the_start_needed().await;
                 std::future::pending().await
             }
             Entry::Stdio { profile } | Entry::HttpAndStdio { profile } => self.running.serve_stdio(profile).await,
@@ -232,6 +234,7 @@ impl RunningGateway {
     async fn serve_stdio(&self, profile: ProfileName) -> anyhow::Result<()> {
         // What is not listed by then is announced as a change of the list.
         let _ = tokio::time::timeout(FIRST_LISTS, listed(&self.gateway, is_unknown)).await;
+        self.house.spawn(release_what_the_start_needed());
         stdio::serve(&self.gateway, &self.doors, &self.config.limits, profile).await
     }
 
@@ -375,6 +378,12 @@ async fn listed(gateway: &Arc<Gateway>, awaited: impl Fn(&Server) -> bool) {
     let gateway = Arc::clone(gateway);
     // A panic while building leaves the views that were there.
     let _ = tokio::task::spawn_blocking(move || gateway.rebuild()).await;
+}
+
+/// Lets go of the program's pages: most of what a start runs is not run again.
+async fn release_what_the_start_needed() {
+    // A panic in it leaves the pages where they are.
+    let _ = tokio::task::spawn_blocking(memory::release_program_pages).await;
 }
 
 /// The eager servers whose first listing has not ended.
