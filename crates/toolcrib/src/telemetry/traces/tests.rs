@@ -64,7 +64,8 @@ async fn sent(url: &str, count: usize) -> (u64, u64) {
     for record in taken(64, || (0..count).for_each(|_| call("echo"))) {
         queue.try_send(record).unwrap();
     }
-    let sender = Sender { pause: Duration::from_millis(1), ..Sender::new(&export(url), spans).unwrap() };
+    let mut sender = Sender::new(&export(url), spans).unwrap();
+    sender.pause = Duration::from_millis(1);
     let scope = Scope::new();
     scope.spawn(sender.run(scope.stop_signal()));
     let done = async {
