@@ -14,7 +14,7 @@ use toolcrib_view::schema::CheckOutcome;
 /// second and some ten megabytes.
 const LEAST: usize = 2;
 /// How long a call waits for its check. Then it goes to the server unchecked: it validates as well.
-const PATIENCE: Duration = Duration::from_secs(2);
+const DEADLINE: Duration = Duration::from_secs(2);
 
 /// The places in which checks run that take long.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Checks {
         server: &ServerName,
         check: impl FnOnce() -> CheckOutcome + Send + 'static,
     ) -> CheckOutcome {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + DEADLINE;
         let Ok(place) = timeout_at(deadline, self.place(server)).await else { return CheckOutcome::Unchecked };
         let work = tokio::task::spawn_blocking(move || {
             // Given back when the work has ended, whether or not somebody still waits for it.

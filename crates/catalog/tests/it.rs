@@ -4,14 +4,11 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use toolcrib_base::task::Scope;
 use toolcrib_base::{ProfileName, ServerName};
 use toolcrib_catalog::{Catalog, Changes, ProfileDefinition, load, reload, watch};
-
-/// How long a test waits for the system to tell of a change before it gives up.
-const PATIENCE: Duration = Duration::from_secs(30);
+use toolcrib_testkit::{DEADLINE, eventually_holds, eventually_sees};
 
 struct Home(tempfile::TempDir);
 
@@ -255,8 +252,7 @@ async fn until(
     readings: &mut tokio::sync::watch::Receiver<Arc<Catalog>>,
     is_it: impl FnMut(&Arc<Catalog>) -> bool,
 ) -> Arc<Catalog> {
-    let found = tokio::time::timeout(PATIENCE, readings.wait_for(is_it)).await;
-    found.expect("the change is told in time").expect("the watching goes on").clone()
+    eventually_sees("a reading with the change", readings, is_it).await
 }
 
 #[tokio::test]
@@ -291,7 +287,7 @@ async fn changes_are_told() {
     home.write("servers/d.yaml", server("d", "x").as_bytes());
     until(&mut readings, |loaded| servers(loaded) == ["c", "d"]).await;
 
-    assert!(scope.close(PATIENCE).await, "the watching ends when it is told to");
+    assert!(scope.close(DEADLINE).await, "the watching ends when it is told to");
 }
 
 /// Each piece would be a whole profile that shows more than the last good one.
@@ -331,7 +327,7 @@ async fn half_of_a_file_is_not_taken_in_however_whole_it_looks() {
     let loaded = until(&mut readings, is_whole).await;
     assert_eq!(loaded.profiles["team"].tools.deny.len(), 1);
     assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
-    assert!(scope.close(PATIENCE).await);
+    assert!(scope.close(DEADLINE).await);
 }
 
 #[test]
@@ -409,7 +405,7 @@ async fn changes_of_the_registry_are_told() {
     assert_eq!(title(&loaded).as_deref(), Some("two"));
     home.remove("registry/custom/desk.json");
     until(&mut readings, |loaded| title(loaded).is_none() && loaded.problems.is_empty()).await;
-    assert!(scope.close(PATIENCE).await, "the watching ends when it is told to");
+    assert!(scope.close(DEADLINE).await, "the watching ends when it is told to");
 }
 
 #[tokio::test]
@@ -421,10 +417,5 @@ async fn watching_ends_with_the_last_receiver() {
     let task_alive = Arc::downgrade(&readings.borrow().clone());
     drop(readings);
     // The task holds the last reading until it ends.
-    let ended = async {
-        while task_alive.upgrade().is_some() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, ended).await.expect("the task ends");
+    eventually_holds("the end of the task", || task_alive.upgrade().is_none()).await;
 }

@@ -6,10 +6,11 @@ use std::future::Future;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
 use tokio::task::{spawn_blocking, yield_now};
 
 /// How long a test waits before it fails: less than the test runner gives it, so that it can say what it waited for.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub const DEADLINE: Duration = Duration::from_secs(90);
 
 /// So many looks come one after the other; then there is a pause between two.
 const QUICK_LOOKS: u32 = 100;
@@ -18,20 +19,43 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Waits for an event.
 ///
 /// # Panics
-/// When it does not come within [`PATIENCE`].
+/// When it does not come within [`DEADLINE`].
 #[track_caller]
 pub fn eventually<T>(what: &str, event: impl Future<Output = T>) -> impl Future<Output = T> {
     let place = Location::caller();
     async move {
-        let waited = tokio::time::timeout(PATIENCE, event).await;
-        waited.unwrap_or_else(|_| panic!("{place}: expected {what}; it did not come within {PATIENCE:?}"))
+        let waited = tokio::time::timeout(DEADLINE, event).await;
+        waited.unwrap_or_else(|_| panic!("{place}: expected {what}; it did not come within {DEADLINE:?}"))
+    }
+}
+
+/// Waits until a watched value satisfies `condition`; gives that value.
+///
+/// # Panics
+/// When that takes longer than [`DEADLINE`] or nobody can change the value any more, with what was seen last.
+#[track_caller]
+pub fn eventually_sees<T: Clone + Debug>(
+    what: &str,
+    watched: &mut watch::Receiver<T>,
+    condition: impl FnMut(&T) -> bool,
+) -> impl Future<Output = T> {
+    let place = Location::caller();
+    async move {
+        let waited = tokio::time::timeout(DEADLINE, watched.wait_for(condition)).await;
+        let seen = waited.map(|seen| seen.ok().map(|value| value.clone()));
+        let failure = match seen {
+            Ok(Some(value)) => return value,
+            Ok(None) => "its sender has ended".to_owned(),
+            Err(_) => format!("it did not come within {DEADLINE:?}"),
+        };
+        panic!("{place}: expected {what}; {failure}; last seen: {:?}", watched.borrow())
     }
 }
 
 /// Looks until `look` gives `Ok`; `Err` is what it saw instead. The deadline is real time: tokio's may stand still.
 ///
 /// # Panics
-/// When that takes longer than [`PATIENCE`], with what was seen last.
+/// When that takes longer than [`DEADLINE`], with what was seen last.
 #[track_caller]
 pub fn eventually_finds<T, S: Debug>(
     what: &str,
@@ -47,7 +71,7 @@ pub fn eventually_finds<T, S: Debug>(
                 Err(seen) => seen,
             };
             let waited = begun.elapsed();
-            assert!(waited < PATIENCE, "{place}: expected {what} within {PATIENCE:?}; last seen: {seen:?}");
+            assert!(waited < DEADLINE, "{place}: expected {what} within {DEADLINE:?}; last seen: {seen:?}");
             looks = looks.saturating_add(1);
             if looks < QUICK_LOOKS { yield_now().await } else { real_pause().await }
         }
@@ -100,6 +124,23 @@ mod tests {
         let panic = waiting.await.unwrap_err().into_panic();
         let text = panic.downcast_ref::<String>().unwrap();
         assert!(text.contains("expected a message") && text.contains(file!()), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watched_value_is_waited_for_and_named_when_it_does_not_come() {
+        let (sender, mut watched) = watch::channel(1);
+        sender.send(7).unwrap();
+        assert_eq!(eventually_sees("a seven", &mut watched, |value| *value == 7).await, 7);
+        let ended = watch::channel(7).1;
+        for (mut watched, why) in [(watched, "did not come"), (ended, "its sender has ended")] {
+            let scope = toolcrib_base::task::Scope::new();
+            let waiting =
+                scope.spawn(async move { eventually_sees("an eight", &mut watched, |value| *value == 8).await });
+            let panic = waiting.await.unwrap_err().into_panic();
+            let text = panic.downcast_ref::<String>().unwrap();
+            assert!(text.contains("expected an eight") && text.contains(why), "{text}");
+            assert!(text.ends_with("last seen: 7"), "{text}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,9 +8,11 @@ pub mod fake;
 #[cfg(feature = "fixture")]
 pub mod fixture;
 pub mod http;
+#[cfg(feature = "launch")]
+pub mod launch;
 mod locate;
 pub mod script;
 
 #[cfg(feature = "wait")]
-pub use eventually::{PATIENCE, eventually, eventually_finds, eventually_holds, pass};
+pub use eventually::{DEADLINE, eventually, eventually_finds, eventually_holds, eventually_sees, pass};
 pub use locate::fake_server;

@@ -12,7 +12,7 @@ use crate::workspace::TextFile;
 const MACHINE_PATHS: [(&str, &str); 3] = [("/wo", "rk/"), ("/ro", "ot/"), ("/ho", "me/")];
 
 /// Programs of this repository that a reader of a guide does not have.
-const UNINSTALLED: [&str; 3] = ["fake-server", "toolcrib-testkit", "toolcrib-bench"];
+const UNINSTALLED: [&str; 4] = ["fake-server", "toolcrib-testkit", "toolcrib-testgateway", "toolcrib-bench"];
 
 /// Documents wrap here. Free are tables, blocks of code, and what cannot be broken: a link, a piece of code.
 const DOCUMENT_COLUMNS: usize = 120;

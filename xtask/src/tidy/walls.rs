@@ -4,7 +4,7 @@ use super::Finding;
 use crate::workspace::{Package, Workspace};
 
 /// The `may use` column of the map in the design. Names are folders; the package is `toolcrib-<folder>`.
-const MAY_USE: [(&str, &[&str]); 21] = [
+const MAY_USE: [(&str, &[&str]); 22] = [
     ("base", &[]),
     ("protocol", &["base"]),
     ("search", &["base"]),
@@ -63,6 +63,22 @@ const MAY_USE: [(&str, &[&str]); 21] = [
         ],
     ),
     ("testkit", &["base", "protocol", "transport", "search"]),
+    (
+        "testgateway",
+        &[
+            "base",
+            "protocol",
+            "store",
+            "catalog",
+            "transport",
+            "upstream",
+            "session",
+            "view",
+            "call",
+            "gateway",
+            "testkit",
+        ],
+    ),
     ("bench", &["base", "protocol", "transport", "search"]),
     ("xtask", &[]),
 ];

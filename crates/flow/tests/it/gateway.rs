@@ -14,26 +14,25 @@ use toolcrib_call::Source;
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
 use toolcrib_store::{RunQuery, RunRecord, RunStepRecord, Store};
+use toolcrib_testgateway::{Client, File, Setup, TestGateway, profile, server, strings, text_of};
 use toolcrib_testkit::{eventually_finds, eventually_holds};
 
-use crate::gateway_house::{Client, File, Ground, House, profile, server, strings, text_of};
-
 pub(crate) struct Mill {
-    pub(crate) house: House,
+    pub(crate) house: TestGateway,
     workflows: Arc<Workflows>,
     scope: Scope,
 }
 
 impl Mill {
     async fn open(files: &[File]) -> Self {
-        Self::over(files, Ground::default()).await
+        Self::over(files, Setup::default()).await
     }
 
-    async fn over(files: &[File], ground: Ground) -> Self {
+    async fn over(files: &[File], ground: Setup) -> Self {
         let scope = Scope::new();
         let workflows = Workflows::new(ground.store.runs(), &scope);
         let sources = Arc::new([Arc::clone(&workflows) as Arc<dyn Source>]);
-        let house = House::open(files, Ground { sources, ..ground });
+        let house = TestGateway::open(files, Setup { sources, ..ground });
         workflows.enter(&house.gateway);
         house.settle().await;
         Self { house, workflows, scope }
@@ -41,12 +40,12 @@ impl Mill {
 
     /// With the sources of this crate, all of them.
     pub(crate) async fn whole(files: &[File]) -> Self {
-        let (scope, ground) = (Scope::new(), Ground::default());
+        let (scope, ground) = (Scope::new(), Setup::default());
         let workflows = Workflows::new(ground.store.runs(), &scope);
         // Nothing here is kept in files by services.
         let services = Services::new(Path::new(""), ground.store.services(), Arc::clone(&ground.clock), &scope);
         let sources = [Arc::clone(&workflows) as Arc<dyn Source>, Arc::clone(&services) as Arc<dyn Source>];
-        let house = House::open(files, Ground { sources: Arc::new(sources), ..ground });
+        let house = TestGateway::open(files, Setup { sources: Arc::new(sources), ..ground });
         workflows.enter(&house.gateway);
         services.enter(&house.gateway);
         house.settle().await;
@@ -435,7 +434,7 @@ async fn a_run_ends_with_the_client_that_waits_for_it() {
 
 #[tokio::test]
 async fn an_interrupted_run_goes_on_with_the_next_process() {
-    let ground = Ground::default();
+    let ground = Setup::default();
     let now = ground.store.runs().now();
     let definition = json!({"name": "say", "steps": [{"id": "a", "tool": "fake/echo", "args": {"text": "x"}}, {"id": "b", "tool": "fake/echo", "args": {"text": "{{ .results.a }} and {{ .input.m }}"}}]});
     let run = |id: &str| RunRecord {

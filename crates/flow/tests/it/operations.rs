@@ -6,10 +6,10 @@ use toolcrib_base::Kind;
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_store::Door;
+use toolcrib_testgateway::{Client, profile, server, text_of};
 use toolcrib_view::{Operation, Permission};
 
 use crate::gateway::Mill;
-use crate::gateway_house::{Client, profile, server, text_of};
 
 /// Values of every kind of JSON.
 fn of_every_kind() -> [(&'static str, Value); 6] {

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 use toolcrib_base::Kind;
+use toolcrib_testgateway::File;
 use toolcrib_testkit::{eventually, eventually_finds, eventually_holds};
 
-use crate::house::{File, House, server};
+use crate::service_gateway::{ServiceGateway, server};
 
 /// The arguments of the fake server's tool `raw` that make it answer this value.
 fn says(value: &Value) -> Value {
@@ -28,8 +29,8 @@ fn class(name: &str, config: &Value) -> File {
     (format!("service-classes/{name}.yaml"), json!({"name": name, "serviceConfig": config}).to_string())
 }
 
-async fn house() -> House {
-    House::new(&[server("fake"), class("web", &working())]).await
+async fn house() -> ServiceGateway {
+    ServiceGateway::new(&[server("fake"), class("web", &working())]).await
 }
 
 fn states(value: &Value) -> (String, String) {
@@ -96,7 +97,7 @@ async fn what_cannot_be_made_is_told_and_leaves_nothing() {
             house.refused("core_service_create", arguments, words).await;
             house.refused("core_service_get", json!({"name": "x"}), &["not found"]).await;
             assert_eq!(house.read("services/x.yaml"), None);
-            assert!(house.store.services().all().unwrap().is_empty());
+            assert!(house.gateway.store().services().all().unwrap().is_empty());
         }
     }
     let said = house.must("core_service_validate", json!({"serviceClassName": "lacking", "name": "x"})).await;
@@ -269,7 +270,7 @@ async fn a_service_whose_stop_tool_fails_can_still_be_deleted_and_that_is_told()
 async fn what_persists_is_there_again_and_is_asked_how_it_is() {
     let mut asked = working();
     asked["lifecycleTools"]["status"] = json!({"tool": "fake/echo", "args": {"text": "{{ .start.id }}"}});
-    let house = House::new(&[server("fake"), class("asked", &asked), class("web", &working())]).await;
+    let house = ServiceGateway::new(&[server("fake"), class("asked", &asked), class("web", &working())]).await;
     for (class, name, persist) in [("asked", "a", true), ("web", "b", true), ("asked", "c", false)] {
         let arguments = json!({"serviceClassName": class, "name": name, "persist": persist, "args": {"n": 1}});
         house.must("core_service_create", arguments).await;
@@ -297,12 +298,13 @@ async fn what_persists_is_there_again_and_is_asked_how_it_is() {
 #[tokio::test]
 async fn what_starts_with_the_gateway_does_so_as_who_made_it() {
     let core = config(&json!({"tool": "core_audit_list"}), &json!({"tool": "core_audit_list"}));
-    let house = House::new(&[class("core", &core)]).await;
+    let house = ServiceGateway::new(&[class("core", &core)]).await;
     let arguments = json!({"serviceClassName": "core", "name": "auto", "persist": true, "autoStart": true});
     house.must("core_service_create", arguments).await;
     house.must("core_service_stop", json!({"name": "auto"})).await;
     // Written by hand, and by no one who may administer: its tools are not there for it.
-    house.write("services/hand.yaml", "name: hand\nserviceClassName: core\nautoStart: true\n");
+    let text = "name: hand\nserviceClassName: core\nautoStart: true\n".to_owned();
+    house.write(&[("services/hand.yaml".to_owned(), text)]);
     let house = house.begin_again().await;
     let until = |name: &'static str, state: &'static str| {
         let house = &house;
@@ -345,7 +347,7 @@ async fn only_who_administers_changes_services() {
 async fn non_admins_call_no_tool_of_a_service_and_see_no_result() {
     let mut watched = working();
     watched["lifecycleTools"]["status"] = json!({"tool": "fake/raw", "args": says(&json!({"health": "degraded"}))});
-    let house = House::new(&[server("fake"), class("web", &watched)]).await;
+    let house = ServiceGateway::new(&[server("fake"), class("web", &watched)]).await;
     house.must("core_service_create", json!({"serviceClassName": "web", "name": "shop"})).await;
     let user = house.caller(false);
     let ask = async |tool: &str, name: &str| {
@@ -353,9 +355,9 @@ async fn non_admins_call_no_tool_of_a_service_and_see_no_result() {
         house.call(&user, "call_tool", &by).await["structuredContent"].clone()
     };
     let calls = async || {
-        eventually("the audit log", house.store.audit().flush()).await.unwrap();
+        eventually("the audit log", house.gateway.store().audit().flush()).await.unwrap();
         let filter = toolcrib_store::AuditFilter { limit: 100, ..toolcrib_store::AuditFilter::default() };
-        let events = house.store.audit().list(&filter).unwrap();
+        let events = house.gateway.store().audit().list(&filter).unwrap();
         events.iter().filter(|event| event.target.starts_with("fake/")).count()
     };
     let before = calls().await;
@@ -378,13 +380,13 @@ async fn each_tool_of_a_lifecycle_leaves_an_audit_event() {
     let house = house().await;
     house.must("core_service_create", json!({"serviceClassName": "web", "name": "shop"})).await;
     house.must("core_service_stop", json!({"name": "shop"})).await;
-    eventually("the audit log", house.store.audit().flush()).await.unwrap();
+    eventually("the audit log", house.gateway.store().audit().flush()).await.unwrap();
     let filter = toolcrib_store::AuditFilter {
         order: toolcrib_store::AuditOrder::OldestFirst { after: 0 },
         limit: 100,
         ..toolcrib_store::AuditFilter::default()
     };
-    let audited = house.store.audit().list(&filter).unwrap();
+    let audited = house.gateway.store().audit().list(&filter).unwrap();
     let seen: Vec<_> = audited.iter().map(|it| (&*it.principal, &*it.target)).collect();
     let expected =
         [("ann", "fake/raw"), ("ann", "core_service_create"), ("ann", "fake/echo"), ("ann", "core_service_stop")];
@@ -395,7 +397,7 @@ async fn each_tool_of_a_lifecycle_leaves_an_audit_event() {
 async fn a_dropped_request_leaves_no_half_of_a_service() {
     let slow =
         config(&json!({"tool": "fake/slow", "args": {"ms": 300}}), &json!({"tool": "fake/slow", "args": {"ms": 300}}));
-    let house = House::new(&[server("fake"), class("slow", &slow)]).await;
+    let house = ServiceGateway::new(&[server("fake"), class("slow", &slow)]).await;
     let drop_after = |tool: &'static str, arguments: Value| {
         let house = &house;
         async move {
@@ -420,7 +422,8 @@ async fn a_dropped_request_leaves_no_half_of_a_service() {
             drop_after("core_service_delete", json!({"name": "s"})).await;
         }
     }
-    let is_gone = || house.read("services/s.yaml").is_none() && house.store.services().all().unwrap().is_empty();
+    let is_gone =
+        || house.read("services/s.yaml").is_none() && house.gateway.store().services().all().unwrap().is_empty();
     eventually_holds("that the file and the record are gone", is_gone).await;
 }
 

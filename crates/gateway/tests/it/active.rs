@@ -7,9 +7,8 @@ use toolcrib_base::{Clock, ManualClock, PrincipalId, ProfileName};
 use toolcrib_protocol::{Id, Raw, Request};
 use toolcrib_session::Principal;
 use toolcrib_store::Store;
+use toolcrib_testgateway::{Client, File, Setup, TestGateway, method_of, profile, stopped, strings, text_of};
 use toolcrib_testkit::eventually;
-
-use crate::house::{Client, File, Ground, House, method_of, profile, stopped, strings, text_of};
 
 const CHANGED: &str = "notifications/tools/list_changed";
 
@@ -32,21 +31,18 @@ async fn load(client: &Client, names: &[&str]) -> Value {
 }
 
 /// A gateway whose clock is the test's.
-async fn timed(files: &[File]) -> (House, Arc<ManualClock>) {
+async fn timed(files: &[File]) -> (TestGateway, Arc<ManualClock>) {
     let time = Arc::new(ManualClock::default());
     let clock = Arc::clone(&time) as Arc<dyn Clock>;
     let config = toolcrib_store::Config { clock: Arc::clone(&clock), ..toolcrib_store::Config::default() };
-    let house = House::open(
-        files,
-        Ground { store: Store::in_memory(config).unwrap(), clock, vault: None, embed: None, sources: Arc::new([]) },
-    );
+    let house = TestGateway::open(files, Setup { store: Store::in_memory(config).unwrap(), clock, ..Setup::default() });
     house.settle().await;
     (house, time)
 }
 
 #[tokio::test]
 async fn names_are_exact() {
-    let house = House::settled(&with("groups: [load]")).await;
+    let house = TestGateway::settled(&with("groups: [load]")).await;
     for client in house.both("default") {
         for name in
             [" alpha/one", "alpha/one ", "Alpha/one", "alpha/ONE", "alpha_ONE", "alpha-one", "alpha", "/one", ""]
@@ -65,7 +61,7 @@ async fn names_are_exact() {
 
 #[tokio::test]
 async fn a_full_set_says_what_is_active_and_how_to_unload() {
-    let house = House::settled(&with("quota: {tools: 2}")).await;
+    let house = TestGateway::settled(&with("quota: {tools: 2}")).await;
     for client in house.both("default") {
         load(&client, &["alpha/one", "beta/four"]).await;
         let full = load(&client, &["alpha/two"]).await;
@@ -86,7 +82,7 @@ async fn a_full_set_says_what_is_active_and_how_to_unload() {
 
 #[tokio::test]
 async fn what_was_used_least_recently_makes_room_and_that_is_told() {
-    let house = House::settled(&with("quota: {tools: 3, policy: evict}\nexposure: dynamic")).await;
+    let house = TestGateway::settled(&with("quota: {tools: 3, policy: evict}\nexposure: dynamic")).await;
     for client in house.both("default") {
         for name in ["alpha/one", "alpha/two", "alpha/three"] {
             load(&client, &[name]).await;
@@ -110,7 +106,7 @@ async fn what_was_used_least_recently_makes_room_and_that_is_told() {
 async fn servers_have_a_quota_and_go_as_a_whole() {
     let mut files = with("dialect: scooter\nquota: {servers: 1, policy: evict}");
     files.push(profile("strict", "dialect: scooter\nquota: {servers: 1}"));
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     for client in house.both("default") {
         client.call("scooter_add", &json!({"tool_name": "alpha"})).await;
         let added = client.call("scooter_activate", &json!({"tool_name": "beta"})).await["structuredContent"].clone();
@@ -129,7 +125,7 @@ async fn servers_have_a_quota_and_go_as_a_whole() {
 
 #[tokio::test]
 async fn scooter_tells_all_that_a_model_needs() {
-    let house = House::settled(&with("dialect: scooter")).await;
+    let house = TestGateway::settled(&with("dialect: scooter")).await;
     for client in house.both("default") {
         let inactive = text_of(&client.call("four", &json!({})).await);
         assert!(inactive.contains("`beta`") && inactive.contains("scooter_add {\"tool_name\":\"beta\"}"), "{inactive}");
@@ -168,7 +164,7 @@ async fn scooter_tells_all_that_a_model_needs() {
 #[tokio::test]
 async fn a_hidden_server_is_answered_as_one_that_does_not_exist() {
     let alpha = || stopped("alpha", &["one"], "");
-    let house = |files: Vec<File>| async move { House::settled(&files).await };
+    let house = |files: Vec<File>| async move { TestGateway::settled(&files).await };
     let absent = house(vec![alpha(), profile("default", "dialect: scooter")]).await;
     let mut answers = Vec::new();
     for name in ["alphb", "beta"] {
@@ -231,7 +227,7 @@ async fn without_the_key_nothing_idles() {
 #[tokio::test]
 async fn a_durable_set_is_there_after_a_restart_with_when_it_was_used() {
     let lines = "active_set: durable\nquota: {tools: 2, policy: evict}";
-    let house = House::settled(&with(lines)).await;
+    let house = TestGateway::settled(&with(lines)).await;
     load(&house.legacy("default"), &["beta/four"]).await;
     load(&house.modern("default"), &["alpha/one"]).await;
     load(&house.modern_of("somebody", "default"), &["alpha/two"]).await;
@@ -240,7 +236,7 @@ async fn a_durable_set_is_there_after_a_restart_with_when_it_was_used() {
     let store = house.close().await;
 
     let clock: Arc<dyn Clock> = Arc::new(toolcrib_base::SystemClock);
-    let house = House::open(&with(lines), Ground { store, clock, vault: None, embed: None, sources: Arc::new([]) });
+    let house = TestGateway::open(&with(lines), Setup { store, clock, ..Setup::default() });
     house.settle().await;
     for client in house.both("default") {
         assert_eq!(active(&client).await, ["alpha/one", "beta/four"]);
@@ -252,14 +248,14 @@ async fn a_durable_set_is_there_after_a_restart_with_when_it_was_used() {
     assert_eq!(store.active_sets().all().unwrap().len(), 1, "only somebody's");
 }
 
-async fn client_unloads_all(house: &House) {
+async fn client_unloads_all(house: &TestGateway) {
     let answer = house.legacy("default").call("scooter_deactivate", &json!({"all": true})).await;
     assert_ne!(answer["isError"], true);
 }
 
 #[tokio::test]
 async fn the_sets_of_sessions_end_with_them() {
-    let house = House::settled(&with("groups: [load]")).await;
+    let house = TestGateway::settled(&with("groups: [load]")).await;
     load(&house.legacy("default"), &["beta/four"]).await;
     assert_eq!(house.close().await.active_sets().all().unwrap(), []);
 }
@@ -268,7 +264,7 @@ async fn the_sets_of_sessions_end_with_them() {
 async fn a_new_session_begins_with_nothing_where_the_profile_says_so() {
     for (reset, expected) in [(true, vec![]), (false, vec!["alpha/one".to_owned()])] {
         let lines = format!("exposure: dynamic\nactive_set: durable\nreset_on_session: {reset}");
-        let house = House::settled(&with(&lines)).await;
+        let house = TestGateway::settled(&with(&lines)).await;
         let (client, other) = (house.legacy("default"), house.legacy_of("somebody", "default"));
         load(&client, &["alpha/one"]).await;
         load(&other, &["alpha/one"]).await;
@@ -287,7 +283,7 @@ async fn a_new_session_begins_with_nothing_where_the_profile_says_so() {
 
 #[tokio::test]
 async fn who_has_loaded_what_changes_or_goes_is_told_and_no_one_else() {
-    let house = House::settled(&with("exposure: dynamic")).await;
+    let house = TestGateway::settled(&with("exposure: dynamic")).await;
     let (one, other) = (house.legacy("default"), house.legacy("default"));
     load(&one, &["alpha/one", "alpha/two"]).await;
     load(&other, &["beta/four"]).await;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolcrib_testgateway::{TestGateway, profile};
 use toolcrib_testkit::script::{ScriptedServer, Speaks};
 
-use crate::house::{House, profile};
 use crate::wire::{Wire, declared, heard, outcome, over};
 
 /// A legacy server that asks in the course of a call, once all calls of a round have arrived.
@@ -74,7 +74,7 @@ async fn each_answer_reaches_its_own_call() {
         ] {
             let server = asking();
             let files = [over("alpha", &server, stdio), profile("default", "exposure: direct\nprefix: none")];
-            let house = House::settled(&files).await;
+            let house = TestGateway::settled(&files).await;
             let capabilities = json!({"elicitation": {}});
             let mut first = Wire::of(one.0, &house, "default", one.1, &capabilities).await;
             let mut second = Wire::of(two.0, &house, "default", two.1, &capabilities).await;

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use toolcrib_search::tokens;
-
-use crate::house::{Client, File, House, profile, stopped, strings, text_of};
+use toolcrib_testgateway::{Client, File, TestGateway, profile, stopped, strings, text_of};
 
 /// The folder with the public tool sets, where there is one.
 fn acceptance() -> Option<PathBuf> {
@@ -54,7 +53,7 @@ async fn find(client: &Client, arguments: Value) -> (String, Value) {
 #[tokio::test]
 async fn eight_hits_of_thousands_of_tools_cost_at_most_1_500_tokens_and_half_of_them_500() {
     let Some(folder) = acceptance() else { return };
-    let house = House::settled(&definitions(&lines(&folder.join("tools.jsonl")))).await;
+    let house = TestGateway::settled(&definitions(&lines(&folder.join("tools.jsonl")))).await;
     let client = house.modern("default");
     let mut costs = Vec::new();
     let mut whole = Vec::new();
@@ -91,7 +90,7 @@ async fn an_answer_says_what_else_matches_and_how_to_narrow() {
         let names = many(count);
         stopped(name, &names.iter().map(String::as_str).collect::<Vec<_>>(), "")
     });
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     for client in house.both("default") {
         let asked = json!({"query": "invoice", "fold": false});
         let (text, value) = find(&client, asked.clone()).await;
@@ -126,7 +125,7 @@ async fn where_nothing_fits_it_says_so_and_names_what_could_be_loaded() {
         let runtime = "runtime: {command: never-started}";
         (format!("registry/{name}.yaml"), format!("name: {name}\ndescription: {about}\n{runtime}\n"))
     };
-    let house = House::settled(&[
+    let house = TestGateway::settled(&[
         stopped("alpha", &["read_file", "write_file"], ""),
         entry("orchard", "Juggles oranges"),
         entry("harbour", "Counts ships"),
@@ -162,7 +161,7 @@ async fn each_detail_says_as_much_as_was_asked_for_within_the_budget() {
     let output = json!({"type": "object", "properties": {"lines": {"type": "integer"}}});
     let large: Vec<String> = (0..400).map(|n| format!("value number {n}")).collect();
     let wide = json!({"type": "object", "properties": {"file": {"enum": large}}});
-    let house = House::settled(&[described(
+    let house = TestGateway::settled(&[described(
         "files",
         &json!([
             {"name": "count_lines", "description": "Count the lines of a file", "inputSchema": schema, "outputSchema": output},
@@ -199,7 +198,7 @@ async fn what_a_description_says_stays_on_its_line_and_changes_no_other() {
         json!([{"name": "weather_forecast", "description": evil}, {"name": "\u{7}\n- other/tool()", "description": 7}]);
     let good =
         json!([{"name": "weather_now", "description": "The weather of this hour", "inputSchema": {"type": "object"}}]);
-    let house = House::settled(&[described("evil", &tools), described("good", &good)]).await;
+    let house = TestGateway::settled(&[described("evil", &tools), described("good", &good)]).await;
     for client in house.both("default") {
         let (text, value) = find(&client, json!({"query": "weather forecast"})).await;
         let lines: Vec<&str> = text.lines().collect();
@@ -214,7 +213,8 @@ async fn what_a_description_says_stays_on_its_line_and_changes_no_other() {
 #[tokio::test]
 async fn many_names_fill_the_budget_and_the_rest_comes_on_the_next_page() {
     let names: Vec<String> = (0..90).map(|at| format!("some_invoice_of_kind_{at:02}")).collect();
-    let house = House::settled(&[stopped("ant", &names.iter().map(String::as_str).collect::<Vec<_>>(), "")]).await;
+    let house =
+        TestGateway::settled(&[stopped("ant", &names.iter().map(String::as_str).collect::<Vec<_>>(), "")]).await;
     for client in house.both("default") {
         let mut all = Vec::new();
         while all.len() < names.len() {
@@ -245,7 +245,7 @@ async fn a_small_budget_shortens_and_never_drops_required_parameters() {
             json!({"name": format!("issue_{n}"), "description": "Open an issue in a repository", "inputSchema": schema})
         })
         .collect();
-    let house = House::settled(&[described("forge", &json!(tools))]).await;
+    let house = TestGateway::settled(&[described("forge", &json!(tools))]).await;
     for client in house.both("default") {
         let (whole, _) = find(&client, json!({"query": "issue"})).await;
         assert!(whole.contains("labels?: any[]") && !whole.contains('…'), "{whole}");
@@ -263,7 +263,7 @@ async fn tokens_are_counted_as_clients_see_the_tools() {
         profile("direct", "exposure: direct"),
         profile("none", "servers: []"),
     ];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     for (name, listed) in [("default", 3), ("direct", 3), ("none", 3)] {
         let client = house.modern(name);
         let costs = client.call("core_tokens", &json!({})).await["structuredContent"].clone();

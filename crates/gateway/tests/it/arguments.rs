@@ -2,12 +2,11 @@
 
 use serde_json::{Value, json};
 use toolcrib_protocol::Raw;
-
-use crate::house::{House, server, stopped, text_of};
+use toolcrib_testgateway::{TestGateway, server, stopped, text_of};
 
 #[tokio::test]
 async fn wrong_arguments_are_answered_with_the_part_of_the_schema_that_says_so() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     for client in house.both("default") {
         for (arguments, parts) in [
             (json!({}), ["\"a\"", "required", "\"number\""]),
@@ -29,14 +28,14 @@ async fn wrong_arguments_are_answered_with_the_part_of_the_schema_that_says_so()
 
 #[tokio::test]
 async fn nothing_reaches_the_server_when_the_arguments_are_wrong() {
-    let house = House::settled(&[server("alpha", &["--list-changed-after", "1"])]).await;
+    let house = TestGateway::settled(&[server("alpha", &["--list-changed-after", "1"])]).await;
     let client = house.legacy("default");
     for name in ["alpha_echo", "alpha_add", "alpha_env"] {
         assert_eq!(client.call(name, &json!({"text": 7, "name": 7})).await["isError"], true);
     }
     // A server that had seen any call would list one more tool.
     house.server("alpha").order_refresh();
-    let count = |house: &House| house.server("alpha").inventory().tools.len();
+    let count = |house: &TestGateway| house.server("alpha").inventory().tools.len();
     assert_eq!(client.text("alpha_counter", &json!({})).await, "1");
     house.until("the tool that comes after the first call", |_| count(&house) == 16).await;
     let outcomes: Vec<_> = house.audited().await.into_iter().map(|event| event.outcome).collect();
@@ -45,7 +44,7 @@ async fn nothing_reaches_the_server_when_the_arguments_are_wrong() {
 
 #[tokio::test]
 async fn a_schema_that_does_not_compile_disables_the_check_and_the_call_works() {
-    let house = House::settled(&[server("alpha", &["--bad-tool"])]).await;
+    let house = TestGateway::settled(&[server("alpha", &["--bad-tool"])]).await;
     for client in house.both("default") {
         for name in ["alpha_bad_schema", "alpha_no_schema"] {
             // The fake server lists the tool and does not know it, so its own answer proves that it was asked.
@@ -59,7 +58,7 @@ async fn a_schema_that_does_not_compile_disables_the_check_and_the_call_works() 
 
 #[tokio::test]
 async fn arguments_of_the_wrong_form_are_refused_before_any_tool_is_looked_for() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     for client in house.both("default") {
         for params in [
             json!({}),
@@ -80,7 +79,7 @@ async fn arguments_of_the_wrong_form_are_refused_before_any_tool_is_looked_for()
 
 #[tokio::test]
 async fn call_tool_takes_arguments_as_an_object_or_as_its_json_text() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let client = house.modern("default");
     for arguments in [json!({"text": "a"}), json!("{\"text\": \"a\"}")] {
         assert_eq!(client.text("call_tool", &json!({"name": "alpha/echo", "arguments": arguments})).await, "a");
@@ -102,7 +101,7 @@ async fn call_tool_takes_arguments_as_an_object_or_as_its_json_text() {
 
 #[tokio::test]
 async fn wrong_arguments_of_meta_tools_and_operations_are_named() {
-    let house = House::settled(&[stopped("alpha", &["one"], "")]).await;
+    let house = TestGateway::settled(&[stopped("alpha", &["one"], "")]).await;
     let client = house.modern("default").admin();
     for (name, arguments, part) in [
         ("find_tools", json!({"query": 7}), "`query` must be a string"),
@@ -152,7 +151,7 @@ async fn a_schema_that_refers_to_itself_or_explodes_does_not_hang_or_crash_the_g
     ];
     let tools: Vec<Value> = hostile.iter().map(|(name, schema)| json!({"name": name, "inputSchema": schema})).collect();
     let file = format!("name: alpha\ncommand: never-started\nstart: manual\ntools: {}\n", json!(tools));
-    let house = House::settled(&[("servers/alpha.yaml".to_owned(), file)]).await;
+    let house = TestGateway::settled(&[("servers/alpha.yaml".to_owned(), file)]).await;
     let client = house.legacy("default");
     assert_eq!(client.found(&json!({"limit": 8, "detail": "schemas"})).await.len(), hostile.len());
     for (name, _) in hostile {

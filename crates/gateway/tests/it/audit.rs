@@ -4,9 +4,8 @@ use serde_json::{Value, json};
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Id, Raw};
 use toolcrib_store::AuditRecord;
+use toolcrib_testgateway::{Client, Setup, TestGateway, audited, profile, server, server_with, stopped};
 use toolcrib_testkit::eventually;
-
-use crate::house::{Client, Ground, House, audited, profile, server, server_with, stopped};
 
 /// One row: method, target, decision, outcome.
 fn row(event: &AuditRecord) -> [&str; 4] {
@@ -14,7 +13,7 @@ fn row(event: &AuditRecord) -> [&str; 4] {
 }
 
 /// Asks one thing and expects exactly this one event, or none.
-async fn check(house: &House, client: &Client, method: &str, params: &Value, expect: Option<[&str; 4]>) {
+async fn check(house: &TestGateway, client: &Client, method: &str, params: &Value, expect: Option<[&str; 4]>) {
     let before = house.audited().await.len();
     let _ = client.ask(method, params).await;
     let events = house.audited().await;
@@ -37,7 +36,7 @@ async fn each_call_leaves_one_event_with_its_decision_and_outcome() {
         stopped("gone", &["one"], ""),
         profile("default", "tools: {deny: [\"alpha/pid\"]}\ngroups: [admin]"),
     ];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let permit = "permit:tool-allowed";
     let call_tool = |name: &str, arguments: Value| call("call_tool", &json!({"name": name, "arguments": arguments}));
     for client in house.both("default") {
@@ -88,7 +87,7 @@ async fn each_call_leaves_one_event_with_its_decision_and_outcome() {
 
 #[tokio::test]
 async fn the_arguments_are_hashed_and_never_kept() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let client = house.modern("default");
     for (name, text) in [("alpha_echo", "hush"), ("alpha/echo", "hush"), ("alpha_echo", "other")] {
         client.call(name, &json!({"text": text})).await;
@@ -103,7 +102,7 @@ async fn the_arguments_are_hashed_and_never_kept() {
 #[tokio::test]
 async fn a_timeout_is_one_event() {
     let file = server_with("alpha", &["--never-answer", "tools/call"], "timeouts: {call: 100ms}\n");
-    let house = House::settled(&[file]).await;
+    let house = TestGateway::settled(&[file]).await;
     for client in house.both("default") {
         let (method, params) = call("alpha_pid", &json!({}));
         check(
@@ -120,7 +119,7 @@ async fn a_timeout_is_one_event() {
 #[tokio::test]
 async fn a_call_of_a_server_that_does_not_read_any_more_is_one_event() {
     // It reads nothing any more after the first call.
-    let house = House::settled(&[server("alpha", &["--close-stdin"])]).await;
+    let house = TestGateway::settled(&[server("alpha", &["--close-stdin"])]).await;
     let client = house.legacy("default");
     let expect = ["tools/call", "alpha/pid", "permit:tool-allowed", "ok"];
     let (method, params) = call("alpha_pid", &json!({}));
@@ -135,7 +134,7 @@ async fn a_call_of_a_server_that_does_not_read_any_more_is_one_event() {
 
 #[tokio::test]
 async fn a_full_queue_holds_calls_back_and_reaches_no_server() {
-    let house = House::open(&[server("alpha", &[])], Ground::with_queue(1));
+    let house = TestGateway::open(&[server("alpha", &[])], Setup::with_queue(1));
     house.settle().await;
     let scope = Scope::new();
     // Every place is taken, so the next call must wait before it reaches anybody.
@@ -154,7 +153,7 @@ async fn a_full_queue_holds_calls_back_and_reaches_no_server() {
 }
 
 /// All places of a log with a queue of one.
-async fn all_places(house: &House) -> Vec<toolcrib_store::AuditSlot> {
+async fn all_places(house: &TestGateway) -> Vec<toolcrib_store::AuditSlot> {
     let mut places = Vec::new();
     for _ in 0..toolcrib_store::IN_FLIGHT {
         places.push(eventually("a place", house.gateway.store().audit().reserve()).await.unwrap());
@@ -162,14 +161,14 @@ async fn all_places(house: &House) -> Vec<toolcrib_store::AuditSlot> {
     places
 }
 
-fn audited_now(house: &House) -> Vec<AuditRecord> {
+fn audited_now(house: &TestGateway) -> Vec<AuditRecord> {
     let filter = toolcrib_store::AuditFilter { limit: 10, ..Default::default() };
     house.gateway.store().audit().list(&filter).unwrap()
 }
 
 #[tokio::test]
 async fn a_call_that_is_dropped_while_it_waits_for_its_place_never_happened() {
-    let house = House::open(&[server("alpha", &[])], Ground::with_queue(1));
+    let house = TestGateway::open(&[server("alpha", &[])], Setup::with_queue(1));
     house.settle().await;
     let scope = Scope::new();
     let places = all_places(&house).await;
@@ -186,7 +185,7 @@ async fn a_call_that_is_dropped_while_it_waits_for_its_place_never_happened() {
 
 #[tokio::test]
 async fn nothing_is_called_once_the_audit_log_is_closed() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let client = house.legacy("default");
     assert_eq!(client.text("alpha_counter", &json!({})).await, "1");
     eventually("the log", house.gateway.store().close()).await.unwrap();
@@ -207,7 +206,7 @@ async fn nothing_is_called_once_the_audit_log_is_closed() {
 
 #[tokio::test]
 async fn the_chain_is_whole_after_many_calls_at_once() {
-    let house = House::open(&[server("alpha", &[])], Ground::with_queue(4));
+    let house = TestGateway::open(&[server("alpha", &[])], Setup::with_queue(4));
     house.settle().await;
     let scope = Scope::new();
     let client = house.modern("default");

@@ -2,9 +2,8 @@
 //! that does not work.
 
 use serde_json::{Value, json};
+use toolcrib_testgateway::{Client, File, TestGateway, profile, server, strings, text_of};
 use toolcrib_testkit::eventually_holds;
-
-use crate::house::{Client, File, House, profile, server, strings, text_of};
 
 /// An entry whose program notes each start in the file `starts`.
 fn entry(name: &str, flags: &str, more: &str) -> File {
@@ -37,12 +36,12 @@ async fn load(client: &Client, names: &[&str]) -> Value {
     client.call("load_tools", &json!({"names": names})).await
 }
 
-fn starts(house: &House) -> usize {
+fn starts(house: &TestGateway) -> usize {
     house.read("starts").unwrap_or_default().lines().count()
 }
 
 /// Waits until nothing but `alpha` is configured, and says that no file is left either.
-async fn taken_back(house: &House, files: &[&str]) {
+async fn taken_back(house: &TestGateway, files: &[&str]) {
     // One of several entries may have failed before another was even written: that one is taken back later.
     eventually_holds("the end of all starts", || !house.gateway.is_configuring()).await;
     house
@@ -57,7 +56,7 @@ async fn taken_back(house: &House, files: &[&str]) {
 
 #[tokio::test]
 async fn what_is_available_is_found_and_described_and_nothing_else() {
-    let house = House::settled(&circus("exposure: direct")).await;
+    let house = TestGateway::settled(&circus("exposure: direct")).await;
     for client in house.both("default") {
         let listed = client.listed().await;
         assert!(listed.contains(&"load_tools".to_owned()), "what may be loaded can be: {listed:?}");
@@ -108,7 +107,8 @@ async fn a_forbidden_entry_is_as_if_it_were_not_there() {
         ("", ""),
     ];
     for (lines, tools) in kinds {
-        let house = House::settled(&[server("alpha", &[]), entry("mmmm", "", tools), profile("default", lines)]).await;
+        let house =
+            TestGateway::settled(&[server("alpha", &[]), entry("mmmm", "", tools), profile("default", lines)]).await;
         for client in house.both("default") {
             for (tool, arguments) in [
                 ("find_tools", r#"{"query": "oranges", "server": "NAME"}"#),
@@ -136,7 +136,7 @@ async fn a_forbidden_entry_is_as_if_it_were_not_there() {
 
 #[tokio::test]
 async fn loading_configures_starts_and_loads_once() {
-    let house = House::settled(&circus("require_load: true")).await;
+    let house = TestGateway::settled(&circus("require_load: true")).await;
     let client = house.modern("default");
     let loaded = load(&client, &["parts/echo", "alpha/pid"]).await;
     assert_eq!(strings(&loaded["structuredContent"]["tools"], "id"), ["alpha/pid", "parts/echo"]);
@@ -179,7 +179,7 @@ async fn what_does_not_work_leaves_nothing_behind() {
         (path, mute.replace("cwd: '.'", "cwd: '.', timeouts: {connect: 300ms}")),
         profile("default", "registry: [whole, parts, broken, poor, large, mute]\nquota: {tools: 20}"),
     ]);
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     for (client, name) in house.both("default").into_iter().zip(["modern", "legacy"]) {
         for (names, expected) in [
             (vec!["parts/echo", "parts/juggle"], "tool not found: `parts/juggle`; nothing was loaded"),
@@ -213,7 +213,7 @@ async fn a_file_that_is_there_is_never_written_over() {
     let mut files = circus("");
     files.push(entry("mine", "", ""));
     files.push(profile("default", "registry: [mine]"));
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     house.write(&[("servers/mine.yaml".to_owned(), "name: nobody can read this: [".to_owned())]);
     let client = house.modern("default");
     let refused = text_of(&load(&client, &["mine/*"]).await);
@@ -224,7 +224,7 @@ async fn a_file_that_is_there_is_never_written_over() {
 
 #[tokio::test]
 async fn those_who_load_at_the_same_time_share_one_start() {
-    let house = House::settled(&circus("")).await;
+    let house = TestGateway::settled(&circus("")).await;
     let clients: Vec<Client> = (0..8).map(|_| house.legacy("default")).collect();
     let loads = clients.iter().map(|client| load(client, &["whole/*"]));
     for loaded in futures_util::future::join_all(loads).await {
@@ -240,7 +240,7 @@ async fn those_who_load_at_the_same_time_share_one_start() {
 async fn one_who_fails_takes_nothing_from_one_who_succeeds() {
     let mut files = circus("");
     files.extend([entry("broken", "--exit-at-start", ""), profile("default", "registry: [parts, broken]")]);
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let (one, other) = (house.legacy("default"), house.legacy("default"));
     let (good, bad) =
         futures_util::future::join(load(&one, &["parts/echo"]), load(&other, &["parts/echo", "broken/*"])).await;
@@ -263,7 +263,7 @@ authorization:
     - {name: COLOUR, secret: false, default: red}
 ";
     let files = [entry("wants", "", wants), entry("whole", "", ""), profile("default", "registry: [wants, whole]")];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let client = house.modern("default");
     for names in [vec!["wants/*"], vec!["whole/*", "wants/*"]] {
         let text = text_of(&load(&client, &names).await);
@@ -289,7 +289,7 @@ authorization:
 
 #[tokio::test]
 async fn scooter_activates_what_is_available() {
-    let house = House::settled(&circus("dialect: scooter")).await;
+    let house = TestGateway::settled(&circus("dialect: scooter")).await;
     for (client, name) in house.both("default").into_iter().zip(["parts", "whole"]) {
         let found = client.call("scooter_find", &json!({"query": "oranges"})).await["structuredContent"].clone();
         let of = found["tools"].as_array().unwrap().iter().find(|it| it["name"] == name).unwrap();
@@ -315,7 +315,7 @@ async fn scooter_activates_what_is_available() {
 
 #[tokio::test]
 async fn go_ent_finds_and_loads_what_is_available() {
-    let house = House::settled(&circus("dialect: go-ent")).await;
+    let house = TestGateway::settled(&circus("dialect: go-ent")).await;
     let client = house.modern("default");
     let found = client.call("tool_find", &json!({"query": "oranges"})).await["structuredContent"]["tools"].clone();
     assert!(found.as_array().unwrap().iter().all(|it| it["state"] == "available"), "{found}");

@@ -1,10 +1,9 @@
 //! Slow, dead and hostile servers: nobody else waits for them, and what was known of them is still shown.
 
 use serde_json::{Value, json};
+use toolcrib_testgateway::{Client, Setup, TestGateway, profile, server, server_with, strings, text_of};
 use toolcrib_testkit::eventually;
 use toolcrib_upstream::State;
-
-use crate::house::{Client, Ground, House, profile, server, server_with, strings, text_of};
 
 /// Everything that a client does with the healthy server `alpha`, while another one misbehaves.
 async fn works(client: &Client, what: &str) {
@@ -25,7 +24,7 @@ async fn check_beside(flags: &[&str]) {
     // Deadlines so long that waiting for one of them would end the test.
     let bad = server_with("bad", flags, "timeouts: {connect: 10m, list: 10m, call: 10m}\n");
     let direct = profile("default", "exposure: pinned\npinned: [\"*\"]");
-    let house = House::open(&[server("alpha", &[]), bad, direct], Ground::default());
+    let house = TestGateway::open(&[server("alpha", &[]), bad, direct], Setup::default());
     house.until("the tools of alpha", |gateway| gateway.view("default").unwrap().tool("alpha/echo").is_some()).await;
     house.until_status("alpha", |status| status.state == State::Ready).await;
     for client in house.both("default") {
@@ -54,7 +53,7 @@ async fn a_server_that_ends_or_floods_or_talks_nonsense_delays_no_one() {
 #[tokio::test]
 async fn a_program_that_is_not_there_delays_no_one_and_is_named() {
     let missing = ("servers/bad.yaml".to_owned(), "name: bad\ncommand: /no/such/program\n".to_owned());
-    let house = House::settled(&[server("alpha", &[]), missing]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), missing]).await;
     let status = house.until_status("bad", |status| status.state == State::Failed).await;
     assert!(status.last_error.unwrap().contains("/no/such/program"));
     assert_eq!(house.modern("default").text("alpha_echo", &json!({"text": "a"})).await, "a");
@@ -62,7 +61,7 @@ async fn a_program_that_is_not_there_delays_no_one_and_is_named() {
 
 #[tokio::test]
 async fn a_server_that_prints_garbage_is_understood_all_the_same() {
-    let house = House::settled(&[server("bad", &["--garbage"])]).await;
+    let house = TestGateway::settled(&[server("bad", &["--garbage"])]).await;
     for client in house.both("default") {
         assert_eq!(client.text("bad_echo", &json!({"text": "a"})).await, "a");
     }
@@ -70,7 +69,7 @@ async fn a_server_that_prints_garbage_is_understood_all_the_same() {
 
 #[tokio::test]
 async fn a_call_that_is_never_answered_delays_no_other_call_of_the_same_server() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let scope = toolcrib_base::task::Scope::new();
     let client = house.modern("default");
     let slow = client.clone();
@@ -85,7 +84,7 @@ async fn a_call_that_is_never_answered_delays_no_other_call_of_the_same_server()
 #[tokio::test]
 async fn while_one_server_is_still_being_listed_the_answers_say_so() {
     let bad = server_with("bad", &["--never-answer"], "timeouts: {connect: 10m}\n");
-    let house = House::open(&[server("alpha", &[]), bad], Ground::default());
+    let house = TestGateway::open(&[server("alpha", &[]), bad], Setup::default());
     house.until("alpha", |gateway| gateway.view("default").unwrap().tool("alpha/echo").is_some()).await;
     let client = house.modern("default");
     let found = client.call("find_tools", &json!({"query": "echo"})).await;
@@ -97,7 +96,7 @@ async fn while_one_server_is_still_being_listed_the_answers_say_so() {
 #[tokio::test]
 async fn a_call_waits_for_the_first_listing_of_the_server_that_it_names() {
     for call in ["alpha_echo", "alpha/echo", "call_tool"] {
-        let house = House::open(&[server("alpha", &[])], Ground::default());
+        let house = TestGateway::open(&[server("alpha", &[])], Setup::default());
         for client in house.both("default") {
             let arguments = json!({"text": "a"});
             let inner = json!({"name": "alpha/echo", "arguments": {"text": "a"}});
@@ -110,7 +109,7 @@ async fn a_call_waits_for_the_first_listing_of_the_server_that_it_names() {
 #[tokio::test]
 async fn no_one_waits_for_a_server_that_is_not_being_started() {
     let more = "start: manual\ntimeouts: {connect: 10m, list: 10m}\n";
-    let house = House::open(&[server("alpha", &[]), server_with("beta", &[], more)], Ground::default());
+    let house = TestGateway::open(&[server("alpha", &[]), server_with("beta", &[], more)], Setup::default());
     house.settle().await;
     for client in house.both("default") {
         assert_eq!(client.refused("beta_echo", &json!({})).await.code, -32_602);
@@ -121,7 +120,7 @@ async fn no_one_waits_for_a_server_that_is_not_being_started() {
 #[tokio::test]
 async fn bad_tool_entries_take_nothing_from_the_good_ones() {
     let direct = profile("default", "exposure: direct");
-    let house = House::settled(&[server("alpha", &["--bad-tool"]), server("beta", &[]), direct]).await;
+    let house = TestGateway::settled(&[server("alpha", &["--bad-tool"]), server("beta", &[]), direct]).await;
     for client in house.both("default") {
         let listed = client.listed().await;
         assert_eq!(listed.iter().filter(|name| name.starts_with("alpha_")).count(), 17, "{listed:?}");
@@ -135,7 +134,7 @@ async fn bad_tool_entries_take_nothing_from_the_good_ones() {
 #[tokio::test]
 async fn of_two_tools_with_one_name_the_first_stays() {
     let direct = profile("default", "exposure: direct");
-    let house = House::settled(&[server("alpha", &["--duplicate-tools"]), direct]).await;
+    let house = TestGateway::settled(&[server("alpha", &["--duplicate-tools"]), direct]).await;
     let client = house.legacy("default");
     let listed = client.listed().await;
     assert_eq!(listed.iter().filter(|name| *name == "alpha_echo").count(), 1, "{listed:?}");
@@ -163,13 +162,13 @@ async fn check_away(client: &Client, name: &str, parts: &[&str]) {
 
 #[tokio::test]
 async fn known_tools_are_served_from_the_snapshot_before_anything_runs() {
-    let first = House::settled(&[server("alpha", &[]), profile("default", "exposure: direct")]).await;
+    let first = TestGateway::settled(&[server("alpha", &[]), profile("default", "exposure: direct")]).await;
     let before = first.modern("default").ask("tools/list", &json!({})).await.unwrap();
     let store = first.close().await;
     // A lazy server with a snapshot is not started to be listed.
-    let house = House::open(
+    let house = TestGateway::open(
         &[server("alpha", &[]), profile("default", "exposure: direct")],
-        Ground { store, ..Ground::default() },
+        Setup { store, ..Setup::default() },
     );
     let client = house.modern("default");
     let after = client.ask("tools/list", &json!({})).await.unwrap();
@@ -182,7 +181,7 @@ async fn known_tools_are_served_from_the_snapshot_before_anything_runs() {
 async fn a_server_that_fails_after_it_was_listed_keeps_its_tools_and_says_why() {
     // Six answers: the handshake, the four lists and one call.
     let files = [server("alpha", &["--exit-after", "6"]), server("beta", &[])];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let [modern, legacy] = house.both("default");
     legacy.call("alpha_pid", &json!({})).await;
     let status = house.until_status("alpha", |status| status.state == State::Failed).await;
@@ -201,7 +200,7 @@ async fn a_call_of_a_failed_server_answers_at_once_with_its_next_attempt() {
     // A first snapshot in the definition, and a program that cannot start.
     let tools: Value = json!([{"name": "pid", "description": "process id", "inputSchema": {"type": "object"}}]);
     let more = format!("start: eager\ntools: {tools}\n");
-    let house = House::open(&[server_with("alpha", &["--exit-at-start"], &more)], Ground::default());
+    let house = TestGateway::open(&[server_with("alpha", &["--exit-at-start"], &more)], Setup::default());
     house.until_status("alpha", |status| status.restarts >= 2 && status.state == State::Failed).await;
     let client = house.legacy("default");
     let waiting = async {
@@ -221,7 +220,7 @@ async fn a_call_of_a_failed_server_answers_at_once_with_its_next_attempt() {
 
 #[tokio::test]
 async fn a_server_that_comes_back_answers_again() {
-    let house = House::settled(&[server("alpha", &["--exit-after", "7"])]).await;
+    let house = TestGateway::settled(&[server("alpha", &["--exit-after", "7"])]).await;
     // What it answers: the probe, the handshake, four lists, one call.
     let client = house.modern("default");
     let first = client.text("alpha_pid", &json!({})).await;
@@ -232,7 +231,7 @@ async fn a_server_that_comes_back_answers_again() {
 #[tokio::test]
 async fn an_answer_with_the_wrong_id_is_no_answer() {
     let bad = server_with("bad", &["--wrong-id"], "timeouts: {call: 200ms}\n");
-    let house = House::settled(&[server("alpha", &[]), bad]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), bad]).await;
     let client = house.modern("default");
     let result = client.call("bad_pid", &json!({})).await;
     assert_eq!(result["_meta"]["toolcrib/error"], "server-timeout");
@@ -241,7 +240,7 @@ async fn an_answer_with_the_wrong_id_is_no_answer() {
 
 #[tokio::test]
 async fn a_line_over_the_limit_harms_only_what_it_stands_for() {
-    let house = House::settled(&[server("bad", &["--long-line", "50000000"])]).await;
+    let house = TestGateway::settled(&[server("bad", &["--long-line", "50000000"])]).await;
     let client = house.legacy("default");
     assert_eq!(client.text("bad_echo", &json!({"text": "a"})).await, "a", "the line beside it is skipped");
 }
@@ -249,7 +248,7 @@ async fn a_line_over_the_limit_harms_only_what_it_stands_for() {
 #[tokio::test]
 async fn a_tool_of_a_server_that_never_came_up_says_so() {
     let gone = ("servers/gone.yaml".into(), "name: gone\ncommand: no-such-program-here\n".into());
-    let house = House::open(&[gone], Ground::default());
+    let house = TestGateway::open(&[gone], Setup::default());
     house.until_status("gone", |status| status.state == State::Failed).await;
     let error = house.modern("default").refused("gone/x", &json!({})).await;
     for part in ["server `gone` is failed since 20", "no-such-program-here", "next attempt at 20"] {

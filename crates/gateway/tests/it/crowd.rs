@@ -8,10 +8,10 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Limits, ManualClock, PrincipalId, ProfileName};
 use toolcrib_protocol::{Id, Raw, Revision};
 use toolcrib_session::{Principal, Sessions};
+use toolcrib_testgateway::{Client, TestGateway, server, server_with};
 use toolcrib_testkit::eventually;
 use toolcrib_testkit::script::{ReceivedMessage, Say, ScriptedServer, Speaks};
 
-use crate::house::{Client, House, server, server_with};
 use crate::wire::{heard, over_http_with, over_stdio_with};
 
 /// Calls that one tool may have running with `limits: {concurrent: 16}`.
@@ -49,7 +49,7 @@ enum GivenUp {
 }
 
 /// Makes as many calls of `hang` as may run, and gives them up; those of legacy clients in either way.
-async fn hang(house: &House, client: &Client, scripted: &Arc<ScriptedServer>, wave: usize, how: GivenUp) {
+async fn hang(house: &TestGateway, client: &Client, scripted: &Arc<ScriptedServer>, wave: usize, how: GivenUp) {
     let scope = Scope::new();
     let mut calls = Vec::new();
     for number in 0..SHARE {
@@ -89,7 +89,7 @@ async fn three_hundred_calls_that_hang_and_are_given_up_leave_the_others_alone()
         } else {
             over_http_with("alpha", &scripted, limits)
         };
-        let house = House::settled(&[file]).await;
+        let house = TestGateway::settled(&[file]).await;
         let clients = house.both("default");
         for wave in 0..WAVES {
             let how = if wave % 4 < 2 { GivenUp::Cancelled } else { GivenUp::Dropped };
@@ -111,7 +111,7 @@ async fn three_hundred_calls_that_hang_and_are_given_up_leave_the_others_alone()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_comes_after_its_call_was_given_up_is_expected() {
     let scripted = Arc::new(ScriptedServer::start(Speaks::Legacy, script));
-    let house = House::settled(&[over_stdio_with("alpha", &scripted, "")]).await;
+    let house = TestGateway::settled(&[over_stdio_with("alpha", &scripted, "")]).await;
     let client = house.modern("default");
     let scope = Scope::new();
     let waiting = client.clone();
@@ -138,7 +138,7 @@ async fn an_answer_that_comes_after_its_call_was_given_up_is_expected() {
 }
 
 /// Takes every place of a server.
-async fn taken(house: &House, tool: &str) -> Vec<toolcrib_upstream::Place> {
+async fn taken(house: &TestGateway, tool: &str) -> Vec<toolcrib_upstream::Place> {
     let server = house.server("alpha");
     let places = server.places();
     let mut taken = Vec::new();
@@ -151,7 +151,7 @@ async fn taken(house: &House, tool: &str) -> Vec<toolcrib_upstream::Place> {
 #[tokio::test]
 async fn a_call_that_gets_no_place_in_time_says_so_and_reaches_no_server() {
     let more = "limits: {concurrent: 1}\ntimeouts: {call: 200ms}\n";
-    let house = House::settled(&[server_with("alpha", &[], more)]).await;
+    let house = TestGateway::settled(&[server_with("alpha", &[], more)]).await;
     let places = taken(&house, "echo").await;
     for client in house.both("default") {
         let failed = client.call("alpha_counter", &json!({})).await;
@@ -171,7 +171,7 @@ async fn a_call_that_gets_no_place_in_time_says_so_and_reaches_no_server() {
 #[tokio::test]
 async fn a_tool_that_may_have_so_many_calls_waits_alone() {
     let more = "limits: {concurrent: 8, per_tool: 1}\ntimeouts: {call: 200ms}\n";
-    let house = House::settled(&[server_with("alpha", &[], more)]).await;
+    let house = TestGateway::settled(&[server_with("alpha", &[], more)]).await;
     let alpha = house.server("alpha");
     let _place = alpha.places().take(&PrincipalId::new("other"), "counter", Duration::ZERO).await.unwrap();
     let client = house.modern("default");
@@ -183,7 +183,7 @@ async fn a_tool_that_may_have_so_many_calls_waits_alone() {
 
 #[tokio::test]
 async fn a_call_that_is_given_up_while_it_waits_leaves_the_queue() {
-    let house = House::settled(&[server_with("alpha", &[], "limits: {concurrent: 1}\n")]).await;
+    let house = TestGateway::settled(&[server_with("alpha", &[], "limits: {concurrent: 1}\n")]).await;
     let places = taken(&house, "echo").await;
     let scope = Scope::new();
     let (modern, legacy) = (house.modern("default"), house.legacy("default"));
@@ -215,7 +215,7 @@ async fn a_call_that_is_given_up_while_it_waits_leaves_the_queue() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_thousand_clients_of_one_server_are_all_answered() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let scope = Scope::new();
     let begin = |number: usize| {
         let client =

@@ -2,9 +2,8 @@
 
 use serde_json::{Value, json};
 use toolcrib_catalog::Dialect;
+use toolcrib_testgateway::{TestGateway, profile, server, stopped, strings, text_of};
 use toolcrib_view::dialect::{META_NAMES, lookup};
-
-use crate::house::{House, profile, server, stopped, strings, text_of};
 
 const DIALECTS: [&str; 4] = ["native", "muster", "go-ent", "scooter"];
 
@@ -13,10 +12,10 @@ fn dialect(name: &str) -> Dialect {
     all.into_iter().find(|dialect| dialect.as_str() == name).unwrap()
 }
 
-async fn house() -> House {
+async fn house() -> TestGateway {
     let mut files = vec![server("alpha", &[])];
     files.extend(DIALECTS.map(|dialect| profile(dialect, &format!("dialect: {dialect}"))));
-    House::settled(&files).await
+    TestGateway::settled(&files).await
 }
 
 #[tokio::test]
@@ -212,9 +211,11 @@ async fn own_meta_tools_win_over_server_tools_and_these_over_names_of_other_dial
     let tools = ["find_tools", "tool_find", "scooter_find"];
     let lines = "prefix: none\nexposure: direct";
     for exposure in ["direct", "pinned\npinned: [\"*\"]"] {
-        let house =
-            House::settled(&[stopped("alpha", &tools, ""), profile("default", &lines.replace("direct", exposure))])
-                .await;
+        let house = TestGateway::settled(&[
+            stopped("alpha", &tools, ""),
+            profile("default", &lines.replace("direct", exposure)),
+        ])
+        .await;
         let client = house.modern("default");
         let listed = client.listed().await;
         assert!(listed.contains(&"alpha_find_tools".to_owned()), "{exposure}: {listed:?}");

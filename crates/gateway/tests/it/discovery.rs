@@ -1,8 +1,7 @@
 //! Tool discovery as the go-ent dialect promises it, scenario by scenario: find, describe, load, active, old names.
 
 use serde_json::{Value, json};
-
-use crate::house::{Client, File, House, profile, strings, text_of};
+use toolcrib_testgateway::{Client, File, TestGateway, profile, strings, text_of};
 
 /// Tools of a server as go-ent has them, never started.
 fn go_ent() -> Vec<File> {
@@ -25,8 +24,8 @@ fn go_ent() -> Vec<File> {
     vec![("servers/ent.yaml".to_owned(), server), profile("default", "dialect: go-ent\nprefix: none")]
 }
 
-async fn house() -> House {
-    House::settled(&go_ent()).await
+async fn house() -> TestGateway {
+    TestGateway::settled(&go_ent()).await
 }
 
 async fn active(client: &Client) -> Vec<String> {
@@ -229,7 +228,7 @@ async fn an_old_name_is_an_error_that_names_the_new_one() {
 async fn an_old_name_of_what_a_profile_hides_means_nothing() {
     let mut files = go_ent();
     files.push(profile("narrow", "dialect: go-ent\nprefix: none\ntools: {deny: [ent/spec_validate]}"));
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     for client in house.both("narrow") {
         for name in ["verify_spec", "go_ent_spec_validate", "secret_old"] {
             let message = client.refused(name, &json!({})).await.message;

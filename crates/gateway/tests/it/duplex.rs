@@ -11,9 +11,8 @@ use toolcrib_gateway::duplex::{Duplex, OUT, Terms};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Raw, RequestTrace};
 use toolcrib_session::{Principal, QuestionError, Session};
-use toolcrib_testkit::{PATIENCE, eventually};
-
-use crate::house::{House, server};
+use toolcrib_testgateway::{TestGateway, server};
+use toolcrib_testkit::{DEADLINE, eventually};
 
 struct Line {
     duplex: Arc<Duplex>,
@@ -21,7 +20,7 @@ struct Line {
 }
 
 impl Line {
-    fn new(house: &House, takes_modern: bool) -> Self {
+    fn new(house: &TestGateway, takes_modern: bool) -> Self {
         let (out, heard) = mpsc::channel(OUT);
         let principal = Principal { id: PrincipalId::new("local"), is_admin: false };
         let snapshot = house.gateway.snapshot(&ProfileName::new("default").unwrap()).unwrap();
@@ -59,13 +58,13 @@ fn endless() -> Value {
     json!({"name": "alpha_progress", "arguments": {"steps": 100_000, "ms": 5}, "_meta": {"progressToken": 1}})
 }
 
-fn only(house: &House) -> Arc<Session> {
+fn only(house: &TestGateway) -> Arc<Session> {
     house.gateway.sessions.of_profile(&ProfileName::new("default").unwrap()).pop().unwrap()
 }
 
 #[tokio::test]
 async fn both_eras_are_served_on_one_connection() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let mut line = Line::new(&house, true);
     line.say(&request(1, "tools/list", &json!({}))).await;
     assert_eq!(line.next().await["error"]["code"], -32_600, "nothing before `initialize`");
@@ -82,7 +81,7 @@ async fn both_eras_are_served_on_one_connection() {
 
 #[tokio::test]
 async fn requests_of_both_eras_are_cancelled_by_a_notification() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let mut line = Line::new(&house, true);
     line.initialize("2025-11-25").await;
     for call in [modern(7, "tools/call", endless()), request(7, "tools/call", &endless())] {
@@ -107,12 +106,12 @@ async fn requests_of_both_eras_are_cancelled_by_a_notification() {
 
 #[tokio::test]
 async fn a_question_is_answered_on_the_same_connection() {
-    let house = House::settled(&[]).await;
+    let house = TestGateway::settled(&[]).await;
     let mut line = Line::new(&house, true);
     line.initialize("2025-03-26").await;
     for batch in [false, true] {
         let session = only(&house);
-        let asking = session.ask(None, "roots/list", Raw::empty_object(), PATIENCE);
+        let asking = session.ask(None, "roots/list", Raw::empty_object(), DEADLINE);
         let answering = async {
             let question = line.next().await;
             let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}});
@@ -125,7 +124,7 @@ async fn a_question_is_answered_on_the_same_connection() {
 
 #[tokio::test]
 async fn a_batch_is_answered_by_one_array_in_its_order() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let mut line = Line::new(&house, true);
     line.initialize("2025-03-26").await;
     let slow = json!({"name": "alpha_progress", "arguments": {"steps": 1}});
@@ -151,7 +150,7 @@ async fn a_batch_is_answered_by_one_array_in_its_order() {
 
 #[tokio::test]
 async fn where_only_sessions_are_spoken_a_modern_request_is_shown_the_way() {
-    let house = House::settled(&[]).await;
+    let house = TestGateway::settled(&[]).await;
     let mut line = Line::new(&house, false);
     line.say(&modern(1, "tools/list", json!({}))).await;
     let refused = line.next().await;
@@ -161,14 +160,14 @@ async fn where_only_sessions_are_spoken_a_modern_request_is_shown_the_way() {
 
 #[tokio::test]
 async fn the_last_answers_still_come_and_questions_are_waited_for_no_more() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let mut line = Line::new(&house, true);
     line.initialize("2025-11-25").await;
     let session = only(&house);
     let call = json!({"name": "alpha_progress", "arguments": {"steps": 50, "ms": 1}});
     line.say(&request(1, "tools/call", &call)).await;
     let Line { duplex, mut heard } = line;
-    let asking = session.ask(None, "roots/list", Raw::empty_object(), PATIENCE);
+    let asking = session.ask(None, "roots/list", Raw::empty_object(), DEADLINE);
     let closing = async {
         let question: Value = serde_json::from_slice(&eventually("a question", heard.recv()).await.unwrap()).unwrap();
         assert_eq!(question["method"], "roots/list");
@@ -184,7 +183,7 @@ async fn the_last_answers_still_come_and_questions_are_waited_for_no_more() {
 
 #[tokio::test]
 async fn a_flood_of_requests_is_refused_and_harms_no_one_else() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let mut line = Line::new(&house, true);
     line.initialize("2025-11-25").await;
     let hang = json!({"name": "alpha_progress", "arguments": {"steps": 100_000, "ms": 5}});

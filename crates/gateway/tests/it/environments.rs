@@ -1,8 +1,7 @@
 //! What a profile adds to the environment of its servers.
 
 use serde_json::json;
-
-use crate::house::{File, House, profile, server, server_with, text_of};
+use toolcrib_testgateway::{File, TestGateway, profile, server, server_with, text_of};
 
 fn alpha() -> File {
     server_with("alpha", &[], "env: {BOTH: server}\nsession: shared\n")
@@ -22,7 +21,7 @@ async fn profiles_with_variables_have_processes_of_their_own_and_the_others_shar
         with("home", "env: {BOTH: home}"),
         ("key".to_owned(), "of-work\n".to_owned()),
     ];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let mut pids = Vec::new();
     for (name, both, key) in [
         ("default", "server", "(unset)"),
@@ -45,7 +44,7 @@ async fn profiles_with_variables_have_processes_of_their_own_and_the_others_shar
 
 #[tokio::test]
 async fn a_changed_variable_counts_from_the_next_call_on_and_the_old_process_ends() {
-    let house = House::settled(&[alpha(), with("work", "env: {KEY: one}")]).await;
+    let house = TestGateway::settled(&[alpha(), with("work", "env: {KEY: one}")]).await;
     let client = house.modern("work");
     assert_eq!(client.text("alpha_env", &json!({"name": "KEY"})).await, "one");
     let pid = client.text("alpha_pid", &json!({})).await;
@@ -62,7 +61,7 @@ async fn a_changed_variable_counts_from_the_next_call_on_and_the_old_process_end
 #[tokio::test]
 async fn a_reference_to_nothing_is_told_and_tried_again() {
     let env = "env: {FINE: yes it is, KEY: \"file:key\"}";
-    let house = House::settled(&[alpha(), with("default", ""), with("work", env)]).await;
+    let house = TestGateway::settled(&[alpha(), with("default", ""), with("work", env)]).await;
     let told = text_of(&house.modern("work").call("alpha_echo", &json!({"text": "a"})).await);
     for part in
         ["variable `KEY` of profile `work` for server `alpha`", "cannot read `file:key`", "give an existing file"]
@@ -77,7 +76,8 @@ async fn a_reference_to_nothing_is_told_and_tried_again() {
 
 #[tokio::test]
 async fn resources_are_read_in_it_too() {
-    let house = House::settled(&[server("alpha", &[]), with("work", "env: {KEY: \"env:TOOLCRIB_IS_NOT_SET\"}")]).await;
+    let house =
+        TestGateway::settled(&[server("alpha", &[]), with("work", "env: {KEY: \"env:TOOLCRIB_IS_NOT_SET\"}")]).await;
     let refused = house.modern("work").ask("resources/read", &json!({"uri": "fake://text"})).await.unwrap_err();
     assert!(refused.message.contains("variable `KEY` of profile `work`"), "{refused:?}");
 }

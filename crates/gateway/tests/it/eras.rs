@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolcrib_testgateway::{File, TestGateway, profile};
 use toolcrib_testkit::script::{ScriptedServer, Speaks};
 
-use crate::house::{File, House, profile};
 use crate::wire::{Wire, declared, outcome, over_http_with, over_stdio_with};
 
 /// What can be asked, and what a client answers.
@@ -97,7 +97,7 @@ async fn each_client_is_asked_in_its_own_era_whatever_the_session_policy() {
     for stdio in [true, false] {
         for session in ["shared", "principal", "handle", "request"] {
             let server = asking(Speaks::Both);
-            let house = House::settled(&files(&server, stdio, &format!("session: {session}\n"))).await;
+            let house = TestGateway::settled(&files(&server, stdio, &format!("session: {session}\n"))).await;
             let mut legacy = Wire::open(&house, "default", Speaks::Legacy, &capabilities()).await;
             let mut modern = Wire::open(&house, "default", Speaks::Modern, &json!({})).await;
             for question in 0..questions().len() {
@@ -122,7 +122,7 @@ async fn a_client_that_can_be_asked_nothing_is_served_in_its_own_era_too() {
             }
             _ => {}
         }));
-        let house = House::settled(&files(&server, stdio, "")).await;
+        let house = TestGateway::settled(&files(&server, stdio, "")).await;
         let mut legacy = Wire::open(&house, "default", Speaks::Legacy, &json!({})).await;
         let (answer, _) = legacy.ask("tools/call", r#"{"name":"era"}"#).await;
         assert_eq!(answer, r#"{"content":[{"type":"text","text":"legacy"}]}"#, "untouched between two of one era");
@@ -138,7 +138,7 @@ async fn a_definition_may_choose_one_era_and_the_other_clients_are_bridged() {
     for stdio in [true, false] {
         for era in ["legacy", "modern"] {
             let server = asking(Speaks::Both);
-            let house = House::settled(&files(&server, stdio, &format!("era: {era}\n"))).await;
+            let house = TestGateway::settled(&files(&server, stdio, &format!("era: {era}\n"))).await;
             for speaks in [Speaks::Legacy, Speaks::Modern] {
                 let mut wire = Wire::open(&house, "default", speaks, &capabilities()).await;
                 for question in 0..questions().len() {
@@ -171,7 +171,7 @@ async fn a_change_of_a_list_that_both_connections_tell_is_told_once() {
         }
         _ => {}
     }));
-    let house = House::settled(&files(&server, true, "")).await;
+    let house = TestGateway::settled(&files(&server, true, "")).await;
     let mut legacy = Wire::open(&house, "default", Speaks::Legacy, &json!({})).await;
     let lists = server.heard_of("tools/list").len();
     server.release();

@@ -1,8 +1,7 @@
 //! Examples from use: whose are shown to whom, and what never is.
 
 use serde_json::{Value, json};
-
-use crate::house::{Client, File, House, profile, server, text_of};
+use toolcrib_testgateway::{Client, File, TestGateway, profile, server, text_of};
 
 fn files() -> Vec<File> {
     vec![
@@ -27,7 +26,7 @@ async fn echo(client: &Client, text: &str) {
 
 #[tokio::test]
 async fn a_principal_sees_the_own_calls_that_went_well_and_no_one_elses() {
-    let house = House::settled(&files()).await;
+    let house = TestGateway::settled(&files()).await;
     for (ann, bob) in [
         (house.modern_of("ann", "default"), house.modern_of("bob", "default")),
         (house.legacy_of("carl", "default"), house.legacy_of("dora", "default")),
@@ -53,7 +52,7 @@ async fn a_principal_sees_the_own_calls_that_went_well_and_no_one_elses() {
 
 #[tokio::test]
 async fn a_profile_may_share_them_and_forgets_them_when_told() {
-    let house = House::settled(&files()).await;
+    let house = TestGateway::settled(&files()).await;
     let (ann, bob) = (house.modern_of("ann", "team"), house.modern_of("bob", "team"));
     echo(&ann, "from ann").await;
     assert_eq!(examples(&bob, "alpha/echo").await, json!([{"text": "from ann"}]));
@@ -75,7 +74,7 @@ async fn a_profile_may_share_them_and_forgets_them_when_told() {
 
 #[tokio::test]
 async fn secrets_never_become_examples() {
-    let house = House::settled(&files()).await;
+    let house = TestGateway::settled(&files()).await;
     let ann = house.modern_of("ann", "default");
     let (ent, long) = (house.modern_of("ann", "ent"), "x".repeat(5_000));
     for secret in
@@ -97,7 +96,7 @@ async fn secrets_never_become_examples() {
 
 #[tokio::test]
 async fn one_principal_cannot_push_out_the_examples_of_others() {
-    let house = House::settled(&files()).await;
+    let house = TestGateway::settled(&files()).await;
     let (ann, bob) = (house.modern_of("ann", "default"), house.modern_of("bob", "default"));
     echo(&ann, "stays").await;
     for at in 0..20 {

@@ -1,9 +1,8 @@
 //! How a profile lists its tools: meta, direct, pinned, dynamic; and that only legacy lists change by loading.
 
 use serde_json::json;
+use toolcrib_testgateway::{TestGateway, method_of, profile, server, stopped};
 use toolcrib_testkit::eventually;
-
-use crate::house::{House, method_of, profile, server, stopped};
 
 const MENU: [&str; 3] = ["find_tools", "describe_tool", "call_tool"];
 
@@ -17,7 +16,7 @@ async fn each_exposure_lists_what_it_says_and_every_allowed_tool_still_answers()
         profile("pinned", "exposure: pinned\npinned: [\"beta/*\", \"alpha/pid\"]"),
         profile("dynamic", "exposure: dynamic"),
     ];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     for (name, menu, listed) in [
         ("meta", &MENU[..], vec![]),
         ("pinned", &MENU[..], vec!["alpha_pid", "beta_one", "beta_two"]),
@@ -46,7 +45,7 @@ async fn each_exposure_lists_what_it_says_and_every_allowed_tool_still_answers()
 
 #[tokio::test]
 async fn loading_changes_the_list_of_the_legacy_client_and_never_that_of_the_modern_one() {
-    let house = House::settled(&[server("alpha", &[]), profile("default", "exposure: dynamic")]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), profile("default", "exposure: dynamic")]).await;
     let (modern, legacy, other) = (house.modern("default"), house.legacy("default"), house.legacy("default"));
     let (mut news, mut other_news) = (legacy.stream(), other.stream());
     let before = modern.listed().await;
@@ -77,7 +76,7 @@ async fn loading_changes_the_list_of_the_legacy_client_and_never_that_of_the_mod
 async fn loading_changes_no_list_where_the_profile_does_not_list_what_is_loaded() {
     for exposure in ["meta", "pinned", "direct"] {
         let lines = format!("exposure: {exposure}\ngroups: [load]");
-        let house = House::settled(&[stopped("alpha", &["one", "two"], ""), profile("default", &lines)]).await;
+        let house = TestGateway::settled(&[stopped("alpha", &["one", "two"], ""), profile("default", &lines)]).await;
         let legacy = house.legacy("default");
         let (mut news, before) = (legacy.stream(), legacy.listed().await);
         assert_ne!(legacy.call("load_tools", &json!({"names": ["alpha_one"]})).await["isError"], true);
@@ -89,7 +88,7 @@ async fn loading_changes_no_list_where_the_profile_does_not_list_what_is_loaded(
 #[tokio::test]
 async fn a_durable_set_is_one_for_all_sessions_of_a_principal_and_all_of_them_are_told() {
     let lines = "exposure: dynamic\nactive_set: durable";
-    let house = House::settled(&[stopped("alpha", &["one", "two"], ""), profile("default", lines)]).await;
+    let house = TestGateway::settled(&[stopped("alpha", &["one", "two"], ""), profile("default", lines)]).await;
     let (first, second) = (house.legacy("default"), house.legacy("default"));
     let stranger = house.legacy_of("somebody", "default");
     let (mut news, mut stranger_news) = (second.stream(), stranger.stream());
@@ -111,7 +110,7 @@ async fn a_durable_set_is_one_for_all_sessions_of_a_principal_and_all_of_them_ar
 #[tokio::test]
 async fn a_server_with_new_lists_changes_them_for_both_eras_and_notifies_the_legacy_one() {
     let files = [server("alpha", &["--list-changed-after", "1"]), profile("default", "exposure: direct")];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let (modern, legacy) = (house.modern("default"), house.legacy("default"));
     let mut news = legacy.stream();
     legacy.text("alpha_pid", &json!({})).await;
@@ -125,7 +124,7 @@ async fn a_server_with_new_lists_changes_them_for_both_eras_and_notifies_the_leg
 #[tokio::test]
 async fn auto_lists_few_tools_directly_and_many_by_search_with_the_pinned_ones() {
     let few = ["one", "two", "three"];
-    let house = House::settled(&[
+    let house = TestGateway::settled(&[
         stopped("alpha", &few, ""),
         profile("few", "exposure: auto"),
         profile("many", "exposure: auto\nauto: {tools: 2}\npinned: [alpha/two]"),
@@ -157,7 +156,7 @@ async fn auto_lists_few_tools_directly_and_many_by_search_with_the_pinned_ones()
 
 #[tokio::test]
 async fn auto_lists_everything_to_legacy_clients_that_search_long_lists_themselves() {
-    let house = House::settled(&[
+    let house = TestGateway::settled(&[
         stopped("alpha", &["one", "two", "three"], ""),
         profile("default", "exposure: auto\nauto: {tools: 1}"),
         profile("named", "exposure: auto\nauto: {tools: 1, deferring: [searcher]}"),
@@ -182,7 +181,7 @@ async fn auto_lists_everything_to_legacy_clients_that_search_long_lists_themselv
 #[tokio::test]
 async fn a_profile_s_limits_hold_for_each_principal_and_each_door() {
     let limits = "exposure: direct\nlimits: {per_minute: 2}\n";
-    let house = House::settled(&[server("alpha", &[]), profile("default", limits)]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), profile("default", limits)]).await;
     let (ann, bob) = (house.modern_of("ann", "default"), house.modern_of("bob", "default"));
     let text = json!({"text": "a"});
     assert_eq!(ann.text("alpha_echo", &text).await, "a");
@@ -209,7 +208,7 @@ async fn a_profile_chooses_its_ranking_and_scores_are_explained() {
         profile("ent", "dialect: go-ent"),
         profile("mine", "dialect: go-ent\nranking: blend"),
     ];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     // Plain TF-IDF knows no slips of the keyboard.
     for (name, finds) in [("default", true), ("plain", false), ("ent", false), ("mine", true)] {
         let arguments = json!({"query": "curency", "explain": true});

@@ -1,8 +1,7 @@
 //! Tools that several servers have alike are shown as one in the muster dialect.
 
 use serde_json::{Value, json};
-
-use crate::house::{Client, File, House, profile, server_with, strings, text_of};
+use toolcrib_testgateway::{Client, File, TestGateway, profile, server_with, strings, text_of};
 
 const FAMILY: &str = "family: {name: clock, instance_arg: where}";
 
@@ -23,7 +22,7 @@ async fn call(client: &Client, name: &str, arguments: Value) -> Value {
 
 #[tokio::test]
 async fn a_family_s_tool_is_listed_once_and_called_on_the_server_that_is_named() {
-    let house = House::settled(&[profile("muster", "dialect: muster"), member("east"), member("west")]).await;
+    let house = TestGateway::settled(&[profile("muster", "dialect: muster"), member("east"), member("west")]).await;
     for client in house.both("muster") {
         let listed = strings(&ask(&client, "list_tools", json!({})).await["tools"], "name");
         let echoes: Vec<&String> = listed.iter().filter(|name| name.ends_with("_echo")).collect();
@@ -68,7 +67,7 @@ async fn tools_that_are_not_alike_stay_with_their_servers() {
     };
     let family = |name: &str, argument: &str| format!("{{name: {name}, instance_arg: {argument}}}");
     let (plain, with_where) = (tool("Gets", json!({})), tool("Gets", json!({ "where": { "type": "string" } })));
-    let house = House::settled(&[
+    let house = TestGateway::settled(&[
         profile("muster", "dialect: muster"),
         stopped("a1", &plain, &family("a", "where")),
         stopped("a2", &tool("Gets more", json!({})), &family("a", "where")),

@@ -11,9 +11,9 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
+use toolcrib_testgateway::{TestGateway, profile};
 use toolcrib_testkit::script::{ReceivedMessage, Say, ScriptedServer, Speaks};
 
-use crate::house::{House, profile};
 use crate::wire::{Wire, over};
 use table::{ClientRequest, Pairing};
 use traffic::Object;
@@ -60,7 +60,7 @@ fn script(plan: &Plan) -> impl Fn(&ReceivedMessage, &mut Say<'_>) + Send + Sync 
 
 /// A house with one server of each era over each carrier, each alone in a profile of its name.
 struct Ground {
-    house: House,
+    house: TestGateway,
     plan: Plan,
     legacy: ScriptedServer,
     modern: ScriptedServer,
@@ -80,7 +80,7 @@ impl Ground {
             let lines = format!("servers: [{}]\nexposure: direct", pairing.name());
             files.push(profile(&pairing.name(), &lines));
         }
-        Self { house: House::settled(&files).await, plan, legacy, modern }
+        Self { house: TestGateway::settled(&files).await, plan, legacy, modern }
     }
 
     fn plan(&self, planned: PlannedReply) {

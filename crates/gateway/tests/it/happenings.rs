@@ -3,10 +3,9 @@
 use serde_json::{Value, json};
 use toolcrib_call::live_events::Kind as EventKind;
 use toolcrib_gateway::ObjectEvent;
+use toolcrib_testgateway::{Client, TestGateway, profile, server, stopped, text_of};
 use toolcrib_testkit::eventually;
 use toolcrib_view::ObjectKind;
-
-use crate::house::{Client, House, profile, server, stopped, text_of};
 
 fn happening(kind: ObjectKind, name: &str, reason: &'static str, warning: bool) -> ObjectEvent {
     ObjectEvent { kind, name: name.to_owned(), reason, message: format!("{reason} of {name}"), warning }
@@ -26,7 +25,7 @@ fn reasons(events: &[Value]) -> Vec<&str> {
 
 #[tokio::test]
 async fn the_life_of_a_server_is_told() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let client = house.legacy("default").admin();
     let of_alpha = json!({ "resourceType": "mcpserver", "resourceName": "alpha" });
     for arguments in [json!({}), of_alpha.clone()] {
@@ -48,7 +47,7 @@ async fn the_life_of_a_server_is_told() {
 #[tokio::test]
 async fn a_server_that_cannot_start_is_a_warning() {
     let broken = ("servers/broken.yaml".to_owned(), "name: broken\ncommand: no-such-program-here\n".to_owned());
-    let house = House::settled(&[broken]).await;
+    let house = TestGateway::settled(&[broken]).await;
     let client = house.modern("default").admin();
     let warnings = events(&client, json!({ "eventType": "Warning" })).await;
     assert_eq!(reasons(&warnings), ["MCPServerFailed"]);
@@ -57,7 +56,7 @@ async fn a_server_that_cannot_start_is_a_warning() {
 
 #[tokio::test]
 async fn events_are_asked_for_by_object_type_and_time_and_every_fault_is_named() {
-    let house = House::settled(&[stopped("alpha", &["a"], "")]).await;
+    let house = TestGateway::settled(&[stopped("alpha", &["a"], "")]).await;
     for (kind, name, warning) in [
         (ObjectKind::Workflow, "w", false),
         (ObjectKind::Workflow, "v", true),
@@ -103,7 +102,7 @@ async fn events_are_asked_for_by_object_type_and_time_and_every_fault_is_named()
 async fn non_admins_read_events_of_what_their_profile_shows_without_errors() {
     let broken = ("servers/broken.yaml".to_owned(), "name: broken\ncommand: m4rker-program\n".to_owned());
     let tight = profile("tight", "servers: [broken]");
-    let house = House::settled(&[broken, stopped("alpha", &["a"], ""), tight]).await;
+    let house = TestGateway::settled(&[broken, stopped("alpha", &["a"], ""), tight]).await;
     for kind in [ObjectKind::Workflow, ObjectKind::ServiceInstance, ObjectKind::ServiceClass] {
         house.gateway.happened(happening(kind, "m4rker", "Created", false));
     }
@@ -122,7 +121,7 @@ async fn non_admins_read_events_of_what_their_profile_shows_without_errors() {
 
 #[tokio::test]
 async fn a_session_that_does_not_administer_follows_what_its_profile_shows() {
-    let house = House::settled(&[profile("tight", "servers: [alpha]")]).await;
+    let house = TestGateway::settled(&[profile("tight", "servers: [alpha]")]).await;
     let client = house.legacy("tight");
     let mut stream = client.stream();
     let told = client.call("core_events", &json!({ "follow": true })).await;
@@ -137,7 +136,7 @@ async fn a_session_that_does_not_administer_follows_what_its_profile_shows() {
 
 #[tokio::test]
 async fn a_session_that_follows_is_told_what_it_asked_for() {
-    let house = House::settled(&[profile("muster", "dialect: muster")]).await;
+    let house = TestGateway::settled(&[profile("muster", "dialect: muster")]).await;
     let client = house.legacy_admin("muster");
     let other = house.legacy_admin("muster");
     let (mut stream, mut quiet) = (client.stream(), other.stream());
@@ -164,7 +163,7 @@ async fn a_session_that_follows_is_told_what_it_asked_for() {
 
 #[tokio::test]
 async fn listeners_of_the_control_api_hear_events() {
-    let house = House::settled(&[]).await;
+    let house = TestGateway::settled(&[]).await;
     let mut listener = house.gateway.events().listen(vec![EventKind::Event]).unwrap();
     house.gateway.happened(happening(ObjectKind::ServiceInstance, "db", "Healthy", false));
     let told = eventually("an event", listener.next()).await.unwrap().unwrap();

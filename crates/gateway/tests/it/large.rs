@@ -1,8 +1,7 @@
 //! A server of ten thousand tools: lists come in pages, and whatever else is asked answers with what was asked for.
 
 use serde_json::{Value, json};
-
-use crate::house::{House, profile, server_with};
+use toolcrib_testgateway::{TestGateway, profile, server_with};
 
 const TOOLS: usize = 10_000;
 /// More than any one answer needs, and far less than all tools.
@@ -15,7 +14,7 @@ async fn ten_thousand_tools_are_listed_found_described_explained_and_called() {
     // Deadlines that a loaded machine keeps too.
     let slow = "timeouts: {connect: 10m, list: 10m, call: 10m}\n";
     let large = server_with("large", &["--tools", &TOOLS.to_string()], slow);
-    let house = House::settled(&[large, direct, none]).await;
+    let house = TestGateway::settled(&[large, direct, none]).await;
     let status = house.server("large").inventory();
     assert_eq!((status.tools.len(), status.warnings.len()), (TOOLS, 0));
     let last = status.tools.last().unwrap().key.clone();

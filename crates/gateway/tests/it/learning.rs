@@ -5,8 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Clock, ManualClock, Timestamp};
 use toolcrib_store::Store;
-
-use crate::house::{Client, File, Ground, House, profile, server};
+use toolcrib_testgateway::{Client, File, Setup, TestGateway, profile, server};
 
 /// Both servers have a tool that fits, and the two say the same.
 const QUERY: &str = "returns the given text";
@@ -42,7 +41,7 @@ async fn teach(client: &Client) {
     assert!(call(client, "beta/echo", json!({"text": "x"})).await);
 }
 
-async fn operate(house: &House, name: &str, of: &str) -> Value {
+async fn operate(house: &TestGateway, name: &str, of: &str) -> Value {
     let result = house.modern("admin").admin().call(name, &json!({"profile": of})).await;
     assert_ne!(result["isError"], true, "{result}");
     result["structuredContent"].clone()
@@ -50,7 +49,7 @@ async fn operate(house: &House, name: &str, of: &str) -> Value {
 
 #[tokio::test]
 async fn what_was_called_after_a_search_is_raised_where_the_profile_learns() {
-    let house = House::settled(&files()).await;
+    let house = TestGateway::settled(&files()).await;
     for client in house.both("default") {
         assert_eq!(found(&client).await, FIRST);
         teach(&client).await;
@@ -73,7 +72,7 @@ async fn what_was_called_after_a_search_is_raised_where_the_profile_learns() {
 
 #[tokio::test]
 async fn nothing_is_learned_by_default() {
-    let house = House::settled(&files()).await;
+    let house = TestGateway::settled(&files()).await;
     let client = house.modern("plain");
     teach(&client).await;
     assert_eq!(found(&client).await, FIRST);
@@ -85,7 +84,7 @@ async fn nothing_is_learned_by_default() {
 
 #[tokio::test]
 async fn only_good_calls_of_what_the_same_principal_has_found_count() {
-    let house = House::settled(&files()).await;
+    let house = TestGateway::settled(&files()).await;
     let client = house.modern("default");
     found(&client).await;
     assert!(!call(&client, "beta/echo", json!({"text": 7})).await, "its arguments do not fit");
@@ -109,14 +108,12 @@ async fn a_call_long_after_the_search_is_not_learned() {
         audit_queue: 64,
         ..toolcrib_store::Config::default()
     };
-    let ground = Ground {
+    let ground = Setup {
         store: Store::in_memory(config).unwrap(),
         clock: Arc::clone(&clock) as Arc<dyn Clock>,
-        vault: None,
-        embed: None,
-        sources: Arc::new([]),
+        ..Setup::default()
     };
-    let house = House::open(&files(), ground);
+    let house = TestGateway::open(&files(), ground);
     house.settle().await;
     let client = house.modern("default");
     found(&client).await;
@@ -130,17 +127,17 @@ async fn a_call_long_after_the_search_is_not_learned() {
 
 #[tokio::test]
 async fn what_was_learned_outlives_the_process_and_what_was_forgotten_does_not_come_back() {
-    let house = House::settled(&files()).await;
+    let house = TestGateway::settled(&files()).await;
     teach(&house.modern("default")).await;
     let store = house.close().await;
-    let house = House::open(&files(), Ground { store, ..Ground::default() });
+    let house = TestGateway::open(&files(), Setup { store, ..Setup::default() });
     house.settle().await;
     assert_eq!(found(&house.modern("default")).await, TURNED);
     teach(&house.modern("default")).await;
     operate(&house, "core_learning_reset", "default").await;
     let store = house.close().await;
     assert_eq!(store.facts().all("learned/default").unwrap(), []);
-    let house = House::open(&files(), Ground { store, ..Ground::default() });
+    let house = TestGateway::open(&files(), Setup { store, ..Setup::default() });
     house.settle().await;
     assert_eq!(found(&house.modern("default")).await, FIRST);
     house.close().await;
@@ -148,7 +145,7 @@ async fn what_was_learned_outlives_the_process_and_what_was_forgotten_does_not_c
 
 #[tokio::test]
 async fn what_a_profile_hides_is_neither_found_nor_shown_because_it_was_learned() {
-    let house = House::settled(&files()).await;
+    let house = TestGateway::settled(&files()).await;
     teach(&house.modern("default")).await;
     house.apply(&[profile("default", "learn: true\ntools: {deny: ['beta/*']}\n")]).await;
     let hits = found(&house.modern("default")).await;

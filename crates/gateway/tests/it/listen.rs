@@ -10,9 +10,8 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{PrincipalId, ProfileName};
 use toolcrib_protocol::{Id, Raw, Revision, RpcError};
 use toolcrib_session::{Introduction, Principal};
+use toolcrib_testgateway::{Client, TestGateway, profile, server, stopped};
 use toolcrib_testkit::eventually;
-
-use crate::house::{Client, House, profile, server, stopped};
 
 const DIRECT: &str = "exposure: direct";
 const KEY: &str = "io.modelcontextprotocol/subscriptionId";
@@ -95,10 +94,10 @@ async fn until_watched(client: &Client, wanted: &[&str]) {
 }
 
 /// A house with a server of each era in turn.
-async fn houses() -> Vec<House> {
+async fn houses() -> Vec<TestGateway> {
     let mut houses = Vec::new();
     for flags in [&["--touches"][..], &["--touches", "--modern"]] {
-        houses.push(House::settled(&[server("alpha", flags), profile("default", DIRECT)]).await);
+        houses.push(TestGateway::settled(&[server("alpha", flags), profile("default", DIRECT)]).await);
     }
     houses
 }
@@ -149,7 +148,7 @@ async fn what_is_hidden_is_as_what_does_not_exist() {
         stopped("gamma", &["one"], ""),
         profile("default", DIRECT),
     ];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let (scope, [modern, legacy]) = (Scope::new(), house.both("some"));
     let filter = json!({"resourceSubscriptions": ["fake://text", "fake://none", "alpha+fake://text"]});
     let (_listen, granted) = Listen::open(&scope, &modern, "1", &filter).await;
@@ -195,7 +194,7 @@ async fn what_a_server_refuses_is_not_acknowledged() {
 
 #[tokio::test]
 async fn a_slow_reader_misses_repetitions_and_nothing_else() {
-    let house = House::settled(&[server("alpha", &["--touches"]), profile("default", DIRECT)]).await;
+    let house = TestGateway::settled(&[server("alpha", &["--touches"]), profile("default", DIRECT)]).await;
     let (scope, modern) = (Scope::new(), house.modern("default"));
     let filter = json!({"resourceSubscriptions": ["fake://item/"], "toolsListChanged": true});
     let mut listen = Listen::begin(&scope, &modern, "1", &filter, 1);
@@ -223,7 +222,7 @@ async fn a_slow_reader_misses_repetitions_and_nothing_else() {
 
 #[tokio::test]
 async fn a_session_that_reads_nothing_hears_the_news_once_it_reads() {
-    let house = House::settled(&[server("alpha", &["--touches"]), profile("default", DIRECT)]).await;
+    let house = TestGateway::settled(&[server("alpha", &["--touches"]), profile("default", DIRECT)]).await;
     let legacy = house.legacy("default");
     assert_eq!(legacy.ask("resources/subscribe", &json!({"uri": "fake://text"})).await, Ok(json!({})));
     touch(&legacy, &["fake://text"]).await;
@@ -249,7 +248,8 @@ async fn the_end_of_a_session_ends_its_subscriptions() {
 
 #[tokio::test]
 async fn only_lists_that_were_asked_for_are_told() {
-    let house = House::settled(&[server("alpha", &[]), profile("default", DIRECT), profile("work", DIRECT)]).await;
+    let house =
+        TestGateway::settled(&[server("alpha", &[]), profile("default", DIRECT), profile("work", DIRECT)]).await;
     let (scope, modern) = (Scope::new(), house.modern("default"));
     let (mut all, granted) = Listen::open(
         &scope,
@@ -277,7 +277,7 @@ async fn only_lists_that_were_asked_for_are_told() {
 
 #[tokio::test]
 async fn a_server_that_is_replaced_or_hidden_is_followed() {
-    let house = House::settled(&[server("alpha", &["--touches"]), profile("default", DIRECT)]).await;
+    let house = TestGateway::settled(&[server("alpha", &["--touches"]), profile("default", DIRECT)]).await;
     let (scope, modern) = (Scope::new(), house.modern("default"));
     let filter = json!({"resourceSubscriptions": ["fake://text"]});
     let (mut listen, _) = Listen::open(&scope, &modern, "1", &filter).await;
@@ -300,7 +300,7 @@ async fn a_server_that_is_replaced_or_hidden_is_followed() {
 
 #[tokio::test]
 async fn streams_end_with_a_result_when_the_gateway_does() {
-    let house = House::settled(&[server("alpha", &["--touches"]), profile("default", DIRECT)]).await;
+    let house = TestGateway::settled(&[server("alpha", &["--touches"]), profile("default", DIRECT)]).await;
     let (scope, modern) = (Scope::new(), house.modern("default"));
     let (listen, _) = Listen::open(&scope, &modern, "\"x\"", &json!({"resourceSubscriptions": ["fake://text"]})).await;
     // One that reads nothing does not hold the end up.
@@ -315,7 +315,7 @@ async fn streams_end_with_a_result_when_the_gateway_does() {
 
 #[tokio::test]
 async fn streams_are_bounded_and_odd_wishes_refused() {
-    let house = House::settled(&[stopped("alpha", &["one"], "")]).await;
+    let house = TestGateway::settled(&[stopped("alpha", &["one"], "")]).await;
     let (scope, [modern, legacy]) = (Scope::new(), house.both("default"));
     let filter = json!({"toolsListChanged": true});
     let mut open = Vec::new();
@@ -343,7 +343,7 @@ async fn streams_are_bounded_and_odd_wishes_refused() {
 
 #[tokio::test]
 async fn subscriptions_are_audited() {
-    let house = House::settled(&[server("alpha", &["--touches"]), profile("default", DIRECT)]).await;
+    let house = TestGateway::settled(&[server("alpha", &["--touches"]), profile("default", DIRECT)]).await;
     let (scope, [modern, legacy]) = (Scope::new(), house.both("default"));
     let filter = json!({"resourceSubscriptions": ["fake://text"]});
     let (_listen, _) = Listen::open(&scope, &modern, "1", &filter).await;
@@ -357,7 +357,7 @@ async fn subscriptions_are_audited() {
 
 #[tokio::test]
 async fn changed_roots_are_told_to_the_session_s_own_servers() {
-    let house = House::settled(&[server("alpha", &["--touches"]), profile("default", DIRECT)]).await;
+    let house = TestGateway::settled(&[server("alpha", &["--touches"]), profile("default", DIRECT)]).await;
     let other = house.legacy("default");
     let mut client = house.legacy("default");
     let capabilities = Raw::from_value(&json!({"roots": {"listChanged": true}}));

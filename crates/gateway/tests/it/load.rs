@@ -1,8 +1,7 @@
 //! The active set: all or nothing, again without harm, bounded; and `require_load`.
 
 use serde_json::{Value, json};
-
-use crate::house::{Client, House, profile, server, stopped, strings, text_of};
+use toolcrib_testgateway::{Client, TestGateway, profile, server, stopped, strings, text_of};
 
 async fn active(client: &Client) -> Vec<String> {
     let result = client.call("list_active_tools", &json!({})).await;
@@ -18,7 +17,7 @@ async fn load(client: &Client, names: Value) -> Value {
 
 #[tokio::test]
 async fn tools_are_loaded_all_or_none() {
-    let house = House::settled(&[stopped("alpha", &["one", "two", "three"], "")]).await;
+    let house = TestGateway::settled(&[stopped("alpha", &["one", "two", "three"], "")]).await;
     for client in house.both("default") {
         let failed = load(&client, json!(["alpha_one", "alpha_too", "alpha_three"])).await;
         assert_eq!(failed["isError"], true);
@@ -46,7 +45,7 @@ async fn tools_are_loaded_all_or_none() {
 async fn a_set_is_bounded_and_a_load_over_the_bound_loads_nothing() {
     let names: Vec<String> = (0..250).map(|number| format!("t{number}")).collect();
     let tools: Vec<&str> = names.iter().map(String::as_str).collect();
-    let house = House::settled(&[stopped("alpha", &tools, "")]).await;
+    let house = TestGateway::settled(&[stopped("alpha", &tools, "")]).await;
     let ids: Vec<String> = names.iter().map(|name| format!("alpha/{name}")).collect();
     for client in house.both("default") {
         load(&client, json!(ids[..150])).await;
@@ -61,7 +60,7 @@ async fn a_set_is_bounded_and_a_load_over_the_bound_loads_nothing() {
 
 #[tokio::test]
 async fn sets_belong_to_a_session_or_to_a_principal_and_to_a_profile() {
-    let house = House::settled(&[stopped("alpha", &["one"], ""), profile("other", "")]).await;
+    let house = TestGateway::settled(&[stopped("alpha", &["one"], ""), profile("other", "")]).await;
     let (first, second) = (house.legacy("default"), house.legacy("default"));
     let (modern, same, elsewhere) = (house.modern("default"), house.modern("default"), house.modern("other"));
     load(&first, json!(["alpha/one"])).await;
@@ -76,7 +75,7 @@ async fn sets_belong_to_a_session_or_to_a_principal_and_to_a_profile() {
 
 #[tokio::test]
 async fn with_require_load_a_tool_answers_only_once_it_is_loaded() {
-    let house = House::settled(&[server("alpha", &[]), profile("default", "require_load: true")]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), profile("default", "require_load: true")]).await;
     for client in house.both("default") {
         for name in ["alpha_counter", "alpha/counter"] {
             let direct = client.call(name, &json!({})).await;
@@ -101,7 +100,8 @@ async fn with_require_load_a_tool_answers_only_once_it_is_loaded() {
 
 #[tokio::test]
 async fn a_loaded_tool_that_is_gone_is_not_listed_any_more() {
-    let house = House::settled(&[stopped("alpha", &["one", "two"], ""), profile("default", "exposure: dynamic")]).await;
+    let house =
+        TestGateway::settled(&[stopped("alpha", &["one", "two"], ""), profile("default", "exposure: dynamic")]).await;
     let client = house.legacy("default");
     load(&client, json!(["alpha/one", "alpha/two"])).await;
     house.apply(&[stopped("alpha", &["two"], "")]).await;

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 use toolcrib_protocol::{Answer, Id, Raw};
-
-use crate::house::{Client, House, server};
+use toolcrib_testgateway::{Client, TestGateway, server};
 
 /// A result with everything that is easily lost, with its odd spelling.
 const ODD: &str = concat!(
@@ -25,7 +24,7 @@ async fn answered(client: &Client, name: &str, arguments: &Value) -> String {
 
 #[tokio::test]
 async fn a_result_reaches_a_legacy_client_byte_for_byte() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let client = house.legacy("default");
     let results = [
         ODD,
@@ -47,7 +46,7 @@ async fn a_result_reaches_a_legacy_client_byte_for_byte() {
 
 #[tokio::test]
 async fn a_result_reaches_a_modern_client_with_nothing_but_the_stamps_added() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let client = house.modern("default");
     let arguments = json!({"result": ODD});
     let inner = json!({"name": "alpha/raw", "arguments": arguments});
@@ -68,7 +67,7 @@ async fn a_result_reaches_a_modern_client_with_nothing_but_the_stamps_added() {
 
 #[tokio::test]
 async fn every_kind_of_content_survives_in_both_eras() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let [modern, legacy] = house.both("default");
     let direct = legacy.call("alpha_mixed", &json!({})).await;
     let kinds: Vec<_> = direct["content"].as_array().unwrap().iter().map(|block| block["type"].clone()).collect();
@@ -84,7 +83,7 @@ async fn every_kind_of_content_survives_in_both_eras() {
 
 #[tokio::test]
 async fn arguments_reach_the_server_as_they_were_written() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let written = r#"{"z":1,"a":{"b":[1.50,9007199254740993]},"u":"\u00e9"}"#;
     for client in house.both("default") {
         let direct = format!(r#"{{"name":"alpha_received","arguments":{written},"x-unknown":{{"k":1}}}}"#);
@@ -104,7 +103,7 @@ async fn arguments_reach_the_server_as_they_were_written() {
 
 #[tokio::test]
 async fn reserved_meta_keys_stay_on_their_hop_and_all_others_go_through() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     for client in house.both("default") {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -121,7 +120,7 @@ async fn reserved_meta_keys_stay_on_their_hop_and_all_others_go_through() {
 
 #[tokio::test]
 async fn a_server_s_error_keeps_its_code_and_data_by_direct_name_and_is_a_result_by_call_tool() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     for client in house.both("default") {
         let arguments = json!({"code": -32_050, "message": "the moon is full"});
         let error = client.refused("alpha_rpc_error", &arguments).await;
@@ -136,8 +135,8 @@ async fn a_server_s_error_keeps_its_code_and_data_by_direct_name_and_is_a_result
 
 #[tokio::test]
 async fn unknown_fields_of_a_listed_tool_stay() {
-    let files = [server("alpha", &["--bad-tool"]), crate::house::profile("default", "exposure: direct")];
-    let house = House::settled(&files).await;
+    let files = [server("alpha", &["--bad-tool"]), toolcrib_testgateway::profile("default", "exposure: direct")];
+    let house = TestGateway::settled(&files).await;
     for client in house.both("default") {
         let list = client.ask("tools/list", &json!({})).await.unwrap();
         let tools = list["tools"].as_array().unwrap();
@@ -148,7 +147,7 @@ async fn unknown_fields_of_a_listed_tool_stay() {
 
 #[tokio::test]
 async fn a_large_result_passes_whole() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     for client in house.both("default") {
         let text = client.text("alpha_big", &json!({"bytes": 10_000_000})).await;
         assert_eq!(text.len(), 10_000_000);

@@ -20,7 +20,6 @@ mod exposure;
 mod families;
 mod fidelity;
 mod happenings;
-mod house;
 mod large;
 mod learning;
 mod listen;

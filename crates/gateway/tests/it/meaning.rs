@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use toolcrib_search::{QueryVectors, TextKey, ToolVectors};
+use toolcrib_testgateway::{Setup, TestGateway, profile, stopped, text_of};
 use toolcrib_view::Embed;
-
-use crate::house::{Ground, House, profile, stopped, text_of};
 
 /// To this model every query means `c_three` and nothing else.
 #[derive(Debug)]
@@ -44,15 +43,15 @@ impl Embed for Fake {
 }
 
 impl Fake {
-    fn ground() -> Ground {
+    fn ground() -> Setup {
         let tools = Mutex::new(ToolVectors::new(2));
         let fake = Self { tools, read: Mutex::default(), answers: AtomicBool::new(true) };
-        Ground { embed: Some(Arc::new(fake)), ..Ground::default() }
+        Setup { embed: Some(Arc::new(fake)), ..Setup::default() }
     }
 }
 
 /// The ids or names that a door gives for a query, best first.
-async fn through(house: &House, door: &str, query: &str) -> Vec<String> {
+async fn through(house: &TestGateway, door: &str, query: &str) -> Vec<String> {
     let (of, name) = door.split_once('/').unwrap();
     let result = house.modern(of).call(name, &json!({"query": query})).await;
     assert_ne!(result["isError"], true, "{door}: {result}");
@@ -75,8 +74,8 @@ async fn every_door_asks_the_model() {
         profile("muster", "dialect: muster"),
         profile("scooter", "dialect: scooter"),
     ];
-    for (ground, wanted) in [(Fake::ground(), true), (Ground::default(), false)] {
-        let house = House::open(&files, ground);
+    for (ground, wanted) in [(Fake::ground(), true), (Setup::default(), false)] {
+        let house = TestGateway::open(&files, ground);
         house.settle().await;
         for door in DOORS {
             let first = through(&house, door, "one or two parcels").await.remove(0);
@@ -94,14 +93,14 @@ async fn every_door_asks_the_model() {
 #[tokio::test]
 async fn every_door_raises_what_was_learned_and_the_filters_teach() {
     let files = [
-        crate::house::server("alpha", &[]),
-        crate::house::server("beta", &[]),
+        toolcrib_testgateway::server("alpha", &[]),
+        toolcrib_testgateway::server("beta", &[]),
         profile("default", "learn: true"),
         profile("muster", "dialect: muster\nlearn: true"),
         profile("scooter", "dialect: scooter\nlearn: true\nrequire_load: false"),
     ];
     let query = "returns the given text";
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     for (door, call) in [
         ("default/find_tools", "call_tool"),
         ("muster/filter_tools", "call_tool"),
@@ -134,10 +133,10 @@ async fn find_asks_the_model_and_does_without_it() {
         read: Mutex::default(),
         answers: AtomicBool::new(true),
     });
-    let ground = Ground { embed: Some(Arc::clone(&fake) as Arc<dyn Embed>), ..Ground::default() };
-    let house = House::open(&[stopped("s", &["a_one", "b_two", "c_three"], "")], ground);
+    let ground = Setup { embed: Some(Arc::clone(&fake) as Arc<dyn Embed>), ..Setup::default() };
+    let house = TestGateway::open(&[stopped("s", &["a_one", "b_two", "c_three"], "")], ground);
     house.settle().await;
-    let first = async |house: &House| {
+    let first = async |house: &TestGateway| {
         let client = house.modern("default");
         let result = client.call("find_tools", &json!({"query": "something to count parcels"})).await;
         assert_ne!(result["isError"], true, "{result}");

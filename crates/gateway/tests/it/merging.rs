@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use toolcrib_testgateway::{Client, File, Setup, TestGateway, profile, stopped};
 
 use crate::fidelity::check;
-use crate::house::{Client, File, Ground, House, profile, stopped};
 
 /// Names that collide once they are made to fit, by prefixing, by cutting, or with tools of the gateway itself.
 const NAMES: &[&str] = &[
@@ -58,7 +58,7 @@ async fn names(client: &Client) -> BTreeMap<String, String> {
 #[tokio::test]
 async fn every_tool_is_listed_once_under_a_name_that_leads_to_it() {
     check(24, (servers(), prop::sample::select(&["server", "none"][..])), async |(servers, prefix)| {
-        let house = House::open(&files(&servers, prefix), Ground::default());
+        let house = TestGateway::open(&files(&servers, prefix), Setup::default());
         let expect: BTreeSet<String> = servers
             .iter()
             .flat_map(|(server, tools)| tools.iter().map(move |tool| format!("{server}/{tool}")))
@@ -84,7 +84,7 @@ async fn every_tool_is_listed_once_under_a_name_that_leads_to_it() {
 #[tokio::test]
 async fn a_name_never_changes_because_another_server_comes_or_goes() {
     check(12, (servers(), servers(), prop::sample::select(&["server", "none"][..])), async |(first, then, prefix)| {
-        let house = House::open(&files(&first, prefix), Ground::default());
+        let house = TestGateway::open(&files(&first, prefix), Setup::default());
         let client = house.modern("default");
         let before = names(&client).await;
         let mut changed: Vec<File> = files(&then, prefix);
@@ -116,7 +116,7 @@ async fn a_name_never_changes_because_another_server_comes_or_goes() {
 #[tokio::test]
 async fn the_text_of_an_entry_is_the_server_s_except_for_its_name() {
     let files = [stopped("one", &["a b"], ""), profile("default", "exposure: direct")];
-    let house = House::open(&files, Ground::default());
+    let house = TestGateway::open(&files, Setup::default());
     for client in house.both("default") {
         let list: Value = client.ask("tools/list", &json!({})).await.unwrap();
         assert_eq!(list["tools"], json!([{"name": "one_a_b", "inputSchema": {"type": "object"}}]));

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-
-use crate::house::{Client, House, profile, server, stopped, strings, text_of};
+use toolcrib_testgateway::{Client, TestGateway, profile, server, stopped, strings, text_of};
 
 async fn ask(client: &Client, name: &str, arguments: Value) -> Value {
     let result = client.call(name, &arguments).await;
@@ -12,14 +11,14 @@ async fn ask(client: &Client, name: &str, arguments: Value) -> Value {
     serde_json::from_str(&text_of(&result)).unwrap()
 }
 
-async fn house() -> House {
+async fn house() -> TestGateway {
     let tools = json!([
         { "name": "create_issue", "description": "Opens an issue\nwith a title", "inputSchema": { "type": "object" } },
         { "name": "Close_Issue", "description": "Closes", "inputSchema": { "type": "object" },
           "_meta": { "muster.giantswarm.io/labels": { "kind": "write" } } },
     ]);
     let desk = format!("name: desk\ncommand: x\nstart: manual\ntools: {tools}\nlabels: {{team: core}}\n");
-    House::settled(&[profile("muster", "dialect: muster"), ("servers/desk.yaml".to_owned(), desk)]).await
+    TestGateway::settled(&[profile("muster", "dialect: muster"), ("servers/desk.yaml".to_owned(), desk)]).await
 }
 
 #[tokio::test]
@@ -79,7 +78,7 @@ async fn every_filter_counts() {
 async fn list_tools_of_a_large_catalogue_comes_in_pages_that_can_be_read() {
     let names: Vec<String> = (0..3_000).map(|number| format!("tool_{number:04}_{}", "x".repeat(40))).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let house = House::settled(&[profile("muster", "dialect: muster"), stopped("large", &names, "")]).await;
+    let house = TestGateway::settled(&[profile("muster", "dialect: muster"), stopped("large", &names, "")]).await;
     let client = house.modern("muster");
     let (mut seen, mut offset, mut pages) = (BTreeSet::new(), json!(0), 0);
     loop {
@@ -124,7 +123,7 @@ async fn list_core_tools_is_whole_and_unknown_tools_are_told_in_muster_s_words()
 
 #[tokio::test]
 async fn natively_there_is_one_resource_and_the_rest_is_reached_by_meta_tools() {
-    let house = House::settled(&[profile("muster", "dialect: muster"), server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[profile("muster", "dialect: muster"), server("alpha", &[])]).await;
     for client in house.both("muster") {
         let listed = client.ask("resources/list", &json!({})).await.unwrap();
         assert_eq!(strings(&listed["resources"], "uri"), ["auth://status"]);
@@ -148,7 +147,7 @@ async fn natively_there_is_one_resource_and_the_rest_is_reached_by_meta_tools() 
 
 #[tokio::test]
 async fn an_empty_catalogue_is_told_in_words() {
-    let house = House::settled(&[profile("muster", "dialect: muster")]).await;
+    let house = TestGateway::settled(&[profile("muster", "dialect: muster")]).await;
     let client = house.legacy("muster");
     for (name, words) in [("list_resources", "No resources available"), ("list_prompts", "No prompts available")] {
         assert_eq!(text_of(&client.call(name, &json!({})).await), words);

@@ -2,12 +2,11 @@
 //! meta-tools themselves, described.
 
 use serde_json::{Value, json};
+use toolcrib_testgateway::{TestGateway, profile, server, stopped, text_of};
 use toolcrib_view::dialect::META_NAMES;
 
-use crate::house::{House, profile, server, stopped, text_of};
-
-async fn house() -> House {
-    House::settled(&[profile("muster", "dialect: muster"), server("alpha", &[])]).await
+async fn house() -> TestGateway {
+    TestGateway::settled(&[profile("muster", "dialect: muster"), server("alpha", &[])]).await
 }
 
 #[tokio::test]
@@ -150,7 +149,7 @@ async fn arguments_of_prompts_are_texts_and_the_status_is_a_resource() {
 async fn a_tool_is_called_by_its_name_in_full_where_another_is_exposed() {
     let long = "very_long_".repeat(8);
     let odd = stopped("odd", &["gr\u{fc}\u{df}e", &long, "gr_"], "");
-    let house = House::settled(&[profile("muster", "dialect: muster"), odd]).await;
+    let house = TestGateway::settled(&[profile("muster", "dialect: muster"), odd]).await;
     let client = house.legacy("muster");
     for tool in ["gr\u{fc}\u{df}e", &long] {
         let described = client.text("describe_tool", &json!({ "name": format!("x_odd_{tool}") })).await;
@@ -173,7 +172,7 @@ fn described_text(value: &Value) -> String {
 #[tokio::test]
 async fn a_tool_of_a_server_that_could_not_start_says_so() {
     let broken = ("servers/broken.yaml".to_owned(), "name: broken\ncommand: no-such-program-here\n".to_owned());
-    let house = House::settled(&[profile("muster", "dialect: muster"), broken]).await;
+    let house = TestGateway::settled(&[profile("muster", "dialect: muster"), broken]).await;
     let client = house.legacy("muster");
     let unknown = client.call("call_tool", &json!({ "name": "x_broken_do" })).await;
     let text = text_of(&unknown);

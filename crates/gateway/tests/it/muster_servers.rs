@@ -1,12 +1,11 @@
 //! Servers in muster's form: flat arguments, its shapes, its words for what is wrong.
 
 use serde_json::{Value, json};
+use toolcrib_testgateway::{Client, TestGateway, profile, server, stopped, text_of};
 use toolcrib_upstream::State;
 
-use crate::house::{Client, House, profile, server, stopped, text_of};
-
-async fn house() -> House {
-    House::settled(&[profile("muster", "dialect: muster"), server("alpha", &[])]).await
+async fn house() -> TestGateway {
+    TestGateway::settled(&[profile("muster", "dialect: muster"), server("alpha", &[])]).await
 }
 
 /// What an operation answers through muster's `call_tool`; the text of the error otherwise.
@@ -145,7 +144,7 @@ async fn auth_is_kept_and_shown_without_what_may_be_a_secret() {
 #[tokio::test]
 async fn the_list_is_muster_s_in_its_dialect_and_whole_elsewhere() {
     let broken = ("servers/broken.yaml".to_owned(), "name: broken\ncommand: no-such-program-here\n".to_owned());
-    let house = House::settled(&[profile("muster", "dialect: muster"), server("alpha", &[]), broken]).await;
+    let house = TestGateway::settled(&[profile("muster", "dialect: muster"), server("alpha", &[]), broken]).await;
     let client = house.legacy("muster").admin();
     let listed = operate(&client, "core_mcpserver_list", json!({})).await.unwrap();
     assert_eq!(
@@ -197,7 +196,7 @@ async fn non_admins_read_what_their_profile_shows_of_servers_and_nothing_else() 
         stopped("alpha", &["now", "gone"], more),
         stopped("beta", &["now"], more),
     ];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let client = house.legacy("muster");
     let listed = operate(&client, "core_mcpserver_list", json!({ "showAll": true, "verbose": true })).await.unwrap();
     let shown = operate(&client, "core_mcpserver_get", json!({ "name": "alpha" })).await.unwrap();
@@ -223,7 +222,7 @@ async fn non_admins_read_what_their_profile_shows_of_servers_and_nothing_else() 
 async fn comments_of_a_file_stay_where_their_key_does() {
     let text = "# who runs it: ada\nname: noted\ntransport: stdio\ncommand: never-started # by hand\nstart: manual\n# slow at night\ntimeouts: {call: 9s}\n";
     let file = ("servers/noted.yaml".to_owned(), text.to_owned());
-    let house = House::settled(&[profile("muster", "# mine\ndialect: muster"), file]).await;
+    let house = TestGateway::settled(&[profile("muster", "# mine\ndialect: muster"), file]).await;
     let client = house.legacy("muster").admin();
     operate(&client, "core_mcpserver_update", json!({ "name": "noted", "command": "other" })).await.unwrap();
     let changed = text.replace("never-started", "other");

@@ -2,20 +2,19 @@
 
 use serde_json::json;
 use toolcrib_store::Store;
-
-use crate::house::{File, Ground, House, profile, server, stopped};
+use toolcrib_testgateway::{File, Setup, TestGateway, profile, server, stopped};
 
 const BARE: &str = "prefix: none\nexposure: pinned\npinned: [\"*\"]";
 
-async fn names(house: &House) -> Vec<String> {
+async fn names(house: &TestGateway) -> Vec<String> {
     let mut listed = house.modern("default").listed().await;
     listed.retain(|name| !["find_tools", "describe_tool", "call_tool"].contains(&name.as_str()));
     listed
 }
 
 /// A house of these files over a store that was there before.
-async fn over(store: Store, files: &[File]) -> House {
-    let house = House::open(files, Ground { store, ..Ground::default() });
+async fn over(store: Store, files: &[File]) -> TestGateway {
+    let house = TestGateway::open(files, Setup { store, ..Setup::default() });
     house.settle().await;
     house
 }
@@ -26,7 +25,7 @@ async fn the_first_owner_of_a_bare_name_keeps_it_across_restarts_and_other_tools
     let beta = || stopped("beta", &["read", "write"], "");
     let bare = || profile("default", BARE);
     // `beta` is alone at first, so it owns the name although `alpha` sorts before it.
-    let house = House::settled(&[beta(), bare()]).await;
+    let house = TestGateway::settled(&[beta(), bare()]).await;
     assert_eq!(names(&house).await, ["read", "write"]);
     house.apply(&[alpha()]).await;
     let both = ["alpha_read", "read", "write"];
@@ -54,7 +53,7 @@ async fn colliding_tools_are_both_reached_by_id_and_by_their_exposed_names() {
         server("beta", &["--tag", "names-beta"]),
         profile("default", BARE),
     ];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     for client in house.both("default") {
         let ids = ["alpha/pid", "beta/pid"];
         let mut by_id = Vec::new();
@@ -81,7 +80,7 @@ async fn a_server_s_prefix_that_is_another_server_s_name_collides_with_no_one() 
     let alpha = || stopped("alpha", &["read"], "prefix: beta\n");
     let beta = || stopped("beta", &["read"], "");
     let direct = || profile("default", "exposure: direct");
-    let house = House::settled(&[alpha(), beta(), direct()]).await;
+    let house = TestGateway::settled(&[alpha(), beta(), direct()]).await;
     let both = names(&house).await;
     assert_eq!(both.len(), 2);
     assert_ne!(both[0], both[1], "no name stands twice");
@@ -97,7 +96,8 @@ async fn a_server_s_prefix_that_is_another_server_s_name_collides_with_no_one() 
 #[tokio::test]
 async fn the_owner_of_a_prefixed_name_keeps_it_when_a_server_of_that_name_comes() {
     let house =
-        House::settled(&[stopped("alpha", &["read"], "prefix: beta\n"), profile("default", "exposure: direct")]).await;
+        TestGateway::settled(&[stopped("alpha", &["read"], "prefix: beta\n"), profile("default", "exposure: direct")])
+            .await;
     assert_eq!(names(&house).await, ["beta_read"]);
     house.apply(&[stopped("beta", &["read"], "")]).await;
     let described = house.modern("default").call("describe_tool", &json!({"name": "beta_read"})).await;
@@ -106,7 +106,7 @@ async fn the_owner_of_a_prefixed_name_keeps_it_when_a_server_of_that_name_comes(
 
 #[tokio::test]
 async fn the_owner_of_its_own_name_keeps_it_when_a_server_with_that_prefix_comes() {
-    let house = House::settled(&[stopped("beta", &["read"], ""), profile("default", "exposure: direct")]).await;
+    let house = TestGateway::settled(&[stopped("beta", &["read"], ""), profile("default", "exposure: direct")]).await;
     assert_eq!(names(&house).await, ["beta_read"]);
     house.apply(&[stopped("alpha", &["read"], "prefix: beta\n")]).await;
     let described = house.modern("default").call("describe_tool", &json!({"name": "beta_read"})).await;
@@ -119,7 +119,7 @@ async fn long_and_odd_names_are_exposed_so_that_clients_accept_them_and_stay_apa
     let longer = "x".repeat(91);
     let tools = [long.as_str(), &longer, "read file", "read_file", "lesen/ä", "a/b/c", "-", "😀"];
     for lines in ["exposure: direct", "exposure: direct\nprefix: none", "dialect: muster\nexposure: direct"] {
-        let house = House::settled(&[stopped("alpha", &tools, ""), profile("default", lines)]).await;
+        let house = TestGateway::settled(&[stopped("alpha", &tools, ""), profile("default", lines)]).await;
         let client = house.modern("default");
         let mut listed = client.listed().await;
         if lines.contains("muster") {
@@ -143,7 +143,7 @@ async fn long_and_odd_names_are_exposed_so_that_clients_accept_them_and_stay_apa
 #[tokio::test]
 async fn each_profile_has_its_own_owners() {
     let files = [stopped("alpha", &["read"], ""), stopped("beta", &["read"], ""), profile("default", BARE)];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     assert_eq!(names(&house).await, ["read", "beta_read"]);
     house.apply(&[profile("other", &format!("servers: [beta]\n{BARE}"))]).await;
     let listed = house.modern("other").listed().await;
@@ -153,9 +153,12 @@ async fn each_profile_has_its_own_owners() {
 #[tokio::test]
 async fn a_server_cannot_answer_in_the_place_of_an_operation() {
     let bare = profile("default", BARE);
-    let house =
-        House::settled(&[stopped("alpha", &["core_audit_verify"], ""), stopped("core", &["audit_verify"], ""), bare])
-            .await;
+    let house = TestGateway::settled(&[
+        stopped("alpha", &["core_audit_verify"], ""),
+        stopped("core", &["audit_verify"], ""),
+        bare,
+    ])
+    .await;
     assert_eq!(names(&house).await, ["alpha_core_audit_verify", "audit_verify"]);
     let client = house.modern("default").admin();
     for answer in [

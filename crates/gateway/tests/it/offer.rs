@@ -1,15 +1,14 @@
 //! Resources, templates, prompts and completion, through both eras and the meta-tools.
 
 use serde_json::{Value, json};
-
-use crate::house::{House, profile, server, server_with, strings, text_of};
+use toolcrib_testgateway::{TestGateway, profile, server, server_with, strings, text_of};
 
 #[tokio::test]
 async fn resources_are_listed_and_read_in_every_exposure() {
     let mut files = vec![server("alpha", &[])];
     let exposures = ["meta", "direct", "pinned", "dynamic"];
     files.extend(exposures.map(|exposure| profile(exposure, &format!("exposure: {exposure}"))));
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     for exposure in exposures {
         for client in house.both(exposure) {
             let listed = client.ask("resources/list", &json!({})).await.unwrap();
@@ -30,8 +29,8 @@ async fn resources_are_listed_and_read_in_every_exposure() {
 #[tokio::test]
 async fn an_unknown_resource_has_the_code_of_the_client_s_era_and_its_uri_as_data() {
     // One server: it gets every URI and answers itself. Two: nobody is asked.
-    let one = House::settled(&[server("alpha", &[])]).await;
-    let two = House::settled(&[server("alpha", &[]), server("beta", &[])]).await;
+    let one = TestGateway::settled(&[server("alpha", &[])]).await;
+    let two = TestGateway::settled(&[server("alpha", &[]), server("beta", &[])]).await;
     for house in [&one, &two] {
         for (client, code) in house.both("default").into_iter().zip([-32_602, -32_002]) {
             let error = client.ask("resources/read", &json!({"uri": "fake://no-such"})).await.unwrap_err();
@@ -46,7 +45,7 @@ async fn an_unknown_resource_has_the_code_of_the_client_s_era_and_its_uri_as_dat
 
 #[tokio::test]
 async fn two_servers_with_the_same_uri_are_both_readable() {
-    let house = House::settled(&[server("alpha", &[]), server("beta", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), server("beta", &[])]).await;
     for client in house.both("default") {
         let listed = client.ask("resources/list", &json!({})).await.unwrap();
         let expect = ["fake://text", "fake://binary", "beta+fake://text", "beta+fake://binary"];
@@ -70,7 +69,7 @@ async fn two_servers_with_the_same_uri_are_both_readable() {
 
 #[tokio::test]
 async fn prompts_are_listed_and_got_by_their_exposed_names() {
-    let house = House::settled(&[server("alpha", &[]), server("beta", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), server("beta", &[])]).await;
     for client in house.both("default") {
         let listed = client.ask("prompts/list", &json!({})).await.unwrap();
         let expect = ["alpha_greet", "alpha_plain", "beta_greet", "beta_plain"];
@@ -88,7 +87,7 @@ async fn prompts_are_listed_and_got_by_their_exposed_names() {
 
 #[tokio::test]
 async fn completion_is_asked_of_the_server_that_owns_the_reference() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     for client in house.both("default") {
         for reference in [
             json!({"type": "ref/prompt", "name": "alpha_greet"}),
@@ -107,7 +106,7 @@ async fn completion_is_asked_of_the_server_that_owns_the_reference() {
 
 #[tokio::test]
 async fn meta_tools_read_resources_and_get_prompts_by_the_same_path() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     for client in house.both("default") {
         let read = client.call("read_resource", &json!({"uri": "fake://binary"})).await;
         assert_eq!(read["content"][0]["type"], "resource");
@@ -125,7 +124,7 @@ async fn meta_tools_read_resources_and_get_prompts_by_the_same_path() {
 
 #[tokio::test]
 async fn muster_s_forms_of_resources_and_prompts() {
-    let house = House::settled(&[server("alpha", &[]), profile("muster", "dialect: muster")]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), profile("muster", "dialect: muster")]).await;
     let client = house.legacy("muster");
     let listed: Value = serde_json::from_str(&text_of(&client.call("list_resources", &json!({})).await)).unwrap();
     assert_eq!(listed[0]["uri"], "fake://text");
@@ -144,7 +143,7 @@ async fn muster_s_forms_of_resources_and_prompts() {
 #[tokio::test]
 async fn a_hidden_server_offers_nothing() {
     let house =
-        House::settled(&[server("alpha", &[]), server("beta", &[]), profile("default", "servers: [beta]")]).await;
+        TestGateway::settled(&[server("alpha", &[]), server("beta", &[]), profile("default", "servers: [beta]")]).await;
     for client in house.both("default") {
         assert_eq!(client.ask("resources/list", &json!({})).await.unwrap()["resources"][0]["uri"], "fake://text");
         let prompts = client.ask("prompts/list", &json!({})).await.unwrap();
@@ -158,7 +157,7 @@ async fn a_hidden_server_offers_nothing() {
 #[tokio::test]
 async fn a_foreign_cursor_is_refused_and_lists_are_whole() {
     let files = [server("alpha", &["--page", "2"]), profile("default", "exposure: direct")];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     for client in house.both("default") {
         for method in ["tools/list", "resources/list", "resources/templates/list", "prompts/list"] {
             let listed = client.ask(method, &json!({})).await.unwrap();
@@ -173,7 +172,7 @@ async fn a_foreign_cursor_is_refused_and_lists_are_whole() {
 
 #[tokio::test]
 async fn both_eras_learn_what_the_gateway_can_do_in_their_own_way() {
-    let house = House::settled(&[server("alpha", &[]), profile("default", "description: For work.")]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), profile("default", "description: For work.")]).await;
     let [modern, legacy] = house.both("default");
     let discovered = modern.ask("server/discover", &json!({})).await.unwrap();
     assert_eq!(discovered["supportedVersions"][0], "2026-07-28");
@@ -197,7 +196,7 @@ async fn both_eras_learn_what_the_gateway_can_do_in_their_own_way() {
 
 #[tokio::test]
 async fn an_unknown_method_goes_to_the_only_server_and_to_no_one_when_there_are_more() {
-    let house = House::settled(&[
+    let house = TestGateway::settled(&[
         server("alpha", &[]),
         server_with("beta", &[], "start: manual\n"),
         profile("one", "servers: [alpha]"),
@@ -224,7 +223,7 @@ async fn an_unknown_method_goes_to_the_only_server_and_to_no_one_when_there_are_
 
 #[tokio::test]
 async fn methods_of_families_that_the_rules_decide_about_are_not_passed_on_unread() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     for client in house.both("default") {
         for method in ["tasks/list", "tasks/result", "tools/hidden", "resources/hidden", "prompts/hidden"] {
             let error = client.ask(method, &json!({})).await.unwrap_err();

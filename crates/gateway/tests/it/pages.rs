@@ -1,8 +1,7 @@
 //! Lists longer than a page: cursors of our own, for every list and in both eras.
 
 use serde_json::{Value, json};
-
-use crate::house::{Client, House, profile, server, stopped, strings};
+use toolcrib_testgateway::{Client, TestGateway, profile, server, stopped, strings};
 
 /// Reads a list to its end: its pages and the cursors between them.
 async fn walk(client: &Client, method: &str) -> (Vec<Value>, Vec<Value>) {
@@ -24,7 +23,7 @@ async fn walk(client: &Client, method: &str) -> (Vec<Value>, Vec<Value>) {
 async fn thousands_of_tools_are_listed_in_pages_and_a_change_starts_them_again() {
     let direct = [profile("direct", "exposure: direct"), profile("other", "exposure: direct")];
     let files = [vec![server("alpha", &["--tools", "2500"])], direct.to_vec()].concat();
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let mut given = Vec::new();
     for client in house.both("direct") {
         let (pages, cursors) = walk(&client, "tools/list").await;
@@ -73,7 +72,7 @@ async fn thousands_of_tools_are_listed_in_pages_and_a_change_starts_them_again()
 #[tokio::test]
 async fn every_list_has_pages() {
     let files = [server("alpha", &[]), server("beta", &[]), profile("direct", "exposure: direct")];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let whole = house.both("direct");
     let lists = [
         ("tools/list", "tools"),

@@ -5,9 +5,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Id, Raw};
+use toolcrib_testgateway::{Client, TestGateway, server};
 use toolcrib_testkit::eventually;
-
-use crate::house::{Client, House, server};
 
 /// Reads the progress of one call until its sender is gone.
 async fn read(mut queue: mpsc::Receiver<Bytes>) -> Vec<Value> {
@@ -20,7 +19,7 @@ async fn read(mut queue: mpsc::Receiver<Bytes>) -> Vec<Value> {
 
 #[tokio::test]
 async fn progress_comes_with_the_client_s_own_token() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     for client in house.both("default") {
         for token in [json!("my-token"), json!(7), json!(-1.5), json!("")] {
             for (name, arguments) in [
@@ -47,7 +46,7 @@ async fn progress_comes_with_the_client_s_own_token() {
 
 #[tokio::test]
 async fn without_a_token_the_server_is_not_asked_for_progress() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     for client in house.both("default") {
         for token in [Value::Null, json!({"a": 1}), json!([1]), json!(true)] {
             let (sender, queue) = mpsc::channel(64);
@@ -63,7 +62,7 @@ async fn without_a_token_the_server_is_not_asked_for_progress() {
 
 #[tokio::test]
 async fn a_client_that_does_not_read_its_progress_still_gets_its_answer() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let client = house.legacy("default");
     let (sender, queue) = mpsc::channel(1);
     let params = json!({"name": "alpha_progress", "arguments": {"steps": 500}, "_meta": {"progressToken": 1}});
@@ -106,7 +105,7 @@ async fn until_cancelled(client: &Client, wanted: usize) {
 
 #[tokio::test]
 async fn a_cancellation_by_a_legacy_client_reaches_the_server_and_ends_the_call() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let scope = Scope::new();
     let (client, other) = (house.legacy("default"), house.legacy("default"));
     let task = start_endless(&client, 100, &scope).await;
@@ -128,7 +127,7 @@ async fn a_cancellation_by_a_legacy_client_reaches_the_server_and_ends_the_call(
 
 #[tokio::test]
 async fn a_request_that_is_dropped_is_taken_back_in_either_era() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let [modern, legacy] = house.both("default");
     let scope = Scope::new();
     // Whoever holds a legacy client's connection keeps its request for a while; what it drops is over.
@@ -147,7 +146,7 @@ async fn a_request_that_is_dropped_is_taken_back_in_either_era() {
 
 #[tokio::test]
 async fn the_end_of_a_session_cancels_what_runs_in_it() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let scope = Scope::new();
     let (client, other) = (house.legacy("default"), house.legacy("default"));
     let task = start_endless(&client, 5, &scope).await;

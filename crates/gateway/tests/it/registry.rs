@@ -1,8 +1,7 @@
 //! Operations on the registry: what is there, what each entry needs, a server made of one.
 
 use serde_json::{Value, json};
-
-use crate::house::{Client, File, House, strings, text_of};
+use toolcrib_testgateway::{Client, File, TestGateway, strings, text_of};
 
 const DESK: &str = "\
 name: desk
@@ -26,9 +25,9 @@ fn entry(path: &str, text: &str) -> File {
     (format!("registry/{path}"), text.to_owned())
 }
 
-async fn house() -> (House, Client) {
+async fn house() -> (TestGateway, Client) {
     let time = "name: time\ntitle: Our clock\nruntime: {command: clock}\n";
-    let house = House::settled(&[entry("desk.yaml", DESK), entry("custom/time.yaml", time)]).await;
+    let house = TestGateway::settled(&[entry("desk.yaml", DESK), entry("custom/time.yaml", time)]).await;
     let admin = house.modern("default").admin();
     (house, admin)
 }

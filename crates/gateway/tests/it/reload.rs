@@ -2,16 +2,15 @@
 
 use serde_json::json;
 use toolcrib_protocol::{Id, Raw};
+use toolcrib_testgateway::{TestGateway, method_of, profile, server, server_with, stopped, text_of};
 use toolcrib_testkit::eventually;
 use toolcrib_upstream::State;
-
-use crate::house::{House, method_of, profile, server, server_with, stopped, text_of};
 
 const DIRECT: &str = "exposure: direct";
 
 #[tokio::test]
 async fn an_added_server_is_there_and_the_others_run_on() {
-    let house = House::settled(&[server("alpha", &[]), profile("default", DIRECT)]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), profile("default", DIRECT)]).await;
     let legacy = house.legacy("default");
     let mut news = legacy.stream();
     let pid = legacy.text("alpha_pid", &json!({})).await;
@@ -26,7 +25,7 @@ async fn an_added_server_is_there_and_the_others_run_on() {
 
 #[tokio::test]
 async fn a_removed_server_is_gone_with_its_snapshot_and_its_metrics() {
-    let house = House::settled(&[server("alpha", &[]), server("beta", &[]), profile("default", DIRECT)]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), server("beta", &[]), profile("default", DIRECT)]).await;
     let client = house.legacy("default");
     house.until_status("beta", |status| status.state == State::Ready).await;
     let snapshots = house.gateway.store().snapshots();
@@ -46,7 +45,7 @@ async fn a_removed_server_is_gone_with_its_snapshot_and_its_metrics() {
 
 #[tokio::test]
 async fn a_changed_server_is_restarted_and_only_that_one() {
-    let house = House::settled(&[server("alpha", &[]), server("beta", &[]), profile("default", DIRECT)]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), server("beta", &[]), profile("default", DIRECT)]).await;
     let client = house.modern("default");
     let (alpha, beta) = (client.text("alpha_pid", &json!({})).await, client.text("beta_pid", &json!({})).await);
     house.apply(&[server("beta", &["--tools", "3"])]).await;
@@ -60,7 +59,7 @@ async fn a_changed_server_is_restarted_and_only_that_one() {
 
 #[tokio::test]
 async fn a_server_whose_text_changed_keeps_its_tools_from_its_snapshot() {
-    let house = House::settled(&[server("alpha", &[]), profile("default", DIRECT)]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), profile("default", DIRECT)]).await;
     house.apply(&[server_with("alpha", &[], "title: Zebrafish archive\n")]).await;
     let client = house.modern("default");
     assert!(client.listed().await.contains(&"alpha_echo".to_owned()));
@@ -69,7 +68,7 @@ async fn a_server_whose_text_changed_keeps_its_tools_from_its_snapshot() {
 
 #[tokio::test]
 async fn profiles_are_added_changed_and_removed() {
-    let house = House::settled(&[stopped("alpha", &["one", "two"], "")]).await;
+    let house = TestGateway::settled(&[stopped("alpha", &["one", "two"], "")]).await;
     assert!(house.gateway.view("work").is_none());
     house.apply(&[profile("work", "exposure: direct\ntools: {deny: [\"alpha/two\"]}")]).await;
     let [modern, legacy] = house.both("work");
@@ -94,7 +93,7 @@ async fn profiles_are_added_changed_and_removed() {
 
 #[tokio::test]
 async fn the_same_definitions_again_change_nothing() {
-    let house = House::settled(&[server("alpha", &[]), profile("default", DIRECT)]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), profile("default", DIRECT)]).await;
     let legacy = house.legacy("default");
     let mut news = legacy.stream();
     let pid = legacy.text("alpha_pid", &json!({})).await;
@@ -105,7 +104,7 @@ async fn the_same_definitions_again_change_nothing() {
 
 #[tokio::test]
 async fn a_call_that_runs_when_its_server_is_removed_ends_with_an_error() {
-    let house = House::settled(&[server("alpha", &[]), server("beta", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), server("beta", &[])]).await;
     let scope = toolcrib_base::task::Scope::new();
     let client = house.legacy("default");
     let (sender, mut queue) = tokio::sync::mpsc::channel(64);
@@ -129,7 +128,7 @@ async fn a_call_that_runs_when_its_server_is_removed_ends_with_an_error() {
 
 #[tokio::test]
 async fn a_manual_server_waits_for_its_order() {
-    let house = House::settled(&[server_with("alpha", &[], "start: manual\n")]).await;
+    let house = TestGateway::settled(&[server_with("alpha", &[], "start: manual\n")]).await;
     let client = house.modern("default");
     assert_eq!(house.server("alpha").status().state, State::Stopped);
     house.server("alpha").order_start();
@@ -139,7 +138,7 @@ async fn a_manual_server_waits_for_its_order() {
 
 #[tokio::test]
 async fn what_was_read_before_an_operation_wrote_does_not_take_its_server_away() {
-    let house = House::settled(&[server("alpha", &[]), profile("default", DIRECT)]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), profile("default", DIRECT)]).await;
     let home = house.home().to_owned();
     let before = std::sync::Arc::new(toolcrib_catalog::load(&home));
     house.apply(&[server("beta", &[])]).await;

@@ -1,11 +1,11 @@
 //! Servers that are of another era after a restart: calls go on, and none runs twice.
 
 use serde_json::{Value, json};
+use toolcrib_testgateway::{TestGateway, profile};
 use toolcrib_testkit::eventually;
 use toolcrib_testkit::script::{ScriptedServer, Speaks};
 use toolcrib_upstream::State;
 
-use crate::house::{House, profile};
 use crate::wire::{Wire, declared, over};
 
 fn plain(speaks: Speaks) -> ScriptedServer {
@@ -38,7 +38,7 @@ async fn a_call_after_a_change_of_era_runs_at_most_once_and_the_server_is_reache
                 for after in eras {
                     let server = plain(before);
                     let files = [over("alpha", &server, stdio), profile("default", "exposure: direct\nprefix: none")];
-                    let house = House::settled(&files).await;
+                    let house = TestGateway::settled(&files).await;
                     let mut wire = Wire::open(&house, "default", client, &json!({"elicitation": {}})).await;
                     assert!(call(&mut wire).await);
                     server.restart(after);

@@ -3,8 +3,7 @@
 
 use serde_json::{Value, json};
 use toolcrib_protocol::{Raw, Revision};
-
-use crate::house::{House, profile, server, server_with, text_of};
+use toolcrib_testgateway::{TestGateway, profile, server, server_with, text_of};
 
 const DIRECT: &str = "exposure: direct\nprefix: none";
 
@@ -15,7 +14,7 @@ fn raw(result: &Value) -> Value {
 #[tokio::test]
 async fn older_clients_get_what_their_revision_can_say() {
     for flags in [&[][..], &["--modern"]] {
-        let house = House::settled(&[server("alpha", flags), profile("direct", DIRECT)]).await;
+        let house = TestGateway::settled(&[server("alpha", flags), profile("direct", DIRECT)]).await;
         for (revision, structured, link, audio) in [
             (Revision::V2024_11_05, false, false, false),
             (Revision::V2025_03_26, false, false, true),
@@ -39,7 +38,8 @@ async fn older_clients_get_what_their_revision_can_say() {
 #[tokio::test]
 async fn a_modern_server_s_words_do_not_reach_legacy_clients() {
     let house =
-        House::settled(&[server("alpha", &["--modern-only", "--ui", "ui://app"]), profile("direct", DIRECT)]).await;
+        TestGateway::settled(&[server("alpha", &["--modern-only", "--ui", "ui://app"]), profile("direct", DIRECT)])
+            .await;
     let [modern, legacy] = house.both("direct");
     let words = ["resultType", "ttlMs", "cacheScope"];
     let read = legacy.ask("resources/read", &json!({ "uri": "ui://app" })).await.unwrap();
@@ -61,7 +61,7 @@ async fn a_modern_server_s_words_do_not_reach_legacy_clients() {
 #[tokio::test]
 async fn caching_hints_of_a_legacy_server_or_odd_ones_do_not_count() {
     for flags in [&["--ui", "ui://app"][..], &["--modern", "--ui", "fake://text"]] {
-        let house = House::settled(&[server("alpha", flags), profile("direct", DIRECT)]).await;
+        let house = TestGateway::settled(&[server("alpha", flags), profile("direct", DIRECT)]).await;
         let uri = if flags.len() == 2 { "ui://app" } else { "fake://binary" };
         let read = house.modern("direct").ask("resources/read", &json!({ "uri": uri })).await.unwrap();
         assert_eq!((&read["ttlMs"], &read["cacheScope"]), (&json!(0), &json!("private")), "{flags:?}");
@@ -70,7 +70,7 @@ async fn caching_hints_of_a_legacy_server_or_odd_ones_do_not_count() {
 
 #[tokio::test]
 async fn a_result_of_an_unknown_type_is_the_server_s_error() {
-    let house = House::settled(&[server("alpha", &["--modern-only"]), profile("direct", DIRECT)]).await;
+    let house = TestGateway::settled(&[server("alpha", &["--modern-only"]), profile("direct", DIRECT)]).await;
     for client in house.both("direct") {
         for odd in [json!("hologram"), json!("task"), json!(7), json!(null), json!({})] {
             let result = client.call("raw", &raw(&json!({ "content": [], "taskId": "t", "resultType": odd }))).await;
@@ -86,7 +86,7 @@ async fn a_result_of_an_unknown_type_is_the_server_s_error() {
 
 #[tokio::test]
 async fn what_a_legacy_server_says_of_types_means_nothing() {
-    let house = House::settled(&[server("alpha", &[]), profile("direct", DIRECT)]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), profile("direct", DIRECT)]).await;
     let result = house.modern("direct").call("raw", &raw(&json!({ "content": [], "resultType": "task" }))).await;
     assert_eq!(result["resultType"], "complete");
     let legacy = house.legacy("direct").call("raw", &raw(&json!({ "content": [], "resultType": "task" }))).await;
@@ -94,7 +94,7 @@ async fn what_a_legacy_server_says_of_types_means_nothing() {
 }
 
 /// What each era reads of a profile's capabilities.
-async fn declared(house: &House, profile: &str) -> [Value; 2] {
+async fn declared(house: &TestGateway, profile: &str) -> [Value; 2] {
     let modern = house.modern(profile).ask("server/discover", &json!({})).await.unwrap();
     let view = house.gateway.view(profile).unwrap();
     let legacy: Raw = house.gateway.initialize_result(&view, Revision::V2025_11_25);
@@ -115,7 +115,7 @@ async fn extensions_of_all_servers_and_capabilities_of_the_only_one_are_passed_o
         profile("both", ""),
         profile("one", "servers: [alpha]"),
     ];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let [modern, legacy] = declared(&house, "both").await;
     let tasks = "io.modelcontextprotocol/tasks";
     assert_eq!(modern["extensions"], json!({ tasks: {}, ui: { "a": 1.0 }, "com.example/b": {} }));
@@ -126,7 +126,7 @@ async fn extensions_of_all_servers_and_capabilities_of_the_only_one_are_passed_o
         assert_eq!(capabilities["tools"], json!({ "listChanged": true }), "of what we do ourselves we speak");
         assert_eq!(capabilities.get("tasks"), None);
     }
-    let plain = House::settled(&[server("alpha", &[])]).await;
+    let plain = TestGateway::settled(&[server("alpha", &[])]).await;
     let [modern, legacy] = declared(&plain, "default").await;
     assert_eq!((&modern["extensions"], legacy.get("extensions")), (&json!({ tasks: {} }), None));
 }

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 use toolcrib_protocol::{Raw, Revision, meta, task};
 use toolcrib_session::Introduction;
-
-use crate::house::{House, server, server_with, text_of};
+use toolcrib_testgateway::{TestGateway, server, server_with, text_of};
 
 fn asking(kind: &str, capabilities: &Value) -> Value {
     json!({
@@ -16,7 +15,7 @@ fn asking(kind: &str, capabilities: &Value) -> Value {
 
 #[tokio::test]
 async fn a_retry_that_declares_less_finds_its_call() {
-    let house = House::settled(&[server("alpha", &["--asks"])]).await;
+    let house = TestGateway::settled(&[server("alpha", &["--asks"])]).await;
     let client = house.modern("default");
     let first = client.ask("tools/call", &asking("roots", &json!({"roots": {}}))).await.unwrap();
     assert_eq!(first["resultType"], "input_required", "{first}");
@@ -40,7 +39,7 @@ async fn a_retry_that_declares_less_finds_its_call() {
 
 #[tokio::test]
 async fn calls_that_were_answered_do_not_keep_others_out() {
-    let house = House::settled(&[server("alpha", &["--asks"])]).await;
+    let house = TestGateway::settled(&[server("alpha", &["--asks"])]).await;
     let client = house.modern("default");
     for _ in 0..70 {
         let mut call = asking("roots", &json!({"roots": {}}));
@@ -55,7 +54,7 @@ async fn calls_that_were_answered_do_not_keep_others_out() {
 
 #[tokio::test]
 async fn a_client_cannot_choose_how_many_processes_there_are() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let client = house.modern_of("somebody", "default");
     let mut pids = std::collections::BTreeSet::new();
     for number in 0..5 {
@@ -69,7 +68,7 @@ async fn a_client_cannot_choose_how_many_processes_there_are() {
 
 #[tokio::test]
 async fn connections_for_one_call_end_with_it() {
-    let house = House::settled(&[server_with("alpha", &[], "session: request\n")]).await;
+    let house = TestGateway::settled(&[server_with("alpha", &[], "session: request\n")]).await;
     let client = house.modern("default");
     for _ in 0..70 {
         let result = client.call("alpha_echo", &json!({"text": "x"})).await;
@@ -79,7 +78,7 @@ async fn connections_for_one_call_end_with_it() {
 
 #[tokio::test]
 async fn what_is_between_us_and_the_server_is_not_the_client_s_to_fix() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     for code in [-32_020, -32_022] {
         let error = house.modern("default").refused("alpha_rpc_error", &json!({"code": code})).await;
         assert_eq!(error.code, -32_603, "{code}");
@@ -89,7 +88,7 @@ async fn what_is_between_us_and_the_server_is_not_the_client_s_to_fix() {
 #[tokio::test]
 async fn a_modern_server_is_told_of_tasks_by_modern_clients_only() {
     let files = [server("alpha", &["--modern-only", "--tasks"])];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let mut client = house.legacy("default");
     let introduction = Introduction {
         revision: Revision::LATEST_LEGACY,

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolcrib_testgateway::{TestGateway, profile};
 use toolcrib_testkit::script::{ScriptedServer, Speaks};
 
-use crate::house::{House, profile};
 use crate::wire::{Wire, declared, outcome, over};
 
 /// A question and a state in the oddest spelling.
 const ASKED: &str = r#"{"resultType":"input_required","inputRequests":{"k\u0065y":{"method":"elicitation/create","params":{ "message" : "\ud800" , "requestedSchema":{"type":"object","properties":{},"x":1.10},"n":9007199254740993}}},"requestState":"st\u0061te \ud800","x":{ "y" : 1e400 }}"#;
 const ANSWER: &str = r#"{ "action" : "accept" , "content":{"n":9007199254740993,"t":"\ud800"},"x":1.10}"#;
 
-async fn ground(stdio: bool, forever: bool) -> (Arc<ScriptedServer>, House) {
+async fn ground(stdio: bool, forever: bool) -> (Arc<ScriptedServer>, TestGateway) {
     let server = Arc::new(ScriptedServer::start(Speaks::Modern, move |heard, say| match heard.method.as_str() {
         "tools/list" => say.result(r#"{"tools":[{"name":"ask"}],"resultType":"complete"}"#),
         "tools/call" if forever || !heard.params.contains("inputResponses") => say.result(ASKED),
@@ -20,7 +20,7 @@ async fn ground(stdio: bool, forever: bool) -> (Arc<ScriptedServer>, House) {
         _ => {}
     }));
     let files = [over("alpha", &server, stdio), profile("default", "exposure: direct\nprefix: none")];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     (server, house)
 }
 

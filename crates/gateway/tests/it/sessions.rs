@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use toolcrib_testgateway::{Client, File, TestGateway, profile, server, server_with, stopped, text_of};
 use toolcrib_upstream::{IDLE, State};
-
-use crate::house::{Client, File, House, profile, server, server_with, stopped, text_of};
 
 const HANDLE: &str = "session: handle";
 const OPEN: &str = "alpha_open_session";
@@ -42,7 +41,7 @@ async fn check_not_open(client: &Client, session: &Value) {
 
 #[tokio::test]
 async fn a_session_is_opened_used_and_closed_and_no_one_else_takes_part_in_it() {
-    let house = House::settled(&[alpha(&[])]).await;
+    let house = TestGateway::settled(&[alpha(&[])]).await;
     for client in house.both("default") {
         let (one, other) = (open(&client).await, open(&client).await);
         assert_ne!(one, other);
@@ -76,7 +75,7 @@ async fn a_session_is_opened_used_and_closed_and_no_one_else_takes_part_in_it() 
 
 #[tokio::test]
 async fn both_eras_of_one_principal_share_a_session_and_a_legacy_session_s_end_does_not_end_it() {
-    let house = House::settled(&[alpha(&[])]).await;
+    let house = TestGateway::settled(&[alpha(&[])]).await;
     let [modern, legacy] = house.both("default");
     let session = open(&legacy).await;
     assert_eq!(counted(&legacy, &session).await, "1");
@@ -86,7 +85,7 @@ async fn both_eras_of_one_principal_share_a_session_and_a_legacy_session_s_end_d
 
 #[tokio::test]
 async fn the_server_does_not_see_the_argument() {
-    let house = House::settled(&[alpha(&[])]).await;
+    let house = TestGateway::settled(&[alpha(&[])]).await;
     let client = house.legacy("default");
     for session in [open(&client).await, Value::Null] {
         let received = client.text("alpha_received", &json!({"a": 1, "session": session, "b": 2})).await;
@@ -105,7 +104,7 @@ async fn the_tools_and_the_parameter_are_listed_described_and_found() {
         profile("bare", "exposure: direct\nprefix: none"),
         profile("pinned", "exposure: pinned\npinned: [\"alpha/open_*\"]"),
     ];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     for client in house.both("direct") {
         let listed = client.listed().await;
         assert_eq!(listed.len(), 32);
@@ -150,7 +149,7 @@ async fn what_the_server_has_itself_keeps_its_name() {
     ]);
     let text = format!("name: alpha\ncommand: never-started\nstart: manual\nsession: handle\ntools: {tools}\n");
     let house =
-        House::settled(&[("servers/alpha.yaml".to_owned(), text), profile("default", "exposure: direct")]).await;
+        TestGateway::settled(&[("servers/alpha.yaml".to_owned(), text), profile("default", "exposure: direct")]).await;
     let client = house.modern("default");
     let ours = "alpha_toolcrib_open_session_2";
     let expect = [OPEN, "alpha_toolcrib_open_session", "alpha_plain", ours, CLOSE];
@@ -178,7 +177,7 @@ async fn rules_hide_the_tools_of_sessions_like_any_other() {
         profile("stays", "exposure: direct\ntools: {deny: [\"*/close_session\"]}"),
         profile("reads", "exposure: direct\nread_only: true"),
     ];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let session = open(&house.modern("default")).await;
     for (name, tools) in [("none", 0), ("denied", 15), ("no-tools", 0), ("stays", 16), ("reads", 14)] {
         for client in house.both(name) {
@@ -202,7 +201,7 @@ async fn a_hidden_tool_of_the_server_does_not_show_in_the_names_of_ours() {
         let rules = format!("exposure: direct\ntools: {{deny: [\"alpha/{hidden}\"]}}");
         let mut seen = Vec::new();
         for tools in [&["one", hidden][..], &["one"]] {
-            let house = House::settled(&[stopped("alpha", tools, HANDLE), profile("default", &rules)]).await;
+            let house = TestGateway::settled(&[stopped("alpha", tools, HANDLE), profile("default", &rules)]).await;
             let client = house.legacy("default");
             let listed = client.ask("tools/list", &json!({})).await.unwrap();
             let found = client.call("find_tools", &json!({"query": "session", "limit": 100})).await;
@@ -215,7 +214,7 @@ async fn a_hidden_tool_of_the_server_does_not_show_in_the_names_of_ours() {
 
 #[tokio::test]
 async fn a_principal_has_a_bound_and_closing_makes_room() {
-    let house = House::settled(&[stopped("alpha", &["one"], HANDLE)]).await;
+    let house = TestGateway::settled(&[stopped("alpha", &["one"], HANDLE)]).await;
     let client = house.modern("default");
     let mut sessions = Vec::new();
     for _ in 0..32 {
@@ -232,7 +231,7 @@ async fn a_principal_has_a_bound_and_closing_makes_room() {
 
 #[tokio::test]
 async fn a_session_that_is_never_used_is_over_after_a_while() {
-    let house = House::settled(&[stopped("alpha", &["one"], HANDLE)]).await;
+    let house = TestGateway::settled(&[stopped("alpha", &["one"], HANDLE)]).await;
     let client = house.modern("default");
     let away = async |session: &Value| {
         client.call("alpha_one", &json!({"session": session})).await["_meta"]["toolcrib/error"].clone()
@@ -253,7 +252,7 @@ async fn a_session_that_is_never_used_is_over_after_a_while() {
 
 #[tokio::test]
 async fn a_session_ends_with_its_server() {
-    let house = House::settled(&[alpha(&[])]).await;
+    let house = TestGateway::settled(&[alpha(&[])]).await;
     let client = house.modern("default");
     let session = open(&client).await;
     assert_eq!(counted(&client, &session).await, "1");
@@ -272,7 +271,7 @@ async fn a_session_ends_with_its_server() {
 
 #[tokio::test]
 async fn each_of_these_calls_is_on_record_and_no_handle_is() {
-    let house = House::settled(&[alpha(&[])]).await;
+    let house = TestGateway::settled(&[alpha(&[])]).await;
     let client = house.modern("default");
     let session = open(&client).await;
     counted(&client, &session).await;
@@ -298,7 +297,7 @@ async fn each_of_these_calls_is_on_record_and_no_handle_is() {
 
 #[tokio::test]
 async fn a_modern_server_has_no_sessions_to_open() {
-    let house = House::settled(&[alpha(&["--modern"]), profile("default", "exposure: direct")]).await;
+    let house = TestGateway::settled(&[alpha(&["--modern"]), profile("default", "exposure: direct")]).await;
     let shows = |name: &str| house.gateway.view("default").unwrap().tool(name).is_some();
     house.until("it is known to be modern", |_| shows("alpha_echo") && !shows(OPEN)).await;
     let client = house.modern("default");
@@ -307,7 +306,7 @@ async fn a_modern_server_has_no_sessions_to_open() {
 
 #[tokio::test]
 async fn a_parked_call_belongs_to_its_session() {
-    let house = House::settled(&[alpha(&["--asks"])]).await;
+    let house = TestGateway::settled(&[alpha(&["--asks"])]).await;
     let client = house.modern("default");
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -343,7 +342,7 @@ async fn each_policy_shares_what_it_says() {
         server_with("beta", &[], "session: principal"),
         server_with("gamma", &[], "session: shared"),
     ];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let somebody = house.modern_of("somebody", "default");
     for (number, client) in house.both("default").into_iter().chain([somebody]).enumerate() {
         let principal = if number == 2 { 1 } else { number + 1 };
@@ -361,7 +360,7 @@ async fn each_policy_shares_what_it_says() {
 
 #[tokio::test]
 async fn a_handle_never_becomes_an_example() {
-    let house = House::settled(&[alpha(&[]), profile("team", "examples: shared\nlearn: true")]).await;
+    let house = TestGateway::settled(&[alpha(&[]), profile("team", "examples: shared\nlearn: true")]).await;
     let [ann, bob] = ["ann", "bob"].map(|name| house.modern_of(name, "team"));
     let session = open(&ann).await;
     let counting = json!({"name": "alpha_counter", "arguments": {"session": session}});

@@ -11,9 +11,8 @@ use toolcrib_call::{Invocation, Source, Sources};
 use toolcrib_catalog::{Catalog, DefinitionProblem};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
+use toolcrib_testgateway::{File, Setup, TestGateway, profile, server, strings, text_of};
 use toolcrib_view::{ObjectKind, Offer, Operation, Permission, ToolSource, VisibleNames};
-
-use crate::house::{File, Ground, House, profile, server, strings, text_of};
 
 const OPERATIONS: &[Operation] = &[Operation {
     tool: "core_program_count",
@@ -106,9 +105,9 @@ impl Source for Programs {
     }
 }
 
-async fn settled(files: &[File], programs: &Arc<Programs>) -> House {
+async fn settled(files: &[File], programs: &Arc<Programs>) -> TestGateway {
     let sources: Sources = Arc::new([Arc::clone(programs) as Arc<dyn Source>]);
-    let house = House::open(files, Ground { sources, ..Ground::default() });
+    let house = TestGateway::open(files, Setup { sources, ..Setup::default() });
     house.settle().await;
     house
 }

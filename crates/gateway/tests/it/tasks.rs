@@ -8,9 +8,8 @@ use toolcrib_base::task::Scope;
 use toolcrib_call::TaskStart;
 use toolcrib_call::own_tasks::TaskQuestionError;
 use toolcrib_protocol::{Capabilities, Id, Raw, RpcError, ask::InputRequest, task as wire};
+use toolcrib_testgateway::{Client, Setup, TestGateway, profile, server, text_of};
 use toolcrib_testkit::eventually;
-
-use crate::house::{Client, Ground, House, profile, server, text_of};
 
 const DIRECT: &str = "exposure: direct\nprefix: none";
 
@@ -60,7 +59,7 @@ async fn until(client: &Client, id: &Value, status: &str) -> Value {
 #[tokio::test]
 async fn a_server_s_task_is_followed_by_an_id_of_ours() {
     let files = [server("alpha", &["--modern", "--tasks"]), profile("direct", DIRECT), profile("other", DIRECT)];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let client = house.modern("direct");
     let task = begin(&client, "job", "done").await;
     let id = &task["taskId"];
@@ -118,7 +117,7 @@ async fn a_server_s_task_is_followed_by_an_id_of_ours() {
 #[tokio::test]
 async fn a_task_asks_its_client() {
     let files = [server("alpha", &["--modern", "--tasks"]), server("beta", &[]), profile("direct", "exposure: direct")];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let client = house.modern("direct");
     let task = begin(&client, "alpha_job", "ask").await;
     let id = &task["taskId"];
@@ -138,7 +137,8 @@ async fn a_task_asks_its_client() {
 
 #[tokio::test]
 async fn tasks_are_for_clients_that_declared_them_on_that_request() {
-    let house = House::settled(&[server("alpha", &["--modern-only", "--tasks"]), profile("direct", DIRECT)]).await;
+    let house =
+        TestGateway::settled(&[server("alpha", &["--modern-only", "--tasks"]), profile("direct", DIRECT)]).await;
     let [modern, legacy] = house.both("direct");
     for client in [&modern, &legacy] {
         assert_eq!(client.text("job", &json!({})).await, "not as a task");
@@ -161,9 +161,9 @@ async fn tasks_are_for_clients_that_declared_them_on_that_request() {
 #[tokio::test]
 async fn ids_lead_to_their_tasks_after_a_restart_and_obey_new_rules() {
     let files = [server("alpha", &["--modern", "--tasks"]), profile("direct", DIRECT)];
-    let ground = Ground::default();
+    let ground = Setup::default();
     let (store, clock) = (ground.store.clone(), Arc::clone(&ground.clock));
-    let house = House::open(&files, ground);
+    let house = TestGateway::open(&files, ground);
     house.settle().await;
     let task = begin(&house.modern("direct"), "job", "done").await;
     house.apply(&[profile("direct", "exposure: direct\nprefix: none\ntools: {deny: [alpha/job]}")]).await;
@@ -172,7 +172,7 @@ async fn ids_lead_to_their_tasks_after_a_restart_and_obey_new_rules() {
     assert!(error.message.starts_with("task not found"));
     house.close().await;
 
-    let house = House::open(&files, Ground { store, clock, vault: None, embed: None, sources: Arc::new([]) });
+    let house = TestGateway::open(&files, Setup { store, clock, ..Setup::default() });
     house.settle().await;
     let client = house.modern("direct");
     let error = about(&client, "tasks/get", &task["taskId"], &json!({})).await.unwrap_err();
@@ -183,7 +183,7 @@ async fn ids_lead_to_their_tasks_after_a_restart_and_obey_new_rules() {
 
 #[tokio::test]
 async fn a_legacy_tool_that_runs_as_a_task_is_just_called() {
-    let house = House::settled(&[server("alpha", &["--tasks"]), profile("direct", DIRECT)]).await;
+    let house = TestGateway::settled(&[server("alpha", &["--tasks"]), profile("direct", DIRECT)]).await;
     for client in house.both("direct") {
         let result = client.call("job", &json!({})).await;
         assert!(text_of(&result).ends_with("is done null"), "{result}");
@@ -204,9 +204,9 @@ async fn verify(client: &Client) -> Value {
 
 #[tokio::test]
 async fn a_slow_operation_is_a_task_of_our_own() {
-    let ground = Ground::default();
+    let ground = Setup::default();
     let (store, clock) = (ground.store.clone(), Arc::clone(&ground.clock));
-    let house = House::open(&[server("alpha", &[])], ground);
+    let house = TestGateway::open(&[server("alpha", &[])], ground);
     house.settle().await;
     let client = house.modern("default").admin();
     let task = verify(&client).await;
@@ -225,14 +225,14 @@ async fn a_slow_operation_is_a_task_of_our_own() {
         assert_eq!(late["resultType"], "complete", "what comes too late is acknowledged");
     }
     house.close().await;
-    let house = House::open(&[], Ground { store, clock, vault: None, embed: None, sources: Arc::new([]) });
+    let house = TestGateway::open(&[], Setup { store, clock, ..Setup::default() });
     let kept = get(&house.modern("default").admin(), &task["taskId"]).await;
     assert_eq!(kept["result"], done["result"], "its result survives a restart");
 }
 
 #[tokio::test]
 async fn who_listens_to_a_task_hears_how_it_goes_on() {
-    let house = House::open(&[], Ground::default());
+    let house = TestGateway::open(&[], Setup::default());
     let (client, scope) = (house.modern("default"), toolcrib_base::task::Scope::new());
     let begin = TaskStart { target: "workflow_test", capabilities: Arc::default() };
     let (go, going) = tokio::sync::oneshot::channel::<()>();
@@ -262,9 +262,9 @@ async fn who_listens_to_a_task_hears_how_it_goes_on() {
 
 #[tokio::test]
 async fn our_tasks_ask_end_and_are_bounded() {
-    let ground = Ground::default();
+    let ground = Setup::default();
     let (store, clock) = (ground.store.clone(), Arc::clone(&ground.clock));
-    let house = House::open(&[], ground);
+    let house = TestGateway::open(&[], ground);
     let client = house.modern("default");
     let caller = client.caller.clone();
     let form = Arc::new(Capabilities { form: true, ..Capabilities::NONE });
@@ -329,7 +329,7 @@ async fn our_tasks_ask_end_and_are_bounded() {
     assert_eq!(get(&client, &running[0]).await["status"], "cancelled");
     house.close().await;
 
-    let house = House::open(&[], Ground { store, clock, vault: None, embed: None, sources: Arc::new([]) });
+    let house = TestGateway::open(&[], Setup { store, clock, ..Setup::default() });
     let client = house.modern("default");
     let interrupted = get(&client, &running[1]).await;
     assert_eq!(interrupted["status"], "failed");
@@ -340,7 +340,7 @@ async fn our_tasks_ask_end_and_are_bounded() {
 #[tokio::test]
 async fn subscriptions_tell_of_tasks_by_the_ids_of_their_clients() {
     let files = [server("alpha", &[]), server("beta", &["--modern", "--tasks"]), profile("direct", "exposure: direct")];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     let client = house.modern("direct");
     let task = begin(&client, "beta_job", "ask").await;
     let id = &task["taskId"];

@@ -1,8 +1,7 @@
 //! URIs that two servers have: wherever the second one points to its own, it does so by the name that leads there.
 
 use serde_json::{Value, json};
-
-use crate::house::{Client, House, profile, server};
+use toolcrib_testgateway::{Client, TestGateway, profile, server};
 
 const DIRECT: &str = "exposure: direct";
 
@@ -33,7 +32,7 @@ async fn interface(client: &Client, tool: &str) -> Value {
 async fn results_point_to_resources_by_the_names_that_lead_there() {
     for flags in [&[][..], &["--modern"]] {
         let files = [server("alpha", &[]), server("beta", flags), profile("direct", DIRECT)];
-        let house = House::settled(&files).await;
+        let house = TestGateway::settled(&files).await;
         for client in house.both("direct") {
             let first = client.call("alpha_mixed", &json!({})).await;
             assert_eq!(uris(&first), ["fake://text", "fake://binary", "fake://text"]);
@@ -66,7 +65,7 @@ async fn user_interfaces_keep_their_settings_and_lead_to_their_own_server() {
         server("gamma", &["--ui", "ui://app/other"]),
         profile("direct", DIRECT),
     ];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     for client in house.both("direct") {
         for (tool, uri) in
             [("alpha_app", "ui://app/main"), ("beta_app", "beta+ui://app/main"), ("gamma_app", "ui://app/other")]

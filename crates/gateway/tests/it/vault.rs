@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, Secret};
 use toolcrib_gateway::{KeepSecrets, KeptSecret};
-
-use crate::house::{Ground, House, audited, stopped};
+use toolcrib_testgateway::{Setup, TestGateway, audited, stopped};
 
 #[derive(Debug, Default)]
 struct Memory(Mutex<BTreeMap<String, (KeptSecret, Secret)>>);
@@ -31,8 +30,8 @@ impl KeepSecrets for Memory {
 #[tokio::test]
 async fn secrets_are_set_and_listed_without_their_values_and_leave_no_trace() {
     let vault = Arc::new(Memory::default());
-    let ground = Ground { vault: Some(Arc::clone(&vault) as Arc<dyn KeepSecrets>), ..Ground::default() };
-    let house = House::open(&[stopped("alpha", &["read"], "")], ground);
+    let ground = Setup { vault: Some(Arc::clone(&vault) as Arc<dyn KeepSecrets>), ..Setup::default() };
+    let house = TestGateway::open(&[stopped("alpha", &["read"], "")], ground);
     let ann = house.modern_of("ann", "default").admin();
     let value = "hunter2-hunter2";
     let set = json!({"name": "mail", "value": value, "servers": ["alpha"]});
@@ -73,7 +72,7 @@ async fn secrets_are_set_and_listed_without_their_values_and_leave_no_trace() {
 
 #[tokio::test]
 async fn a_gateway_without_a_vault_says_so() {
-    let house = House::settled(&[]).await;
+    let house = TestGateway::settled(&[]).await;
     let answer: Value = house.modern_of("ann", "default").admin().call("core_secret_list", &json!({})).await;
     assert!(answer["isError"] == true && answer.to_string().contains("has no vault"), "{answer}");
 }

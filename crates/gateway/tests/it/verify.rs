@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 use toolcrib_base::{Kind, PrincipalId};
+use toolcrib_testgateway::{File, Setup, TestGateway, profile, server, server_with};
 use toolcrib_testkit::eventually;
 use toolcrib_upstream::State;
-
-use crate::house::{File, Ground, House, profile, server, server_with};
 
 fn ann() -> PrincipalId {
     PrincipalId::new("ann")
@@ -21,7 +20,7 @@ fn shell(script: &str, more: &str) -> File {
 
 #[tokio::test]
 async fn a_server_is_verified_beside_the_one_that_runs() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let client = house.modern("default");
     let pid = client.text("alpha_pid", &json!({})).await;
     let first = eventually("a verification", house.gateway.verify("alpha", &ann())).await.unwrap();
@@ -41,7 +40,7 @@ async fn a_server_is_verified_beside_the_one_that_runs() {
 
 #[tokio::test]
 async fn two_verifications_of_one_server_share_one_run_and_leaving_ends_it_for_no_one() {
-    let house = House::settled(&[server_with("alpha", &[], "start: manual\n")]).await;
+    let house = TestGateway::settled(&[server_with("alpha", &[], "start: manual\n")]).await;
     let (ann, gateway) = (ann(), &house.gateway);
     let (one, two) =
         eventually("both", async { tokio::join!(gateway.verify("alpha", &ann), gateway.verify("alpha", &ann)) }).await;
@@ -65,7 +64,7 @@ async fn two_verifications_of_one_server_share_one_run_and_leaving_ends_it_for_n
 async fn a_server_that_hangs_is_given_up_with_what_it_wrote_and_no_one_waits_for_it() {
     let script = "echo 'loading the model' >&2; while read -r line; do :; done; sleep 600";
     let slow = shell(script, "timeouts: {connect: 3s}\n");
-    let house = House::settled(&[slow, server("beta", &[]), profile("default", "exposure: direct")]).await;
+    let house = TestGateway::settled(&[slow, server("beta", &[]), profile("default", "exposure: direct")]).await;
     let (who, client) = (ann(), house.modern("default"));
     let mut verifying = Box::pin(house.gateway.verify("alpha", &who));
     tokio::select! {
@@ -76,7 +75,7 @@ async fn a_server_that_hangs_is_given_up_with_what_it_wrote_and_no_one_waits_for
     let problem = eventually("the deadline", verifying).await.unwrap_err();
     assert_eq!(problem.kind, Kind::Timeout, "{problem}");
     assert!(problem.message.contains("stderr ends with: loading the model"), "{problem}");
-    let gone = House::settled(&[shell("echo no such model >&2; exit 3", "")]).await;
+    let gone = TestGateway::settled(&[shell("echo no such model >&2; exit 3", "")]).await;
     let problem = eventually("the end", gone.gateway.verify("alpha", &who)).await.unwrap_err();
     assert_eq!(problem.kind, Kind::Unavailable);
     assert!(problem.message.contains("no such model"), "{problem}");
@@ -85,9 +84,9 @@ async fn a_server_that_hangs_is_given_up_with_what_it_wrote_and_no_one_waits_for
 #[tokio::test]
 async fn a_lazy_server_is_served_from_its_snapshot_starts_when_called_and_stops_when_idle() {
     let files = [server_with("alpha", &[], "idle: 200ms\n"), profile("default", "exposure: direct")];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     eventually("a verification", house.gateway.verify("alpha", &ann())).await.unwrap();
-    let house = House::open(&files, Ground { store: house.close().await, ..Ground::default() });
+    let house = TestGateway::open(&files, Setup { store: house.close().await, ..Setup::default() });
     assert_eq!(house.server("alpha").status().state, State::Idle);
     let client = house.modern("default");
     assert!(client.listed().await.contains(&"alpha_echo".to_owned()));

@@ -1,8 +1,7 @@
 //! What a profile hides is hidden by one rule, whichever way one asks, and is as if it were not there.
 
 use serde_json::{Value, json};
-
-use crate::house::{Client, House, profile, server, stopped, text_of};
+use toolcrib_testgateway::{Client, TestGateway, profile, server, stopped, text_of};
 
 /// By which ways of asking a tool can be seen.
 pub(crate) async fn seen(client: &Client, id: &str) -> Vec<&'static str> {
@@ -39,7 +38,7 @@ pub(crate) async fn seen(client: &Client, id: &str) -> Vec<&'static str> {
 
 async fn check(rules: &str, shown: &[&str], hidden: &[&str]) {
     let direct = profile("default", &format!("exposure: direct\n{rules}"));
-    let house = House::settled(&[server("alpha", &[]), server("beta", &[]), direct]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), server("beta", &[]), direct]).await;
     for client in house.both("default") {
         for id in shown {
             let ways = seen(&client, id).await;
@@ -138,7 +137,7 @@ async fn a_hidden_tool_is_byte_identical_to_one_that_is_not_there() {
         if rules.1.contains("read_only") {
             bare = vec![rules.clone(), alpha(&["other"])];
         }
-        let (with, without) = (House::settled(&real).await, House::settled(&bare).await);
+        let (with, without) = (TestGateway::settled(&real).await, TestGateway::settled(&bare).await);
         for (with, without) in with.both("default").into_iter().zip(without.both("default")) {
             let (got, expect) = (everything_about(&with, hidden).await, everything_about(&without, hidden).await);
             assert_eq!(got, expect, "{rules:?}");
@@ -149,7 +148,7 @@ async fn a_hidden_tool_is_byte_identical_to_one_that_is_not_there() {
 #[tokio::test]
 async fn the_answer_for_a_hidden_name_differs_from_one_for_a_name_of_its_length_only_by_the_name() {
     let rules = profile("default", "tools: {deny: [\"alpha/counter\"]}");
-    let house = House::settled(&[server("alpha", &[]), rules]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), rules]).await;
     for client in house.both("default") {
         let mut answers = Vec::new();
         // Nothing visible is near to either name.
@@ -167,7 +166,7 @@ async fn the_answer_for_a_hidden_name_differs_from_one_for_a_name_of_its_length_
 #[tokio::test]
 async fn a_hidden_tool_is_not_reached_and_its_refusal_is_on_record() {
     let rules = profile("closed", "tools: {deny: [\"alpha/counter\"]}");
-    let house = House::settled(&[server("alpha", &[]), rules]).await;
+    let house = TestGateway::settled(&[server("alpha", &[]), rules]).await;
     let client = house.legacy("closed");
     client.refused("alpha_counter", &json!({})).await;
     client.call("call_tool", &json!({"name": "alpha/counter"})).await;
@@ -186,7 +185,7 @@ async fn a_hidden_tool_is_not_reached_and_its_refusal_is_on_record() {
 
 #[tokio::test]
 async fn an_unknown_name_is_answered_with_the_nearest_ones_and_how_to_search() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let client = house.modern("default");
     let error = client.refused("alpha_ecko", &json!({})).await;
     assert_eq!(error.code, -32_602);
@@ -198,7 +197,7 @@ async fn an_unknown_name_is_answered_with_the_nearest_ones_and_how_to_search() {
 
 #[tokio::test]
 async fn operations_need_an_administrator_and_a_read_only_profile_still_has_them() {
-    let house = House::settled(&[stopped("alpha", &["loud"], ""), profile("reads", "read_only: true")]).await;
+    let house = TestGateway::settled(&[stopped("alpha", &["loud"], ""), profile("reads", "read_only: true")]).await;
     for name in ["default", "reads"] {
         let client = house.modern(name);
         let denied = client.call("core_audit_list", &json!({})).await;

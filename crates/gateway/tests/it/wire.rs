@@ -10,10 +10,9 @@ use toolcrib_gateway::duplex::{Duplex, OUT, Terms};
 use toolcrib_protocol::RequestTrace;
 use toolcrib_protocol::json::Rules;
 use toolcrib_session::Principal;
+use toolcrib_testgateway::{File, TestGateway};
 use toolcrib_testkit::eventually;
 use toolcrib_testkit::script::{ScriptedServer, Speaks};
-
-use crate::house::{File, House};
 
 /// The definition of a scripted server over HTTP.
 pub(crate) fn over_http(name: &str, server: &ScriptedServer) -> File {
@@ -65,14 +64,14 @@ pub(crate) struct Wire {
 
 impl Wire {
     /// A client that can be asked what `capabilities` say.
-    pub(crate) async fn open(house: &House, profile: &str, speaks: Speaks, capabilities: &Value) -> Self {
+    pub(crate) async fn open(house: &TestGateway, profile: &str, speaks: Speaks, capabilities: &Value) -> Self {
         Self::of("local", house, profile, speaks, capabilities).await
     }
 
     /// The client of a principal.
     pub(crate) async fn of(
         principal: &str,
-        house: &House,
+        house: &TestGateway,
         profile: &str,
         speaks: Speaks,
         capabilities: &Value,

@@ -1,8 +1,7 @@
 //! Words of servers: the tools of a server that is recognised by its package are found by what its entry says.
 
 use serde_json::{Value, json};
-
-use crate::house::{File, House, profile};
+use toolcrib_testgateway::{File, TestGateway, profile};
 
 /// A server that is never started, with a tool that says nothing.
 fn server(name: &str, package: &str, more: &str) -> File {
@@ -24,7 +23,7 @@ async fn a_recognised_package_is_found_by_the_words_of_its_entry_at_every_door()
         profile("go-ent", "dialect: go-ent\nranking: blend\n"),
         profile("scooter", "dialect: scooter\n"),
     ];
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     for (query, expected) in [("a clock", "beta"), ("invoices", "gamma")] {
         for (dialect, tool) in [
             ("default", "find_tools"),

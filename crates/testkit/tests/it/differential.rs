@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use toolcrib_testkit::script::{ReceivedMessage, Say, ScriptedServer, Speaks};
 
-use crate::house::{House, Wire};
+use crate::wire::{Wire, gateway_of};
 
 const ERAS: [Speaks; 2] = [Speaks::Legacy, Speaks::Modern];
 const TOOLS: &str = r##"{"tools":[
@@ -215,8 +215,8 @@ async fn the_official_sdk_understands_the_same_on_both_sides() {
         ERAS.into_iter().flat_map(|s| ERAS.into_iter().flat_map(move |c| [true, false].map(|stdio| (s, c, stdio))))
     {
         let server = ScriptedServer::start(speaks, move |heard, say| answer(speaks, heard, say));
-        let house = House::before(&server, stdio).await;
-        let mut wire = Wire::open(&house, client, json!({})).await;
+        let gateway = gateway_of(&server, stdio).await;
+        let mut wire = Wire::open(&gateway, client, json!({})).await;
         let calls = (0..RESULTS.len()).map(|number| {
             let arguments = json!({"result": number, "big": 9_007_199_254_740_993_u64});
             (
@@ -247,7 +247,7 @@ async fn the_official_sdk_understands_the_same_on_both_sides() {
             }
         }
         let capabilities = json!({"elicitation": {}, "sampling": {}, "roots": {}});
-        let mut wire = Wire::open(&house, client, capabilities).await;
+        let mut wire = Wire::open(&gateway, client, capabilities).await;
         for (number, (asked, _, reply)) in QUESTIONS.iter().enumerate() {
             let call = json!({"name": "ask", "arguments": {"question": number}});
             let (_, result) = exchange(&mut wire, "tools/call", call, reply).await;

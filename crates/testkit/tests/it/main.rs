@@ -5,7 +5,7 @@
 #[cfg(feature = "fixture")]
 mod differential;
 #[cfg(feature = "fixture")]
-mod house;
+mod wire;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

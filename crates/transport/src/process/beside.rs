@@ -116,16 +116,16 @@ impl DetachedProgram {
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(120);
+    const DEADLINE: Duration = Duration::from_secs(120);
 
     #[tokio::test]
     async fn a_program_is_run_to_its_end() {
-        let ran = output("sh", ["-c", "echo out; echo err >&2; exit 3"], PATIENCE).await.unwrap();
+        let ran = output("sh", ["-c", "echo out; echo err >&2; exit 3"], DEADLINE).await.unwrap();
         assert_eq!(ran, Output { exit: Exit::Code(3), stdout: "out\n".to_owned(), stderr: "err\n".to_owned() });
-        let missing = output("no-such-program", [""; 0], PATIENCE).await.unwrap_err();
+        let missing = output("no-such-program", [""; 0], DEADLINE).await.unwrap_err();
         assert!(matches!(missing, SpawnError::NotFound { looked_up: true, .. }), "{missing}");
         // More than is kept does not hang it.
-        let long = output("sh", ["-c", "yes 0123456789abcdef | head -c 1000000"], PATIENCE).await.unwrap();
+        let long = output("sh", ["-c", "yes 0123456789abcdef | head -c 1000000"], DEADLINE).await.unwrap();
         assert_eq!((long.exit, long.stdout.len() as u64), (Exit::Code(0), OUTPUT_BYTES));
     }
 

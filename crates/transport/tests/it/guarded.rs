@@ -7,10 +7,11 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+use toolcrib_testkit::eventually_holds;
 use toolcrib_transport::process::{Exit, ProcessLimits, Spec};
 
 use crate::running::{RunningProcess, fake};
-use crate::table::{kill, new_tag, session, tagged, until};
+use crate::table::{kill, new_tag, session, tagged};
 
 /// The fake server, its child, grandchild and great-grandchild; the last in a session of its own.
 const FAMILY: usize = 4;
@@ -27,7 +28,7 @@ async fn gateway(tag: &str, flags: &[&str]) -> (Child, i32) {
     let mut lines = BufReader::new(gateway.stdout.take().unwrap()).lines();
     let first = lines.next_line().await.unwrap().unwrap();
     let guard = first.strip_prefix("guard ").unwrap().parse().unwrap();
-    until("the family is there", || grown_up(tag, guard)).await;
+    eventually_holds("the family is there", || grown_up(tag, guard)).await;
     (gateway, guard)
 }
 
@@ -46,8 +47,8 @@ async fn a_gateway_killed_with_sigkill_leaves_no_descendant() {
         let tag = new_tag();
         let (mut gateway, guard) = gateway(&tag, flags).await;
         gateway.kill().await.unwrap();
-        until("all are gone", || tagged(&tag).is_empty()).await;
-        until("the guard is gone", || gone(guard)).await;
+        eventually_holds("all are gone", || tagged(&tag).is_empty()).await;
+        eventually_holds("the guard is gone", || gone(guard)).await;
     }
 }
 
@@ -56,7 +57,7 @@ async fn a_guard_told_to_end_takes_all_with_it() {
     let tag = new_tag();
     let (mut gateway, guard) = gateway(&tag, &["--ignore-sigterm"]).await;
     kill(guard, Signal::TERM);
-    until("all are gone", || tagged(&tag).is_empty()).await;
+    eventually_holds("all are gone", || tagged(&tag).is_empty()).await;
     assert!(gateway.wait().await.unwrap().success(), "the gateway has seen the end");
     assert!(gone(guard), "and has reaped the guard");
 }
@@ -71,7 +72,7 @@ async fn a_program_that_ends_by_itself_leaves_no_one() {
         let mut running = RunningProcess::start(&Spec { limits, ..fake(&flags) });
         running.initialize().await;
         let guard = i32::try_from(running.process.pid()).unwrap();
-        until("the family is there", || grown_up(&tag, guard)).await;
+        eventually_holds("the family is there", || grown_up(&tag, guard)).await;
         running.request(1, "ping", serde_json::json!({})).await;
         let exit = tokio::time::timeout(Duration::from_secs(60), running.process.exited()).await;
         assert_eq!(exit, Ok(Exit::Code(4)));
@@ -85,7 +86,7 @@ async fn dropping_a_process_ends_its_whole_family() {
     let mut running = RunningProcess::start(&fake(&["--fork-grandchildren", "--ignore-sigterm", "--tag", &tag]));
     running.initialize().await;
     let guard = i32::try_from(running.process.pid()).unwrap();
-    until("the family is there", || grown_up(&tag, guard)).await;
+    eventually_holds("the family is there", || grown_up(&tag, guard)).await;
     let exited = running.process.exited();
     drop(running.process);
     assert_eq!(exited.await, Exit::Signal(9));
@@ -98,10 +99,10 @@ async fn a_killed_guard_takes_the_program_and_its_session_with_it() {
     let mut running = RunningProcess::start(&fake(&["--fork-grandchildren", "--ignore-sigterm", "--tag", &tag]));
     running.initialize().await;
     let guard = i32::try_from(running.process.pid()).unwrap();
-    until("the family is there", || grown_up(&tag, guard)).await;
+    eventually_holds("the family is there", || grown_up(&tag, guard)).await;
     kill(guard, Signal::KILL);
     assert_eq!(running.process.exited().await, Exit::Lost);
-    until("the session is empty", || tagged(&tag).len() <= 1).await;
+    eventually_holds("the session is empty", || tagged(&tag).len() <= 1).await;
     // Documented: who has left the session stays when the guard itself is killed.
     for pid in tagged(&tag) {
         assert_ne!(session(pid), Some(guard));
@@ -116,7 +117,7 @@ async fn a_program_dies_when_its_guard_and_its_gateway_are_killed_together() {
     let server = tagged(&tag).into_iter().min().unwrap();
     gateway.start_kill().unwrap();
     kill(guard, Signal::KILL);
-    until("the program is gone", || gone(server)).await;
+    eventually_holds("the program is gone", || gone(server)).await;
     gateway.wait().await.unwrap();
     for pid in tagged(&tag) {
         kill(pid, Signal::KILL);

@@ -9,8 +9,9 @@ use std::process::Stdio;
 
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
+use toolcrib_testkit::eventually_holds;
 
-use crate::table::{all_tagged, new_tag, tagged, until};
+use crate::table::{all_tagged, new_tag, tagged};
 
 /// How many programs are started in all.
 const STARTS: usize = 1_000;
@@ -43,9 +44,9 @@ fn program(script: &'static str, tag: &str) -> [String; 5] {
 
 /// What is left of one way to end, as the kernel counts it.
 async fn check_nothing_left(what: &str, starts: usize, tag: &str, folder: &Path) {
-    until("all are gone, gateways and guards too", || all_tagged(tag) == 0).await;
+    eventually_holds("all are gone, gateways and guards too", || all_tagged(tag) == 0).await;
     // A child of another test may be one for a moment; one that nobody waits for stays.
-    until("no child is a zombie", || zombies() == 0).await;
+    eventually_holds("no child is a zombie", || zombies() == 0).await;
     let folders = std::fs::read_dir(folder).unwrap().count();
     println!("{what}: {starts} starts, 0 processes left, 0 zombies, {folders} temporary folders");
     assert_eq!(folders, 0);
@@ -105,7 +106,7 @@ async fn check_killed(what: &str, mode: &str) {
         for (child, _) in &mut all {
             child.kill().await.unwrap();
         }
-        until("all are gone", || all_tagged(&tag) == 0).await;
+        eventually_holds("all are gone", || all_tagged(&tag) == 0).await;
     }
     check_nothing_left(what, rounds * AT_ONCE, &tag, folder.path()).await;
 }

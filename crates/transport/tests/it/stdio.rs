@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use toolcrib_base::Secret;
+use toolcrib_testkit::eventually_holds;
 use toolcrib_transport::process::{Exit, Line, ProcessLimits, Spec, StdinClosed, inherited};
 
 use crate::running::{RunningProcess, both, fake, shell};
@@ -146,8 +147,7 @@ async fn the_guard_holds_no_pipe_of_the_program() {
         running.request(1, "tools/call", json!({"name": "pid"})).await;
         let sender = running.process.sender();
         // The server closes its stdin a moment after its answer.
-        crate::table::until("the closed stdin is seen", || sender.try_send("{}".into()) == Err(StdinClosed.into()))
-            .await;
+        eventually_holds("the closed stdin is seen", || sender.try_send("{}".into()) == Err(StdinClosed.into())).await;
     }
     for spec in both(shell("exec >&- 2>&-; exec sleep 1000")) {
         let mut running = RunningProcess::start(&spec);

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use toolcrib_testkit::eventually_holds;
 use toolcrib_transport::process::{Exit, ProcessLimits, Spec, StdinClosed, ask_to_end};
 
 use crate::running::{RunningProcess, both, fake, shell};
-use crate::table::{new_tag, tagged, until};
+use crate::table::{new_tag, tagged};
 
 /// Long enough that only a broken step would make a test wait for it.
 const LONG: Duration = Duration::from_secs(50);
@@ -82,7 +83,7 @@ async fn dropping_kills_even_during_a_patient_stop() {
             }
             drop(running.process);
             assert_eq!(exited.await, Exit::Signal(9));
-            until("it is gone", || tagged(&tag).is_empty()).await;
+            eventually_holds("it is gone", || tagged(&tag).is_empty()).await;
         }
     }
 }
@@ -109,6 +110,6 @@ async fn an_aborted_scope_leaves_nothing_behind() {
         running.initialize().await;
         assert!(!running.scope.close(Duration::ZERO).await, "no time to end by themselves");
         assert_eq!(running.process.exited().await, Exit::Lost);
-        until("it is gone", || tagged(&tag).is_empty()).await;
+        eventually_holds("it is gone", || tagged(&tag).is_empty()).await;
     }
 }

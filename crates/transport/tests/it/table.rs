@@ -1,12 +1,8 @@
-//! Finds processes by a tag on their command line, and waits without sleeping.
+//! Finds processes by a tag on their command line.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-
-/// The longest that anything here may take on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A tag that no other test and no other run uses.
 pub(crate) fn new_tag() -> String {
@@ -41,13 +37,4 @@ pub(crate) fn session(pid: i32) -> Option<i32> {
 
 pub(crate) fn kill(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
-}
-
-/// Yields until the condition holds.
-pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < DEADLINE, "waited too long until {what}");
-        tokio::task::yield_now().await;
-    }
 }

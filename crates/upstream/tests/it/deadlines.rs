@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use toolcrib_base::Kind;
+use toolcrib_testkit::eventually_holds;
 use toolcrib_transport::LinkError;
 use toolcrib_upstream::{CallError, ServerConfig, Start, State, Timeouts};
 
-use crate::world::{World, fake, known, shell, until, with};
+use crate::world::{World, fake, known, shell, with};
 
 const SOON: Duration = Duration::from_secs(2);
 
@@ -89,11 +90,12 @@ async fn orders_do_not_wait_for_deadlines() {
     for hangs in ["initialize", "tools/list"] {
         let world = World::new(fake(&["--never-answer", hangs]));
         world.until(State::Starting).await;
-        until("the process is there", || world.processes().len() == 1).await;
+        eventually_holds("the process is there", || world.processes().len() == 1).await;
         let before = world.processes();
         world.server.order_restart();
-        until("it starts anew", || world.server.status().restarts == 1).await;
-        until("another process is there", || world.processes().len() == 1 && world.processes() != before).await;
+        eventually_holds("it starts anew", || world.server.status().restarts == 1).await;
+        eventually_holds("another process is there", || world.processes().len() == 1 && world.processes() != before)
+            .await;
         world.server.order_stop();
         world.until(State::Stopped).await;
         assert_eq!(world.processes(), [0_i32; 0], "{hangs}");

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{ProfileName, Secret};
 use toolcrib_protocol::Raw;
+use toolcrib_testkit::eventually_holds;
 use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{CallError, Client, Conversation, Endpoint, Environment, Nature, ServerConfig, SessionPolicy};
 
-use crate::world::{World, fake, shell, until};
+use crate::world::{World, fake, shell};
 
 fn environment(profile: &str, variables: &[(&str, &str)]) -> Arc<Environment> {
     let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value)));
@@ -49,7 +50,7 @@ async fn check(config: ServerConfig) {
     }
     assert_eq!((world.processes().len(), world.server.extra_connections()), (3, 2));
     world.server.retire_environment(&work);
-    until("its process has ended", || world.processes().len() == 2).await;
+    eventually_holds("its process has ended", || world.processes().len() == 2).await;
     assert_eq!(variable(&world, within(&home), "BOTH").await, "home");
 }
 
@@ -75,14 +76,14 @@ async fn a_call_that_runs_ends_before_its_outdated_process_does() {
     let mut running = Box::pin(call(&world, within(&work), "slow", json!({"ms": 600_000})));
     tokio::select! {
         _ = &mut running => panic!("it is slow"),
-        () = until("it runs", || world.server.running() == 1) => {}
+        () = eventually_holds("it runs", || world.server.running() == 1) => {}
     }
     world.server.retire_environment(&work);
     let new = environment("work", &[("KEY", "new")]);
     assert_eq!(variable(&world, within(&new), "KEY").await, "new");
     assert_eq!((world.processes().len(), world.server.extra_connections()), (3, 2));
     drop(running);
-    until("the old process has ended", || world.processes().len() == 2).await;
+    eventually_holds("the old process has ended", || world.processes().len() == 2).await;
     assert_eq!(world.server.extra_connections(), 1);
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::advance;
 use toolcrib_protocol::{Capabilities, Era, Raw};
+use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{
@@ -14,7 +15,7 @@ use toolcrib_upstream::{
 };
 
 use crate::mcp::{self, answer_to, count, method, text};
-use crate::world::{World, fake, hold_time, kill, known, until, with};
+use crate::world::{World, fake, hold_time, kill, known, with};
 
 const FORM: Capabilities = Capabilities { form: true, ..Capabilities::NONE };
 
@@ -62,7 +63,7 @@ async fn each_client_of_a_program_is_served_in_its_own_era_by_a_process_of_its_o
     assert_eq!((world.processes().len(), world.server.extra_connections()), (2, 1));
     assert_eq!(natures(&mut world), [None, Some(true)], "told once each");
     world.server.order_stop();
-    until("all have ended", || world.processes().is_empty()).await;
+    eventually_holds("all have ended", || world.processes().is_empty()).await;
 }
 
 #[tokio::test]
@@ -72,13 +73,13 @@ async fn one_that_only_legacy_clients_use_says_that_it_is_ready_and_stops_when_i
     let config = ServerConfig { nature, idle: Some(idle), start: Start::Lazy, ..fake(&["--modern"]) };
     let mut world = World::ready(config).await;
     for _ in 0..2 {
-        until("it idles", || world.server.status().state == State::Idle).await;
-        until("no process is left", || world.processes().is_empty()).await;
+        eventually_holds("it idles", || world.server.status().state == State::Idle).await;
+        eventually_holds("no process is left", || world.processes().is_empty()).await;
         world.events();
         let before = world.server.status().since;
         pid(&world, of(Era::Legacy)).await;
-        until("it has ended", || world.processes().is_empty()).await;
-        until("it is forgotten", || world.server.extra_connections() == 0).await;
+        eventually_holds("it has ended", || world.processes().is_empty()).await;
+        eventually_holds("it is forgotten", || world.server.extra_connections() == 0).await;
         let told = world.events().into_iter().filter_map(|event| match event {
             Event::Status { status, .. } => Some((status.state, status.since >= before)),
             _ => None,
@@ -93,8 +94,8 @@ async fn a_program_that_takes_no_initialize_is_asked_once_and_bridged() {
     let mut world = World::ready(unknown(fake(&["--modern-only"]))).await;
     let main = pid(&world, of(Era::Modern)).await;
     assert_eq!(pid(&world, of(Era::Legacy)).await, main);
-    until("the attempt has ended", || world.processes().len() == 1).await;
-    until("it is forgotten", || world.server.extra_connections() == 0).await;
+    eventually_holds("the attempt has ended", || world.processes().len() == 1).await;
+    eventually_holds("it is forgotten", || world.server.extra_connections() == 0).await;
     assert_eq!(world.server.era_for(Era::Legacy), Some(Era::Modern));
     assert_eq!(pid(&world, of(Era::Legacy)).await, main);
     assert_eq!(world.server.extra_connections(), 0, "it is not asked again");
@@ -171,7 +172,7 @@ async fn legacy_clients_share_by_the_policy_of_the_server() {
     assert_ne!(first, second, "one for each call");
     let main = pid(&world, of(Era::Modern)).await;
     assert_eq!(pid(&world, of(Era::Modern)).await, main, "a modern request is complete by itself");
-    until("those of the calls have ended", || world.processes().len() == 1).await;
+    eventually_holds("those of the calls have ended", || world.processes().len() == 1).await;
 }
 
 #[tokio::test]
@@ -179,13 +180,13 @@ async fn a_restart_and_the_death_of_a_process_leave_nothing_behind() {
     let world = World::ready(unknown(fake(&["--modern"]))).await;
     let before = [pid(&world, of(Era::Modern)).await, pid(&world, of(Era::Legacy)).await];
     world.server.order_restart();
-    until("it restarts", || world.server.status().restarts == 1).await;
+    eventually_holds("it restarts", || world.server.status().restarts == 1).await;
     world.until(State::Ready).await;
     let after = [pid(&world, of(Era::Modern)).await, pid(&world, of(Era::Legacy)).await];
     assert!(before.iter().all(|pid| !after.contains(pid)), "{before:?} {after:?}");
-    until("the others have ended", || world.processes().len() == 2).await;
+    eventually_holds("the others have ended", || world.processes().len() == 2).await;
     kill(&after[1]);
-    until("it is noticed", || world.server.extra_connections() == 0).await;
+    eventually_holds("it is noticed", || world.server.extra_connections() == 0).await;
     let third = pid(&world, of(Era::Legacy)).await;
     assert_eq!((world.server.status().restarts, pid(&world, of(Era::Modern)).await), (1, after[0].clone()));
     assert_ne!(third, after[1]);
@@ -210,7 +211,7 @@ async fn it_is_not_stopped_for_idling_while_a_legacy_connection_is_open() {
         advance(IDLE).await;
         tokio::task::yield_now().await;
     }
-    until("no process is left", || world.processes().is_empty()).await;
+    eventually_holds("no process is left", || world.processes().is_empty()).await;
 }
 
 /// A server over HTTP that says that it speaks both; whether it takes `initialize` can be changed.
@@ -255,7 +256,7 @@ async fn a_server_that_loses_the_legacy_era_is_bridged_in_the_course_of_one_call
     // A new start of the server may bring it back.
     takes.store(true, Ordering::SeqCst);
     world.server.order_restart();
-    until("it restarts", || world.server.status().restarts == 1).await;
+    eventually_holds("it restarts", || world.server.status().restarts == 1).await;
     world.until(State::Ready).await;
     assert_eq!(call(&world, of(Era::Legacy), "echo").await.unwrap(), "legacy");
 }
@@ -272,7 +273,7 @@ async fn a_server_that_cannot_take_initialize_for_now_is_bridged_until_it_was_kn
     // One that has spoken it keeps the client's era: what the session remembers must not be lost without a word.
     takes.store(true, Ordering::SeqCst);
     world.server.order_restart();
-    until("it restarts", || world.server.status().restarts == 1).await;
+    eventually_holds("it restarts", || world.server.status().restarts == 1).await;
     world.until(State::Ready).await;
     assert_eq!(call(&world, of(Era::Legacy), "echo").await.unwrap(), "legacy");
     takes.store(false, Ordering::SeqCst);
@@ -308,8 +309,8 @@ async fn another_version_of_a_legacy_server_is_asked_for_its_eras_again() {
         updated.store(version == "2", Ordering::SeqCst);
         let before = world.server.status().restarts;
         world.server.order_restart();
-        until("it restarts", || world.server.status().restarts > before).await;
-        until("it is ready in its era", || {
+        eventually_holds("it restarts", || world.server.status().restarts > before).await;
+        eventually_holds("it is ready in its era", || {
             world.server.status().state == State::Ready && world.server.listing_era() == Some(era)
         })
         .await;

@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::advance;
 use toolcrib_base::Kind;
+use toolcrib_testkit::eventually_holds;
 use toolcrib_transport::LinkError;
 use toolcrib_upstream::{CallError, Endpoint, State};
 
-use crate::world::{World, config, fake, hold_time, kill, logged, shell, until};
+use crate::world::{World, config, fake, hold_time, kill, logged, shell};
 
 #[tokio::test]
 async fn calls_in_flight_at_a_crash_fail_at_once_and_are_not_replayed() {
@@ -81,7 +82,7 @@ async fn attempts_follow_each_other_at_growing_intervals() {
     let world = World::new(shell("exit 7"));
     hold_time(&world.scope);
     for (restarts, most) in [500, 1_000, 2_000, 4_000].into_iter().enumerate() {
-        until("it has failed again", || {
+        eventually_holds("it has failed again", || {
             let status = world.server.status();
             status.state == State::Failed && status.restarts as usize == restarts
         })

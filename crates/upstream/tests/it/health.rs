@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use tokio::time::advance;
+use toolcrib_testkit::eventually_holds;
 use toolcrib_upstream::{ServerConfig, State};
 
-use crate::world::{World, hold_time, logged, until};
+use crate::world::{World, hold_time, logged};
 
 const EVERY: Duration = Duration::from_secs(30);
 const LIST: Duration = Duration::from_secs(10);
@@ -37,7 +38,7 @@ impl HealthFixture {
     }
 
     async fn until_pings(&self, count: usize) {
-        until("the ping has arrived", || self.pings() == count).await;
+        eventually_holds("the ping has arrived", || self.pings() == count).await;
     }
 }
 
@@ -77,7 +78,7 @@ async fn a_server_busy_with_a_call_is_not_taken_for_dead_before_the_call_s_deadl
     advance(EVERY).await;
     watched.until_pings(1).await;
     advance(LIST + Duration::from_millis(2)).await;
-    until("the ping was given up", || watched.sent("notifications/cancelled") == 1).await;
+    eventually_holds("the ping was given up", || watched.sent("notifications/cancelled") == 1).await;
     assert_eq!(watched.world.server.status().state, State::Ready);
     assert!(!call.is_finished());
     advance(EVERY - LIST).await;

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use toolcrib_base::{Kind, Secret};
+use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::HttpServer;
 use toolcrib_transport::LinkError;
 use toolcrib_upstream::{CallError, Endpoint, State};
 
 use crate::mcp::{self, answer_to, count, event, method, stream, text};
-use crate::world::{World, config, until};
+use crate::world::{World, config};
 
 #[tokio::test]
 async fn answers_come_as_json_or_as_a_stream() {
@@ -134,7 +135,7 @@ async fn a_server_that_never_answers_holds_up_only_its_own_calls() {
     });
     let error = lost.unwrap_err();
     assert_eq!(error.to_string(), "server `fake`: no answer within 2000 ms");
-    until("the server was told", || count(&hung, "notifications/cancelled") == 1).await;
+    eventually_holds("the server was told", || count(&hung, "notifications/cancelled") == 1).await;
     let silent = HttpServer::start(|_, reply| reply.hang());
     let mut definition = mcp::config(&silent);
     definition.timeouts.connect = Duration::from_secs(2);

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::advance;
+use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_upstream::State;
 
 use crate::mcp::{self, answer_to, count, event, method, stream};
-use crate::world::{World, hold_time, until};
+use crate::world::{World, hold_time};
 
 /// A server whose pages of tools are made by `page` from the number of the request.
 fn pages(page: impl Fn(usize) -> Value + Send + Sync + 'static) -> HttpServer {
@@ -95,7 +96,7 @@ async fn a_change_told_on_the_stream_is_read_again() {
     let mut world = World::ready(mcp::config(&server)).await;
     assert_eq!((world.tools().len(), world.inventories()), (1, 1));
     server.release();
-    until("the list was read again", || world.tools().len() == 2).await;
+    eventually_holds("the list was read again", || world.tools().len() == 2).await;
     world.echo().await;
     assert_eq!(world.inventories(), 1);
 }
@@ -106,7 +107,7 @@ async fn many_changes_are_gathered_and_read_at_most_once_a_second() {
     let world = World::new(mcp::config(&server));
     hold_time(&world.scope);
     world.until(State::Ready).await;
-    until("the stream is open", || count(&server, "GET") == 1).await;
+    eventually_holds("the stream is open", || count(&server, "GET") == 1).await;
     let wait = async |listed: usize, millis: u64| {
         server.release();
         // Two round trips: what was told before has arrived by then.
@@ -121,8 +122,8 @@ async fn many_changes_are_gathered_and_read_at_most_once_a_second() {
         turns().await;
         assert_eq!(count(&server, "tools/list"), listed, "it is not time yet");
         advance(Duration::from_millis(millis / 2 + 2)).await;
-        until("the list was read again", || count(&server, "tools/list") == listed + 1).await;
-        until("it is known", || world.tools().len() == listed + 1).await;
+        eventually_holds("the list was read again", || count(&server, "tools/list") == listed + 1).await;
+        eventually_holds("it is known", || world.tools().len() == listed + 1).await;
         turns().await;
         assert_eq!(count(&server, "tools/list"), listed + 1, "once for all of them");
     };

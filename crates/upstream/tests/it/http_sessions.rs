@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use toolcrib_protocol::{Notification, Raw};
+use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::HttpServer;
 use toolcrib_transport::LinkError;
 use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{CallError, State};
 
 use crate::mcp::{self, answer_to, count, event, method, stream, text};
-use crate::world::{World, until};
+use crate::world::World;
 
 /// A server that gives a new session at each `initialize`, knows only the last one, and calls `called` for tools.
 fn forgetful(forget: impl Fn() -> bool + Send + Sync + 'static) -> (HttpServer, Arc<AtomicUsize>) {
@@ -149,7 +150,7 @@ async fn what_the_server_asks_is_answered() {
             .collect()
     };
     tokio::join!(world.echo(), async {
-        until("both are answered", || answers().len() == 2).await;
+        eventually_holds("both are answered", || answers().len() == 2).await;
         server.release();
     });
     let mut answers = answers();

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::advance;
+use toolcrib_testkit::eventually_holds;
 use toolcrib_upstream::{ServerConfig, Start, State};
 
-use crate::world::{World, fake, hold_time, until};
+use crate::world::{World, fake, hold_time};
 
 const IDLE: Duration = Duration::from_secs(600);
 /// How long a program may take to answer, in real time.
@@ -21,7 +22,7 @@ async fn it_stops_without_a_trace_and_starts_again_for_the_next_call() {
     let world = World::ready(pausing(Duration::from_millis(50), fake(&[]))).await;
     for _ in 0..3 {
         world.until(State::Idle).await;
-        until("no process is left", || world.processes().is_empty()).await;
+        eventually_holds("no process is left", || world.processes().is_empty()).await;
         assert!(world.tools().contains(&"echo".to_owned()), "what it offers stays known");
         world.echo().await;
     }
@@ -68,5 +69,5 @@ async fn it_is_not_stopped_while_someone_listens() {
             tokio::task::yield_now().await;
         }
     }
-    until("no process is left", || world.processes().is_empty()).await;
+    eventually_holds("no process is left", || world.processes().is_empty()).await;
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use toolcrib_testkit::eventually_holds;
 use toolcrib_upstream::{
     Endpoint, Event, HalfWritten, InstallCache, Installer, ServerConfig, Start, StartPlaces, State, Timeouts,
 };
 
-use crate::world::{World, shell, until, with};
+use crate::world::{World, shell, with};
 
 /// A cache with one entry, which is whole once a file says so.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ async fn a_download_is_waited_for_and_says_how_it_gets_on() {
     // What a caller waits for is not what the download may take.
     config.timeouts = Timeouts { connect: Duration::from_millis(300), ..config.timeouts };
     let mut world = World::new(config);
-    until("it says something", || world.server.status().note.is_some()).await;
+    eventually_holds("it says something", || world.server.status().note.is_some()).await;
     let status = world.server.status();
     assert_eq!((status.state, status.note.as_deref()), (State::Installing, Some("it says: downloading 1 of 2")));
     let error = world.tool("echo", json!({})).await.unwrap_err().to_string();
@@ -68,7 +69,10 @@ async fn a_download_is_waited_for_and_says_how_it_gets_on() {
     assert_eq!((status.note, status.half_written, started(folder.path())), (None, None, 1));
     // Once it was there, nothing is downloaded any more.
     world.server.order_restart();
-    until("it is back", || world.server.status().restarts == 1 && world.server.status().state == State::Ready).await;
+    eventually_holds("it is back", || {
+        world.server.status().restarts == 1 && world.server.status().state == State::Ready
+    })
+    .await;
     let states: Vec<_> = world
         .events()
         .into_iter()
@@ -87,7 +91,7 @@ async fn one_that_gets_on_is_not_ended_and_one_that_does_not_is_named() {
     let installs = config.installs.clone().unwrap();
     config.installs = Some(Installer { least: Duration::ZERO, quiet: Duration::from_secs(60), ..installs.clone() });
     let world = World::new(config.clone());
-    until("it says something", || world.server.status().note.is_some()).await;
+    eventually_holds("it says something", || world.server.status().note.is_some()).await;
     std::fs::write(folder.path().join("go"), "").unwrap();
     world.until(State::Ready).await;
     drop(world);
@@ -112,7 +116,7 @@ async fn one_that_is_ended_half_way_may_clean_up_and_says_when_it_did_not() {
     for (at_end, is_left) in [("rm -rf entry; exit 0", false), ("exit 0", true)] {
         let folder = tempfile::tempdir().unwrap();
         let world = World::new(runner(folder.path(), at_end));
-        until("it says something", || world.server.status().note.is_some()).await;
+        eventually_holds("it says something", || world.server.status().note.is_some()).await;
         world.server.order_stop();
         world.until(State::Stopped).await;
         assert_eq!(world.server.status().half_written.is_some(), is_left, "{at_end}");
@@ -140,13 +144,13 @@ async fn few_start_at_a_time_and_called_servers_go_first() {
     let places = StartPlaces::new(2);
     let worlds: Vec<World> =
         (0..6).map(|_| World::among(with(Start::Eager, runner(folder.path(), "exit 0")), places.clone())).collect();
-    until("one has started", || started(folder.path()) == 1).await;
+    eventually_holds("one has started", || started(folder.path()) == 1).await;
     let waiting = || worlds.iter().filter(|world| world.server.status().state == State::Starting);
-    until("the others wait", || waiting().count() == 5).await;
+    eventually_holds("the others wait", || waiting().count() == 5).await;
     assert_eq!(started(folder.path()), 1);
     let called = waiting().next().unwrap();
     called.server.order_start();
-    until("the one that is called has started too", || started(folder.path()) == 2).await;
+    eventually_holds("the one that is called has started too", || started(folder.path()) == 2).await;
     assert_eq!(called.server.status().state, State::Installing);
     std::fs::write(folder.path().join("go"), "").unwrap();
     for world in &worlds {
@@ -169,6 +173,6 @@ async fn two_hundred_servers_at_once_all_start() {
     let last = World::among(crate::world::config(unusable), places);
     last.until(State::Failed).await;
     for world in &worlds {
-        until("its turn came", || world.server.status().last_error.is_some()).await;
+        eventually_holds("its turn came", || world.server.status().last_error.is_some()).await;
     }
 }

@@ -1,6 +1,8 @@
 //! Lists of programs: drained, read again when they change, and odd entries left out.
 
-use crate::world::{World, fake, until};
+use toolcrib_testkit::eventually_holds;
+
+use crate::world::{World, fake};
 
 #[tokio::test]
 async fn pages_are_drained_in_order() {
@@ -29,7 +31,7 @@ async fn a_changed_list_is_read_again_and_told_once() {
     let mut world = World::ready(fake(&["--list-changed-after", "1"])).await;
     assert_eq!(world.inventories(), 1);
     world.echo().await;
-    until("the new tool is there", || world.tools().contains(&"late".to_owned())).await;
+    eventually_holds("the new tool is there", || world.tools().contains(&"late".to_owned())).await;
     world.echo().await;
     assert_eq!(world.inventories(), 1);
 }
@@ -40,7 +42,7 @@ async fn a_list_that_is_read_again_without_a_change_is_not_told() {
     let before = world.server.inventory();
     assert_eq!(world.inventories(), 1);
     world.server.order_refresh();
-    until("it was listed again", || !std::sync::Arc::ptr_eq(&before, &world.server.inventory())).await;
+    eventually_holds("it was listed again", || !std::sync::Arc::ptr_eq(&before, &world.server.inventory())).await;
     world.echo().await;
     assert_eq!(world.inventories(), 0);
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
+use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::HttpServer;
 use toolcrib_upstream::{ServerConfig, State};
 
 use crate::mcp;
-use crate::world::{World, until};
+use crate::world::World;
 
 /// A server that refuses with this status and challenge until the door is opened.
 fn closed(status: u16, challenge: Option<&'static str>) -> (HttpServer, Arc<AtomicBool>) {
@@ -71,7 +72,7 @@ async fn without_metadata_it_depends_on_what_is_known_of_the_server() {
     ] {
         let (server, _door) = closed(status, None);
         let world = World::new(ServerConfig { wants_login: known, ..mcp::config(&server) });
-        until("it has settled", || world.server.status().state.has_settled()).await;
+        eventually_holds("it has settled", || world.server.status().state.has_settled()).await;
         let now = world.server.status();
         assert_eq!(now.state, expected, "{status} {known}: {now:?}");
         if expected == State::Failed {

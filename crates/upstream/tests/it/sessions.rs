@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::advance;
 use toolcrib_base::Kind;
 use toolcrib_protocol::{Answer, Capabilities, Era, Notification, Raw, Request};
+use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::HttpServer;
 use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{
@@ -16,7 +17,7 @@ use toolcrib_upstream::{
 };
 
 use crate::mcp::{self, answer_to, count, method, text};
-use crate::world::{World, fake, hold_time, kill, until};
+use crate::world::{World, fake, hold_time, kill};
 
 const FORM: Capabilities = Capabilities { form: true, ..Capabilities::NONE };
 
@@ -45,7 +46,7 @@ async fn counted(world: &World, client: Client) -> String {
 
 /// How many processes there are in the end.
 async fn left(world: &World, processes: usize) {
-    until("the others have ended", || world.processes().len() == processes).await;
+    eventually_holds("the others have ended", || world.processes().len() == processes).await;
 }
 
 #[tokio::test]
@@ -81,10 +82,10 @@ async fn a_process_for_each_call_ends_with_it() {
     let running = Box::pin(call(&world, client("a", Capabilities::NONE), "slow", json!({"ms": 600_000})));
     tokio::select! {
         _ = running => panic!("it is slow"),
-        () = until("its process runs", || world.processes().len() == 2) => {}
+        () = eventually_holds("its process runs", || world.processes().len() == 2) => {}
     }
     left(&world, 1).await;
-    until("none is left", || world.server.extra_connections() == 0).await;
+    eventually_holds("none is left", || world.server.extra_connections() == 0).await;
 }
 
 /// A server that numbers its sessions and notes how many are open.
@@ -134,7 +135,7 @@ async fn a_session_for_each_call_is_deleted_after_it() {
         let session = call(&world, client("owner", Capabilities::NONE), "echo", json!({})).await.unwrap();
         assert_eq!(session, format!("s-{number}"));
     }
-    until("they are deleted", || count(&server, "DELETE") == 3).await;
+    eventually_holds("they are deleted", || count(&server, "DELETE") == 3).await;
     assert_eq!(open.lock().unwrap().0, HashSet::from(["s-1".to_owned()]));
 }
 
@@ -144,7 +145,7 @@ async fn a_connection_for_one_call_that_cannot_be_opened_leaves_nothing() {
     let world = World::ready(policy(SessionPolicy::Request, mcp::config(&server))).await;
     let error = call(&world, client("owner", Capabilities::NONE), "echo", json!({})).await.unwrap_err();
     assert!(matches!(error, CallError::Unavailable(_)), "{error}");
-    until("it is given up", || world.server.extra_connections() == 0).await;
+    eventually_holds("it is given up", || world.server.extra_connections() == 0).await;
     assert_eq!(call(&world, client("owner", Capabilities::NONE), "echo", json!({})).await.unwrap(), "s-3");
 }
 
@@ -202,12 +203,12 @@ async fn a_connection_that_idles_is_closed_and_a_conversation_is_over_then() {
         advance(IDLE - Duration::from_secs(1)).await;
         assert_eq!(counted(&world, within(&conversation)).await, "2", "a call in time keeps it");
         // The connection's task must have seen the end of that call before time continues.
-        until("the call has ended", || world.server.running() == 0).await;
+        eventually_holds("the call has ended", || world.server.running() == 0).await;
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
         advance(IDLE + Duration::from_secs(1)).await;
-        until("it is closed", || world.server.extra_connections() == 0).await;
+        eventually_holds("it is closed", || world.server.extra_connections() == 0).await;
         left(&world, 1).await;
         if session == SessionPolicy::Handle {
             check_ended(&world, &conversation).await;
@@ -223,7 +224,7 @@ async fn a_restart_ends_what_has_begun() {
     let [begun, new] = [(); 2].map(|()| Conversation::new(Arc::default()));
     counted(&world, within(&begun)).await;
     world.server.order_restart();
-    until("it restarts", || world.server.status().restarts == 1).await;
+    eventually_holds("it restarts", || world.server.status().restarts == 1).await;
     world.until(State::Ready).await;
     check_ended(&world, &begun).await;
     assert_eq!(counted(&world, within(&new)).await, "1", "one that had nothing to lose goes on");
@@ -236,7 +237,7 @@ async fn a_process_that_dies_takes_its_conversation_with_it() {
     let conversation = Conversation::new(Arc::default());
     let pid = call(&world, within(&conversation), "pid", json!({})).await.unwrap();
     kill(&pid);
-    until("it is noticed", || conversation.has_ended()).await;
+    eventually_holds("it is noticed", || conversation.has_ended()).await;
     check_ended(&world, &conversation).await;
     assert_eq!(world.server.status().restarts, 0, "the main connection is none of its");
 }
@@ -273,7 +274,7 @@ async fn a_conversation_that_could_not_begin_may_be_tried_again() {
     let conversation = Conversation::new(Arc::default());
     let error = call(&world, within(&conversation), "echo", json!({})).await.unwrap_err();
     assert!(matches!(error, CallError::Unavailable(_)), "{error}");
-    until("it is given up", || world.server.extra_connections() == 0).await;
+    eventually_holds("it is given up", || world.server.extra_connections() == 0).await;
     assert_eq!(call(&world, within(&conversation), "echo", json!({})).await.unwrap(), "s-3");
 }
 

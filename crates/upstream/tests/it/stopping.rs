@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use toolcrib_testkit::eventually_holds;
 use toolcrib_upstream::{CallError, Start, State};
 
 use crate::world::{World, fake, known, with};
@@ -41,7 +42,7 @@ async fn a_restarted_server_is_a_new_process() {
     let world = World::ready(fake(&[])).await;
     let before = world.tool("pid", json!({})).await.unwrap();
     world.server.order_restart();
-    crate::world::until("it restarts", || world.server.status().restarts == 1).await;
+    eventually_holds("it restarts", || world.server.status().restarts == 1).await;
     world.until(State::Ready).await;
     assert_ne!(world.tool("pid", json!({})).await.unwrap(), before);
     assert_eq!(world.processes().len(), 1);
@@ -52,7 +53,7 @@ async fn a_failed_server_can_be_stopped_and_restarted_by_hand() {
     let world = World::new(fake(&["--exit-at-start"]));
     world.until(State::Failed).await;
     world.server.order_restart();
-    crate::world::until("it is tried again", || world.server.status().restarts > 0).await;
+    eventually_holds("it is tried again", || world.server.status().restarts > 0).await;
     world.until(State::Failed).await;
     world.server.order_stop();
     let status = world.until(State::Stopped).await;
@@ -78,7 +79,7 @@ async fn a_retired_server_leaves_no_process_and_its_calls_fail_at_once() {
 async fn the_end_of_the_scope_ends_servers_that_do_not_want_to() {
     for flags in [&[][..], &["--ignore-sigterm"], &["--slow-start", "600000"]] {
         let world = World::new(fake(flags));
-        crate::world::until("the process is there", || world.processes().len() == 1).await;
+        eventually_holds("the process is there", || world.processes().len() == 1).await;
         assert!(world.scope.close(GRACE).await, "its tasks end by themselves");
         assert_eq!(world.processes(), [0_i32; 0], "{flags:?}");
     }

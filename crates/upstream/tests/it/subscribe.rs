@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolcrib_protocol::Era;
+use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_upstream::{Event, Nature, ServerConfig, State};
 
 use crate::mcp::{self, answer_to, count, event, method, stream};
-use crate::world::{World, fake, until};
+use crate::world::{World, fake};
 
 const SOON: Duration = Duration::from_secs(60);
 const KEY: &str = "io.modelcontextprotocol/subscriptionId";
@@ -30,7 +31,7 @@ fn updates(world: &mut World) -> Vec<String> {
 
 async fn until_updated(world: &mut World, wanted: &str) {
     let mut seen = Vec::new();
-    until("an update", || {
+    eventually_holds("an update", || {
         seen.extend(updates(world));
         seen.iter().any(|uri| uri == wanted)
     })
@@ -78,7 +79,7 @@ async fn a_legacy_server_is_subscribed_to_once_and_told_the_end() {
     assert_eq!(refused.refusal().map(|error| error.code), Some(-32_002));
     assert!(!world.server.watch_task("t").accepted(SOON).await, "there are no tasks in this era");
     assert_eq!(count(&server, "resources/subscribe"), 2);
-    until("the stream is open", || count(&server, "GET") == 1).await;
+    eventually_holds("the stream is open", || count(&server, "GET") == 1).await;
     server.release();
     until_updated(&mut world, "a:1/part").await;
     drop(first);
@@ -86,7 +87,7 @@ async fn a_legacy_server_is_subscribed_to_once_and_told_the_end() {
     world.echo().await;
     assert_eq!(count(&server, "resources/unsubscribe"), 0);
     drop(second);
-    until("it is unsubscribed", || count(&server, "resources/unsubscribe") == 1).await;
+    eventually_holds("it is unsubscribed", || count(&server, "resources/unsubscribe") == 1).await;
 }
 
 #[tokio::test]
@@ -98,10 +99,10 @@ async fn a_flood_of_updates_is_merged() {
     let mut world = World::ready(mcp::config(&server)).await;
     let held = [world.server.subscribe("a:1"), world.server.subscribe("a:2")];
     assert!(held[0].accepted(SOON).await && held[1].accepted(SOON).await);
-    until("the stream is open", || count(&server, "GET") == 1).await;
+    eventually_holds("the stream is open", || count(&server, "GET") == 1).await;
     server.release();
     let mut seen = Vec::new();
-    until("the last update", || {
+    eventually_holds("the last update", || {
         seen.extend(updates(&mut world));
         seen.iter().any(|uri| uri == "a:2")
     })
@@ -198,15 +199,15 @@ async fn a_modern_server_is_listened_to_and_its_filter_changes_without_a_gap() {
     assert_eq!(listens(&server), [json!({"toolsListChanged": true})]);
     assert_eq!(count(&server, "tools/list"), 1, "acknowledged before it was listed");
     let held = world.server.subscribe("a:1");
-    until("another stream is asked for", || listens(&server).len() == 2).await;
+    eventually_holds("another stream is asked for", || listens(&server).len() == 2).await;
     assert_eq!(listens(&server)[1], json!({"toolsListChanged": true, "resourceSubscriptions": ["a:1"]}));
     assert_eq!(*open.lock().unwrap(), [1]);
     server.release();
     assert!(held.accepted(SOON).await);
-    until("the first is closed", || *open.lock().unwrap() == [2]).await;
+    eventually_holds("the first is closed", || *open.lock().unwrap() == [2]).await;
     drop(held);
-    until("the filter is as before", || listens(&server).len() == 3).await;
-    until("one stream is open", || *open.lock().unwrap() == [3]).await;
+    eventually_holds("the filter is as before", || listens(&server).len() == 3).await;
+    eventually_holds("one stream is open", || *open.lock().unwrap() == [3]).await;
     assert_eq!(updates(&mut world), [""; 0], "the first stream may not tell what it was not asked for");
     assert_eq!(count(&server, "tools/list"), 1);
 }
@@ -238,7 +239,7 @@ async fn only_what_a_server_acknowledges_of_what_it_was_asked_counts() {
     assert!(first.accepted(SOON).await && task.accepted(SOON).await);
     assert!(!second.accepted(SOON).await);
     let mut told = Vec::new();
-    until("the last of them", || {
+    eventually_holds("the last of them", || {
         told.extend(world.events());
         told.iter().any(|event| matches!(event, Event::ResourceUpdated { uri, .. } if uri == "a:1"))
     })
@@ -271,7 +272,7 @@ async fn a_stream_that_ends_is_opened_again_and_what_was_missed_is_read() {
     assert_eq!((listens(&server).len(), count(&server, "tools/list")), (2, 1));
     server.release();
     until_updated(&mut world, "a:1").await;
-    until("the lists are read again", || count(&server, "tools/list") == 2).await;
+    eventually_holds("the lists are read again", || count(&server, "tools/list") == 2).await;
     assert_eq!(listens(&server).len(), 3);
     assert!(held.accepted(SOON).await);
     world.echo().await;
@@ -308,5 +309,5 @@ async fn a_larger_filter_that_is_refused_leaves_the_smaller_one() {
     assert!(!held.accepted(SOON).await);
     assert_eq!(held.refusal().map(|error| error.code), Some(-32_602));
     server.release();
-    until("the lists are read again", || count(&server, "tools/list") == 2).await;
+    eventually_holds("the lists are read again", || count(&server, "tools/list") == 2).await;
 }

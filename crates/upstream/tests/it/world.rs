@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, ServerName, Timestamp};
 use toolcrib_protocol::{Capabilities, Era, Raw};
+use toolcrib_testkit::eventually_holds;
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{
@@ -157,7 +158,7 @@ impl World {
     }
 
     pub(crate) async fn until(&self, state: State) -> Status {
-        until(state.as_str(), || self.server.status().state == state).await;
+        eventually_holds(&format!("the state `{}`", state.as_str()), || self.server.status().state == state).await;
         self.server.status()
     }
 
@@ -222,15 +223,6 @@ impl World {
 pub(crate) fn kill(pid: &str) {
     let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-}
-
-/// Yields until the condition holds. The deadline is real time: tokio's may stand still.
-pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = std::time::Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < DEADLINE, "waited too long until {what}");
-        tokio::task::yield_now().await;
-    }
 }
 
 /// Keeps a paused time from running ahead while real programs are waited for: it then only moves by `advance`.

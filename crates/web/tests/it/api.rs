@@ -3,8 +3,9 @@
 use http::Method;
 use serde_json::{Value, json};
 use toolcrib_base::Limits;
+use toolcrib_testgateway::{profile, server};
 
-use crate::house::{Ask, House, profile, server, stopped};
+use crate::served::{Ask, ServedGateway, stopped};
 
 fn put(path: &str, body: &Value) -> Ask {
     Ask::new(Method::PUT, path, body.to_string()).admin()
@@ -20,7 +21,7 @@ fn delete(path: &str) -> Ask {
 
 #[tokio::test]
 async fn a_server_is_added_shown_replaced_and_removed() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let definition = json!({"command": "never-started", "start": "manual", "env": {"KEY": "s3cret", "REF": "env:REF"}});
     let created = house.ask(post("/api/v1/servers", &json!({"name": "files", "definition": definition}))).await;
     assert_eq!(
@@ -45,7 +46,7 @@ async fn a_server_is_added_shown_replaced_and_removed() {
     house.ask(put("/api/v1/servers/files", &yaml).header("if-match", "\"other\"")).await.problem(412);
     let replaced = house.ask(put("/api/v1/servers/files", &yaml).header("if-match", &format!("\"{revision}\""))).await;
     assert_eq!(replaced.status, 200, "{:?}", replaced.body);
-    assert_eq!(house.text_of("servers/files.yaml").unwrap(), "# kept\nname: files\ncommand: other\nstart: manual\n");
+    assert_eq!(house.read("servers/files.yaml").unwrap(), "# kept\nname: files\ncommand: other\nstart: manual\n");
     // What was seen before is not what is there now.
     let late = json!({"revision": revision, "definition": {"command": "late"}});
     assert_eq!(house.ask(put("/api/v1/servers/files", &late)).await.problem(412)["code"], "stale");
@@ -54,12 +55,12 @@ async fn a_server_is_added_shown_replaced_and_removed() {
     assert_eq!(house.ask(delete("/api/v1/servers/files")).await.json()["deleted"], true);
     house.ask(delete("/api/v1/servers/files")).await.problem(404);
     assert!(house.gateway.servers().table().is_empty());
-    assert!(house.text_of("servers/files.yaml").is_none());
+    assert!(house.read("servers/files.yaml").is_none());
 }
 
 #[tokio::test]
 async fn what_is_no_definition_is_refused_and_nothing_is_written() {
-    let house = House::settled(&[stopped("alpha", &["one"])]).await;
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"])]).await;
     for (body, status, part) in [
         (json!({"name": "../evil", "definition": {"command": "x"}}), 400, "name"),
         (json!({"name": "a/b", "yaml": "name: a\ncommand: x\n"}), 400, "name"),
@@ -101,7 +102,7 @@ async fn what_is_no_definition_is_refused_and_nothing_is_written() {
 
 #[tokio::test]
 async fn profiles_are_written_and_serve_at_once() {
-    let house = House::settled(&[stopped("alpha", &["one"])]).await;
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"])]).await;
     let body = json!({"name": "work", "definition": {"exposure": "direct", "servers": ["alpha"]}});
     assert_eq!(house.ask(post("/api/v1/profiles", &body)).await.status, 201);
     let listed = house.ask(Ask::modern("tools/list", json!({})).to("/mcp/p/work")).await.result();
@@ -121,7 +122,8 @@ async fn servers_are_started_and_stopped() {
     let (path, text) = server("alpha", &[]);
     let bad = server("bad", &["--exit-at-start"]);
     let house =
-        House::open(&[(path, text + "start: manual\n"), (bad.0, bad.1 + "start: manual\n")], Limits::default()).await;
+        ServedGateway::open(&[(path, text + "start: manual\n"), (bad.0, bad.1 + "start: manual\n")], Limits::default())
+            .await;
     let order = |name: &str, what: &str| {
         Ask::new(Method::POST, &format!("/api/v1/servers/{name}/{what}"), "").without("content-type").admin()
     };
@@ -146,8 +148,8 @@ async fn servers_are_started_and_stopped() {
 
 #[tokio::test]
 async fn a_bad_file_stands_in_the_status_with_its_line() {
-    let house = House::settled(&[]).await;
-    house.apply(&[("servers/bad.yaml".into(), "name: bad\ncomand: x\n".into())]).await;
+    let house = ServedGateway::settled(&[]).await;
+    house.apply_with_problems(&[("servers/bad.yaml".into(), "name: bad\ncomand: x\n".into())]).await;
     let status = house.ask(Ask::get("/api/v1/status").admin()).await.json();
     assert_eq!(
         (&status["problems"][0]["file"], &status["problems"][0]["line"]),
@@ -161,7 +163,7 @@ async fn a_bad_file_stands_in_the_status_with_its_line() {
 #[tokio::test]
 async fn a_tool_is_called_by_the_path_of_every_call() {
     let closed = profile("closed", "tools: {deny: [\"alpha/echo\"]}");
-    let house = House::settled(&[server("alpha", &[]), closed]).await;
+    let house = ServedGateway::settled(&[server("alpha", &[]), closed]).await;
     let call = |path: &str, body: &Value| Ask::new(Method::POST, path, body.to_string());
     let path = "/api/v1/tools/alpha%2Fecho/call";
     let result = house.ask(call(path, &json!({"arguments": {"text": "a"}}))).await;
@@ -188,7 +190,7 @@ async fn a_tool_is_called_by_the_path_of_every_call() {
 
 #[tokio::test]
 async fn bodies_must_be_json_and_small_enough() {
-    let house = House::open(&[], Limits { request_bytes: 2_000, ..Limits::default() }).await;
+    let house = ServedGateway::open(&[], Limits { request_bytes: 2_000, ..Limits::default() }).await;
     let ask = post("/api/v1/validate/server", &json!({"name": "a", "yaml": ""}));
     for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonp"] {
         assert_eq!(
@@ -208,7 +210,7 @@ async fn bodies_must_be_json_and_small_enough() {
 
 #[tokio::test]
 async fn routes_say_what_they_have() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let patched = house.ask(Ask::new(Method::PATCH, "/api/v1/servers/a", "{}").admin()).await;
     assert_eq!(patched.problem(405)["code"], "method-not-allowed");
     assert_eq!(patched.headers["allow"], "GET, PUT, DELETE");
@@ -225,7 +227,7 @@ async fn routes_say_what_they_have() {
 #[tokio::test]
 async fn the_same_operations_are_tools() {
     let admin = profile("admin", "groups: [admin]");
-    let house = House::settled(&[admin, profile("reading", "read_only: true")]).await;
+    let house = ServedGateway::settled(&[admin, profile("reading", "read_only: true")]).await;
     let body = json!({"name": "a", "definition": {"command": "x", "start": "manual"}});
     let create = || Ask::modern("tools/call", json!({"name": "core_mcpserver_create", "arguments": body}));
     for refused in [create(), create().admin().to("/mcp/p/reading")] {
@@ -247,22 +249,22 @@ async fn the_same_operations_are_tools() {
 
 #[tokio::test]
 async fn a_profile_that_only_reads_does_not_lock_the_administrator_out() {
-    let house = House::settled(&[profile("default", "read_only: true\nservers: []")]).await;
+    let house = ServedGateway::settled(&[profile("default", "read_only: true\nservers: []")]).await;
     let body = json!({"name": "a", "definition": {"command": "x", "start": "manual"}});
     assert_eq!(house.ask(post("/api/v1/servers", &body)).await.status, 201);
-    house.apply(&[("profiles/default.yaml".into(), "name: default\nno_such: 1\n".into())]).await;
+    house.apply_with_problems(&[("profiles/default.yaml".into(), "name: default\nno_such: 1\n".into())]).await;
     assert_eq!(house.ask(Ask::get("/api/v1/status").admin()).await.status, 200);
 }
 
 #[tokio::test]
 async fn non_admins_change_nothing_and_are_recorded() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let body = json!({"name": "a", "definition": {"command": "x"}}).to_string();
     let ask = Ask::new(Method::POST, "/api/v1/servers", body);
     house.ask(ask.clone()).await.problem(401);
     house.ask(ask.clone().admin().header("origin", "http://evil.example")).await.problem(403);
     house.ask(ask.admin().with("host", "evil.example")).await.problem(403);
-    assert!(house.text_of("servers/a.yaml").is_none());
+    assert!(house.read("servers/a.yaml").is_none());
     let events = house.ask(Ask::get("/api/v1/audit?target=core_mcpserver_create").admin()).await.json();
     assert_eq!((&events["total"], &events["events"][0]["outcome"]), (&json!(1), &json!("denied")));
 }
@@ -270,7 +272,7 @@ async fn non_admins_change_nothing_and_are_recorded() {
 #[tokio::test]
 async fn events_tell_states_and_calls_to_the_administrator_alone() {
     let (path, text) = server("alpha", &[]);
-    let house = House::open(&[(path, text + "start: manual\n")], Limits::default()).await;
+    let house = ServedGateway::open(&[(path, text + "start: manual\n")], Limits::default()).await;
     house.ask(Ask::get("/api/v1/events")).await.problem(401);
     house.ask(Ask::get("/api/v1/events?kinds=state,nothing").admin()).await.problem(400);
     let mut states = house.events(Ask::get("/api/v1/events?kinds=state").admin()).await;

@@ -6,14 +6,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolcrib_protocol::Raw;
 use toolcrib_session::{QuestionError, Session};
+use toolcrib_testgateway::server;
 use toolcrib_testkit::eventually;
 
-use crate::house::{Ask, House, server};
+use crate::served::{Ask, ServedGateway};
 
 const LONG: Duration = Duration::from_secs(60);
 
 /// The only session of the house.
-fn only(house: &House) -> Arc<Session> {
+fn only(house: &ServedGateway) -> Arc<Session> {
     house.gateway.sessions.of_profile(&"default".parse().unwrap()).pop().unwrap()
 }
 
@@ -23,7 +24,7 @@ fn post(session: &str, body: &Value) -> Ask {
 
 #[tokio::test]
 async fn a_question_comes_on_the_stream_and_its_answer_by_a_post_of_the_same_principal() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     for (revision, batch) in [("2025-11-25", false), ("2025-03-26", true)] {
         let id = house.session_of("/mcp", revision).await;
         let session = house.gateway.sessions.of_profile(&"default".parse().unwrap());
@@ -53,7 +54,7 @@ async fn a_question_comes_on_the_stream_and_its_answer_by_a_post_of_the_same_pri
 
 #[tokio::test]
 async fn a_client_that_listens_nowhere_is_not_asked() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let id = house.session().await;
     let asked = only(&house).ask(None, "roots/list", Raw::empty_object(), LONG).await;
     assert_eq!(asked, Err(QuestionError::NoStream));
@@ -71,7 +72,7 @@ async fn a_client_that_listens_nowhere_is_not_asked() {
 
 #[tokio::test]
 async fn what_a_client_says_of_itself_is_kept_within_bounds() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let initialize = |capabilities: Value| {
         let params =
             json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "n"}});
@@ -93,7 +94,7 @@ async fn what_a_client_says_of_itself_is_kept_within_bounds() {
 
 #[tokio::test]
 async fn a_server_s_question_comes_on_the_stream_of_the_call_and_is_answered_in_its_course() {
-    let house = House::settled(&[server("alpha", &["--asks"])]).await;
+    let house = ServedGateway::settled(&[server("alpha", &["--asks"])]).await;
     for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let params = json!({"protocolVersion": revision, "capabilities": {"roots": {}}});
         let reply = house.ask(Ask::post(request(0, "initialize", &params).to_string())).await;

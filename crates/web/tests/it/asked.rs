@@ -1,15 +1,16 @@
 //! A legacy client and a legacy server that asks, over a real connection.
 
 use serde_json::{Value, json};
+use toolcrib_testgateway::profile;
 use toolcrib_testkit::script::ScriptedServer;
 
-use crate::house::{Ask, Events, House, profile};
 use crate::script::{asking, count, scripted, session};
+use crate::served::{Ask, Events, ServedGateway};
 
-async fn ground(stdio: bool) -> (std::sync::Arc<ScriptedServer>, House) {
+async fn ground(stdio: bool) -> (std::sync::Arc<ScriptedServer>, ServedGateway) {
     let server = asking();
     let files = [scripted("alpha", &server, stdio), profile("default", "prefix: none")];
-    let house = House::settled(&files).await;
+    let house = ServedGateway::settled(&files).await;
     (server, house)
 }
 

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use toolcrib_base::Limits;
 
-use crate::house::{Ask, House, stopped};
+use crate::served::{Ask, ServedGateway, stopped};
 
-async fn house() -> House {
-    House::settled(&[stopped("alpha", &["one"])]).await
+async fn house() -> ServedGateway {
+    ServedGateway::settled(&[stopped("alpha", &["one"])]).await
 }
 
 #[tokio::test]
@@ -70,13 +70,13 @@ async fn a_body_over_the_limit_is_413_and_the_limit_can_be_configured() {
     assert_eq!(house.ask(ask(3 * mebi)).await.result()["isError"], true, "the server behind is stopped");
 
     let limits = Limits { request_bytes: 6 * mebi, ..Limits::default() };
-    let wide = House::open(&[stopped("alpha", &["one"])], limits).await;
+    let wide = ServedGateway::open(&[stopped("alpha", &["one"])], limits).await;
     let session = wide.session().await;
     let ask = Ask::post(body(5 * mebi)).header("mcp-session-id", &session);
     assert_eq!(wide.ask(ask).await.result()["isError"], true);
 
     let limits = Limits { request_bytes: 1_000, ..Limits::default() };
-    let narrow = House::open(&[stopped("alpha", &["one"])], limits).await;
+    let narrow = ServedGateway::open(&[stopped("alpha", &["one"])], limits).await;
     narrow.ask(Ask::post(body(1_000))).await.problem(413);
     // Without a length the bytes are counted as they come.
     narrow.ask(Ask::post(body(1_000)).header("transfer-encoding", "chunked")).await.problem(413);
@@ -93,13 +93,13 @@ async fn depth_can_be_configured_and_what_fits_passes() {
     let house = house().await;
     house.ask(Ask::post(nested(60))).await.result();
     house.ask(Ask::post(nested(100))).await.error(400, -32_600);
-    let deep = House::open(&[], Limits { depth: 200, ..Limits::default() }).await;
+    let deep = ServedGateway::open(&[], Limits { depth: 200, ..Limits::default() }).await;
     deep.ask(Ask::post(nested(100))).await.result();
 }
 
 #[tokio::test]
 async fn an_unknown_method_is_404_for_a_modern_client_and_200_for_a_legacy_one() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let session = house.session().await;
     for method in ["no/such", "notifications/x", "initialized", ""] {
         let modern = house.ask(Ask::modern(method, json!({}))).await.error(404, -32_601);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::house::{Ask, House};
+use crate::served::{Ask, ServedGateway};
 
 fn batch(session: Option<&str>, messages: &Value) -> Ask {
     let ask = Ask::post(messages.to_string());
@@ -14,7 +14,7 @@ fn batch(session: Option<&str>, messages: &Value) -> Ask {
 
 #[tokio::test]
 async fn a_batch_is_answered_in_the_revision_that_has_them() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let session = house.session_of("/mcp", "2025-03-26").await;
     let messages = json!([
         {"jsonrpc": "2.0", "id": 1, "method": "ping"},
@@ -49,7 +49,7 @@ async fn a_batch_is_answered_in_the_revision_that_has_them() {
 
 #[tokio::test]
 async fn a_batch_is_refused_everywhere_else() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let ping = json!([{"jsonrpc": "2.0", "id": 1, "method": "ping"}]);
     for revision in ["2024-11-05", "2025-06-18", "2025-11-25"] {
         let session = house.session_of("/mcp", revision).await;
@@ -62,7 +62,7 @@ async fn a_batch_is_refused_everywhere_else() {
 
 #[tokio::test]
 async fn a_batch_is_bounded_and_not_empty() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let session = house.session_of("/mcp", "2025-03-26").await;
     house.ask(batch(Some(&session), &json!([]))).await.error(400, -32_600);
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use crate::house::{Ask, House, TOKEN, stopped};
+use crate::served::{Ask, ServedGateway, TOKEN, stopped};
 
 const PATHS: [&str; 6] = ["/mcp", "/mcp/p/default", "/healthz", "/readyz", "/metrics", "/api/v1/tools"];
 
 #[tokio::test]
 async fn hosts_and_origins_of_others_are_403_on_every_path() {
-    let house = House::settled(&[stopped("alpha", &["one"])]).await;
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"])]).await;
     for path in PATHS {
         let ask = || Ask::modern("tools/list", json!({})).to(path);
         let get = || Ask::get(path);
@@ -36,7 +36,7 @@ async fn hosts_and_origins_of_others_are_403_on_every_path() {
 
 #[tokio::test]
 async fn a_wrong_credential_is_401_even_from_this_machine() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     for credential in ["Bearer wrong", "Bearer ", "Basic dDBrZW4=", "t0ken", "Bearer t0ken2", "Bearer T0KEN"] {
         for path in PATHS {
             let reply = house.ask(Ask::get(path).header("authorization", credential)).await;
@@ -51,7 +51,7 @@ async fn a_wrong_credential_is_401_even_from_this_machine() {
 
 #[tokio::test]
 async fn only_the_token_administers_by_tool_and_by_route() {
-    let house = House::settled(&[stopped("alpha", &["one"])]).await;
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"])]).await;
     let call = || Ask::modern("tools/call", json!({"name": "core_profile_list", "arguments": {}}));
     let denied = house.ask(call()).await.result();
     assert_eq!((denied["isError"].clone(), &denied["_meta"]["toolcrib/error"]), (json!(true), &json!("forbidden")));
@@ -68,7 +68,7 @@ async fn only_the_token_administers_by_tool_and_by_route() {
 
 #[tokio::test]
 async fn a_session_belongs_to_who_opened_it() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let session = house.session().await;
     house.ask(Ask::legacy(&session, "ping", &json!({}))).await.result();
     house.ask(Ask::legacy(&session, "ping", &json!({})).admin()).await.error(404, -32_602);

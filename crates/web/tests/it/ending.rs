@@ -1,12 +1,13 @@
 //! The end of the doors: nothing that is idle holds it up.
 
 use serde_json::json;
+use toolcrib_testgateway::server;
 
-use crate::house::{Ask, House, server};
+use crate::served::{Ask, ServedGateway};
 
 #[tokio::test]
 async fn idle_streams_end_with_the_doors() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let session = house.session().await;
     let news = Ask::get("/mcp").header("mcp-session-id", &session).with("accept", "text/event-stream");
     let mut streams = vec![
@@ -25,7 +26,7 @@ async fn idle_streams_end_with_the_doors() {
 
 #[tokio::test]
 async fn a_request_that_runs_is_answered_before_the_doors_end() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = ServedGateway::settled(&[server("alpha", &[])]).await;
     let mut events = house.events(Ask::get("/sse")).await;
     let place = String::from_utf8(events.event().await.unwrap().data.to_vec()).unwrap();
     let say = async |message: serde_json::Value| house.ask(Ask::post(message.to_string()).to(&place)).await;

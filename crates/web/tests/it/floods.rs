@@ -6,12 +6,12 @@ use tokio::net::TcpStream;
 use toolcrib_base::Limits;
 use toolcrib_testkit::eventually;
 
-use crate::house::{Ask, House};
+use crate::served::{Ask, ServedGateway};
 
 const KIBI: usize = 1024;
 
 /// Sends the head of a request of `length` bytes and so many of them.
-async fn hold(house: &House, length: usize, sent: usize) -> TcpStream {
+async fn hold(house: &ServedGateway, length: usize, sent: usize) -> TcpStream {
     let mut stream = TcpStream::connect(house.address).await.unwrap();
     let head = format!(
         "POST /mcp HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n",
@@ -30,7 +30,7 @@ fn list() -> Ask {
 #[tokio::test]
 async fn held_bodies_take_no_more_than_their_budget_and_leave_room() {
     let limits = Limits { request_bytes: 400 * KIBI, bodies_bytes: 1_000 * KIBI, ..Limits::default() };
-    let house = House::open(&[], limits).await;
+    let house = ServedGateway::open(&[], limits).await;
     let mut held = Vec::new();
     for _ in 0..10 {
         held.push(hold(&house, 400 * KIBI, 399 * KIBI).await);
@@ -54,7 +54,7 @@ async fn held_bodies_take_no_more_than_their_budget_and_leave_room() {
 #[tokio::test]
 async fn bodies_without_a_length_count_as_they_grow() {
     let limits = Limits { request_bytes: 400 * KIBI, bodies_bytes: 200 * KIBI, ..Limits::default() };
-    let house = House::open(&[], limits).await;
+    let house = ServedGateway::open(&[], limits).await;
     let large = json!({"_meta": {"padding": "x".repeat(300 * KIBI)}});
     let ask = Ask::modern("tools/list", large).header("transfer-encoding", "chunked");
     let reply = house.try_ask(ask).await;
@@ -67,7 +67,7 @@ async fn bodies_without_a_length_count_as_they_grow() {
 
 #[tokio::test]
 async fn a_flood_of_sessions_ends_none_that_is_used() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let used = house.session().await;
     let alive = async || house.ask(Ask::legacy(&used, "tools/list", &json!({}))).await;
     alive().await.result();
@@ -83,7 +83,7 @@ async fn a_flood_of_sessions_ends_none_that_is_used() {
 
 #[tokio::test]
 async fn a_flood_of_streams_ends_its_own() {
-    let house = House::open(&[], Limits { sessions: 8, ..Limits::default() }).await;
+    let house = ServedGateway::open(&[], Limits { sessions: 8, ..Limits::default() }).await;
     let mut used = house.events(Ask::get("/sse")).await;
     let place = String::from_utf8(used.event().await.unwrap().data.to_vec()).unwrap();
     let shake = json!({"protocolVersion": "2024-11-05", "capabilities": {}});

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::house::{Ask, House, stopped};
+use crate::served::{Ask, ServedGateway, stopped};
 
-async fn house() -> House {
-    House::settled(&[stopped("alpha", &["one", "ä"])]).await
+async fn house() -> ServedGateway {
+    ServedGateway::settled(&[stopped("alpha", &["one", "ä"])]).await
 }
 
 fn call(name: &str) -> Ask {

@@ -2,8 +2,9 @@
 
 use serde_json::json;
 use toolcrib_catalog::{GatewayKey, KeyName};
+use toolcrib_testgateway::{File, profile};
 
-use crate::house::{Ask, File, House, profile, stopped};
+use crate::served::{Ask, ServedGateway, stopped};
 
 pub(crate) struct Key {
     pub(crate) secret: String,
@@ -29,7 +30,7 @@ pub(crate) fn with(ask: Ask, key: &Key) -> Ask {
 }
 
 /// A session that was opened with a key.
-async fn session(house: &House, key: &Key) -> String {
+async fn session(house: &ServedGateway, key: &Key) -> String {
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
     let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
     let reply = house.ask(with(Ask::post(body.to_string()).to("/mcp/p/locked"), key)).await;
@@ -40,7 +41,7 @@ async fn session(house: &House, key: &Key) -> String {
 #[tokio::test]
 async fn a_profile_with_keys_is_closed_to_everyone_else() {
     let (ours, other) = (key("ci"), key("ci"));
-    let house = House::settled(&[stopped("alpha", &["one"]), locked(&[&ours]), profile("open", "")]).await;
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"]), locked(&[&ours]), profile("open", "")]).await;
     house.ask(with(list(), &ours)).await.result();
     house.ask(list().admin()).await.result();
     for refused in [list(), with(list(), &other), list().header("authorization", "Bearer ")] {
@@ -66,7 +67,7 @@ async fn a_profile_with_keys_is_closed_to_everyone_else() {
 async fn the_default_profile_s_keys_also_shut_what_shows_it_by_other_doors() {
     let ours = key("ci");
     let (path, lines) = profile("default", &format!("keys:\n{}", ours.line));
-    let house = House::settled(&[stopped("alpha", &["one"]), (path, lines)]).await;
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"]), (path, lines)]).await;
     for path in ["/mcp", "/mcp/", "/mcp/p/default", "/sse", "/api/v1/tools"] {
         house.ask(Ask::get(path)).await.problem(401);
     }
@@ -80,7 +81,8 @@ async fn a_profile_that_the_query_names_is_opened_by_its_own_keys() {
     let (ours, other) = (key("ci"), key("other"));
     let (path, lines) = profile("default", &format!("keys:\n{}", other.line));
     let house =
-        House::settled(&[stopped("alpha", &["one"]), locked(&[&ours]), profile("open", ""), (path, lines)]).await;
+        ServedGateway::settled(&[stopped("alpha", &["one"]), locked(&[&ours]), profile("open", ""), (path, lines)])
+            .await;
     let tools = |query: &str| Ask::get(&format!("/api/v1/tools{query}"));
     let seen = house.ask(with(tools("?profile=locked"), &ours)).await.json();
     assert_eq!(seen["tools"][0]["id"], "alpha/one", "{seen}");
@@ -105,7 +107,7 @@ async fn a_profile_that_the_query_names_is_opened_by_its_own_keys() {
 #[tokio::test]
 async fn two_keys_of_one_name_are_one_principal_and_names_differ() {
     let (old, new, bob) = (key("ci"), key("ci"), key("bob"));
-    let house = House::settled(&[stopped("alpha", &["one"]), locked(&[&old, &new, &bob])]).await;
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"]), locked(&[&old, &new, &bob])]).await;
     let id = session(&house, &old).await;
     let ping = || Ask::legacy(&id, "ping", &json!({})).to("/mcp/p/locked");
     house.ask(with(ping(), &new)).await.result();
@@ -116,7 +118,7 @@ async fn two_keys_of_one_name_are_one_principal_and_names_differ() {
 #[tokio::test]
 async fn a_revoked_key_is_refused_and_what_it_opened_ends() {
     let (ours, bob) = (key("ci"), key("bob"));
-    let house = House::settled(&[stopped("alpha", &["one"]), locked(&[&ours, &bob])]).await;
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"]), locked(&[&ours, &bob])]).await;
     let (id, his) = (session(&house, &ours).await, session(&house, &bob).await);
     let stream = |id: &str, key| with(Ask::get("/mcp/p/locked").header("mcp-session-id", id), key);
     let (mut news, mut his_news) = (house.events(stream(&id, &ours)).await, house.events(stream(&his, &bob)).await);

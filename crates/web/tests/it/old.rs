@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolcrib_protocol::Raw;
+use toolcrib_testgateway::{profile, server};
 use toolcrib_testkit::eventually;
 
-use crate::house::{Ask, Events, House, profile, server, stopped};
+use crate::served::{Ask, Events, ServedGateway, stopped};
 
 /// Opens a stream and reads where to post.
-async fn open(house: &House, path: &str) -> (Events, String) {
+async fn open(house: &ServedGateway, path: &str) -> (Events, String) {
     let mut events = house.events(Ask::get(path)).await;
     let first = events.event().await.unwrap();
     assert_eq!(first.event.as_deref(), Some("endpoint"));
@@ -28,14 +29,14 @@ fn request(id: u64, method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-async fn say(house: &House, place: &str, message: &Value) {
+async fn say(house: &ServedGateway, place: &str, message: &Value) {
     let reply = house.ask(Ask::post(message.to_string()).to(place)).await;
     assert_eq!((reply.status.as_u16(), reply.body.len()), (202, 0), "{:?}", reply.body);
 }
 
 #[tokio::test]
 async fn a_client_of_each_legacy_revision_is_served() {
-    let house = House::settled(&[server("alpha", &[]), profile("work", "exposure: direct")]).await;
+    let house = ServedGateway::settled(&[server("alpha", &[]), profile("work", "exposure: direct")]).await;
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         for path in ["/sse", "/sse/p/work"] {
             let (mut events, place) = open(&house, path).await;
@@ -67,7 +68,7 @@ async fn a_client_of_each_legacy_revision_is_served() {
 
 #[tokio::test]
 async fn the_end_of_the_stream_is_the_end_of_its_session() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let (mut events, place) = open(&house, "/sse").await;
     say(&house, &place, &initialize("2024-11-05")).await;
     events.next().await.unwrap();
@@ -82,7 +83,7 @@ async fn the_end_of_the_stream_is_the_end_of_its_session() {
 
 #[tokio::test]
 async fn news_questions_and_batches_go_over_the_stream_too() {
-    let house = House::settled(&[stopped("alpha", &["one"]), profile("default", "exposure: direct")]).await;
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"]), profile("default", "exposure: direct")]).await;
     let (mut events, place) = open(&house, "/sse").await;
     say(&house, &place, &json!([request(1, "ping", &json!({}))])).await;
     assert_eq!(events.next().await.unwrap()["error"]["code"], -32_600, "no batch before the session");
@@ -113,7 +114,7 @@ async fn news_questions_and_batches_go_over_the_stream_too() {
 
 #[tokio::test]
 async fn bad_input_to_the_older_door() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let (mut events, place) = open(&house, "/sse").await;
     let ping = request(5, "ping", &json!({}));
     say(&house, &place, &ping).await;

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::house::{Ask, House, stopped};
+use crate::served::{Ask, ServedGateway, stopped};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
-async fn document(house: &House) -> Value {
+async fn document(house: &ServedGateway) -> Value {
     house.ask(Ask::get("/api/v1/openapi.json")).await.json()
 }
 
@@ -24,7 +24,7 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
 
 #[tokio::test]
 async fn the_document_is_whole_and_its_schemas_compile() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let document = document(&house).await;
     assert_eq!(document["openapi"], "3.1.0");
     let mut ids = BTreeSet::new();
@@ -57,7 +57,7 @@ async fn the_document_is_whole_and_its_schemas_compile() {
 
 #[tokio::test]
 async fn every_route_answers_as_the_document_says() {
-    let house = House::settled(&[stopped("x", &["one"])]).await;
+    let house = ServedGateway::settled(&[stopped("x", &["one"])]).await;
     let document = document(&house).await;
     let problem = jsonschema::draft202012::new(&document["components"]["schemas"]["Problem"]).unwrap();
     for (path, method, entry) in operations(&document).into_iter().filter(|(path, ..)| path != "/events") {

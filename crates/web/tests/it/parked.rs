@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use toolcrib_testgateway::profile;
 use toolcrib_testkit::eventually;
 use toolcrib_testkit::script::ScriptedServer;
 
-use crate::house::{Ask, House, profile};
 use crate::script::{asking, count, heard, modern_call, modern_call_to, scripted};
+use crate::served::{Ask, ServedGateway};
 
 /// How long a parked call waits for its client, and one second.
 const TOO_LONG: Duration = Duration::from_secs(601);
@@ -25,19 +26,19 @@ fn retry(state: &Value, answers: &Value) -> Value {
     json!({"requestState": state, "inputResponses": answers})
 }
 
-async fn ground(stdio: bool) -> (Arc<ScriptedServer>, House) {
+async fn ground(stdio: bool) -> (Arc<ScriptedServer>, ServedGateway) {
     let server = asking();
     let files = [
         scripted("alpha", &server, stdio),
         profile("default", "exposure: meta\nprefix: none"),
         profile("second", "exposure: meta\nprefix: none"),
     ];
-    let house = House::settled(&files).await;
+    let house = ServedGateway::settled(&files).await;
     (server, house)
 }
 
 /// Calls and expects questions: their keys and the state.
-async fn parked(house: &House, ask: Ask) -> (Vec<String>, Value) {
+async fn parked(house: &ServedGateway, ask: Ask) -> (Vec<String>, Value) {
     let result = house.ask(ask).await.result();
     assert_eq!(result["resultType"], "input_required", "{result}");
     assert!(result["_meta"]["io.modelcontextprotocol/serverInfo"].is_object(), "{result}");
@@ -45,14 +46,14 @@ async fn parked(house: &House, ask: Ask) -> (Vec<String>, Value) {
     (keys, result["requestState"].clone())
 }
 
-async fn text(house: &House, ask: Ask) -> String {
+async fn text(house: &ServedGateway, ask: Ask) -> String {
     let result = house.ask(ask).await.result();
     assert_eq!(result["resultType"], "complete", "{result}");
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}")).to_owned()
 }
 
 /// Expects a refusal that says what to do.
-async fn refused(house: &House, what: &str, ask: Ask) {
+async fn refused(house: &ServedGateway, what: &str, ask: Ask) {
     let answer = house.ask(ask).await.error(200, -32_602);
     let message = answer["error"]["message"].as_str().unwrap();
     let advised = ["again without it", "check before you make it again"].iter().any(|it| message.contains(it));

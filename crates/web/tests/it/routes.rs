@@ -3,13 +3,14 @@
 use http::Method;
 use serde_json::json;
 use toolcrib_base::Limits;
+use toolcrib_testgateway::{profile, server};
 use toolcrib_testkit::eventually;
 
-use crate::house::{Ask, House, profile, server, stopped};
+use crate::served::{Ask, ServedGateway, stopped};
 
 #[tokio::test]
 async fn methods_that_a_route_does_not_have_are_405() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     for method in [Method::PUT, Method::PATCH, Method::OPTIONS, Method::HEAD] {
         let reply = house.ask(Ask::new(method.clone(), "/mcp", "")).await;
         assert_eq!(reply.status, 405, "{method}");
@@ -30,7 +31,7 @@ async fn methods_that_a_route_does_not_have_are_405() {
 
 #[tokio::test]
 async fn nothing_is_served_elsewhere() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     for path in [
         "/",
         "/mcpx",
@@ -52,7 +53,7 @@ async fn nothing_is_served_elsewhere() {
 #[tokio::test]
 async fn each_profile_has_its_url_and_an_unknown_one_is_404() {
     let files = [stopped("alpha", &["one"]), profile("work", "exposure: direct"), profile("default", "exposure: meta")];
-    let house = House::settled(&files).await;
+    let house = ServedGateway::settled(&files).await;
     let list = || Ask::modern("tools/list", json!({}));
     for (path, first) in [
         ("/mcp", "find_tools"),
@@ -81,7 +82,7 @@ async fn health_is_always_ok_and_ready_waits_for_the_first_listings() {
             format!("{text}timeouts: {{connect: 10m}}\n")
         }),
     ];
-    let house = House::open(&files, Limits::default()).await;
+    let house = ServedGateway::open(&files, Limits::default()).await;
     let health = house.ask(Ask::get("/healthz")).await;
     assert_eq!((health.status.as_u16(), &health.body[..]), (200, &b"ok\n"[..]));
     let ready = house.ask(Ask::get("/readyz").admin()).await;
@@ -93,7 +94,8 @@ async fn health_is_always_ok_and_ready_waits_for_the_first_listings() {
 
 #[tokio::test]
 async fn once_ready_the_tools_are_there() {
-    let house = House::open(&[server("alpha", &[]), server("bad", &["--exit-at-start"])], Limits::default()).await;
+    let house =
+        ServedGateway::open(&[server("alpha", &[]), server("bad", &["--exit-at-start"])], Limits::default()).await;
     let ready = async { while house.ask(Ask::get("/readyz")).await.status != 200 {} };
     eventually("ready", ready).await;
     let echo = json!({"name": "alpha_echo", "arguments": {"text": "a"}});
@@ -105,7 +107,7 @@ async fn once_ready_the_tools_are_there() {
 
 #[tokio::test]
 async fn metrics_count_calls_servers_and_sessions() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = ServedGateway::settled(&[server("alpha", &[])]).await;
     house.session().await;
     for name in ["alpha_pid", "alpha_pid", "alpha_fail", "alpha_echo"] {
         house.ask(Ask::modern("tools/call", json!({"name": name, "arguments": {}}))).await.result();
@@ -130,7 +132,7 @@ async fn metrics_count_calls_servers_and_sessions() {
 
 #[tokio::test]
 async fn operations_are_reached_by_rest() {
-    let house = House::settled(&[stopped("alpha", &["one", "two"]), stopped("beta", &["one"])]).await;
+    let house = ServedGateway::settled(&[stopped("alpha", &["one", "two"]), stopped("beta", &["one"])]).await;
     let tools = house.ask(Ask::get("/api/v1/tools?server=alpha")).await;
     assert_eq!((tools.status.as_u16(), tools.json()["total"].clone()), (200, json!(2)));
     let some = house.ask(Ask::get("/api/v1/tools?pattern=*%2Fone")).await.json();
@@ -148,7 +150,7 @@ async fn operations_are_reached_by_rest() {
 
 #[tokio::test]
 async fn wrong_rest_requests_are_problems_that_say_why() {
-    let house = House::settled(&[stopped("alpha", &["one"])]).await;
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"])]).await;
     for (path, status, part) in [
         ("/api/v1/nothing", 404, "route"),
         ("/api/v1/tools?no_such=1", 400, "no_such"),
@@ -168,7 +170,7 @@ async fn wrong_rest_requests_are_problems_that_say_why() {
 #[tokio::test]
 async fn rest_works_when_the_default_profile_is_closed() {
     let files = [stopped("alpha", &["one"]), profile("default", "servers: []\nread_only: true")];
-    let house = House::settled(&files).await;
+    let house = ServedGateway::settled(&files).await;
     assert_eq!(house.ask(Ask::get("/api/v1/servers").admin()).await.json()["total"], 1);
     assert_eq!(house.ask(Ask::get("/api/v1/tools")).await.json()["total"], 0);
 }

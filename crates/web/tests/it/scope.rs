@@ -1,11 +1,12 @@
 //! What a caller learns of what its profile hides, and of what belongs to others: nothing, by no door.
 
 use serde_json::{Value, json};
+use toolcrib_testgateway::{File, profile, server};
 use toolcrib_testkit::script::{ScriptedServer, Speaks};
 
-use crate::house::{Ask, File, House, profile, server};
 use crate::keys::{key, with};
 use crate::script::scripted;
+use crate::served::{Ask, ServedGateway};
 
 fn workflow(name: &str, text: &str) -> File {
     (format!("workflows/{name}.yaml"), format!("name: {name}\n{text}"))
@@ -28,7 +29,7 @@ async fn keys_of_one_name_in_two_profiles_are_two_principals() {
         profile("ka", &format!("keys:\n{}", first.line)),
         profile("kb", &format!("tools: {{deny: ['*/echo']}}\nkeys:\n{}", second.line)),
     ];
-    let house = House::settled(&files).await;
+    let house = ServedGateway::settled(&files).await;
     let ran = house.ask(with(call("ka", "workflow_sneak", &json!({})), &first)).await.result();
     assert!(ran.to_string().contains("the-ledger-says"), "{ran}");
     let list = |profile: &str| call(profile, "core_workflow_execution_list", &json!({}));
@@ -59,7 +60,7 @@ async fn workflows_that_use_something_hidden_do_not_exist_and_runs_stay_in_their
         profile("tight", "tools: {deny: ['fake/echo']}\n"),
         profile("bare", "tools: {deny: ['fake/echo']}\nservers: [fake]\n"),
     ];
-    let house = House::settled(&files).await;
+    let house = ServedGateway::settled(&files).await;
     house.ask(call("default", "workflow_sneak", &json!({}))).await.result();
     for (asked, expected) in
         [("default", json!(["open", "outer", "sneak"])), ("tight", json!(["open"])), ("bare", json!([]))]
@@ -99,7 +100,7 @@ async fn workflows_that_use_something_hidden_do_not_exist_and_runs_stay_in_their
 
 #[tokio::test]
 async fn a_page_of_another_site_gets_nothing_and_every_answer_is_shielded() {
-    let house = House::settled(&[server("fake", &[])]).await;
+    let house = ServedGateway::settled(&[server("fake", &[])]).await;
     for path in
         ["/mcp", "/sse", "/api/v1/tools", "/api/v1/openapi.json", "/api/v1/events", "/metrics", "/healthz", "/nothing"]
     {
@@ -165,7 +166,7 @@ async fn a_server_cannot_speak_in_the_gateway_s_name() {
             profile("direct", "exposure: direct\n"),
             profile("muster", "dialect: muster\n"),
         ];
-        let house = House::settled(&files).await;
+        let house = ServedGateway::settled(&files).await;
         let rest = async |tool: &str| {
             let path = format!("/api/v1/tools/liar%2F{tool}/call");
             house.ask(Ask::new(http::Method::POST, &path, "{}")).await
@@ -222,7 +223,7 @@ async fn without_the_token_a_profile_s_services_events_and_status_are_read_and_n
         class("deep-class", "deep/echo"),
         profile("tight", "servers: [fake, broken]\n"),
     ];
-    let house = House::settled(&files).await;
+    let house = ServedGateway::settled(&files).await;
     for (class, name) in [("up", "up-one"), ("deep-class", "deep-one")] {
         let body = json!({"serviceClassName": class, "name": name}).to_string();
         house.ask(Ask::new(http::Method::POST, "/api/v1/services", body).admin()).await;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolcrib_testgateway::File;
 use toolcrib_testkit::eventually;
 use toolcrib_testkit::script::{PendingQuestion, ReceivedMessage, Say, ScriptedServer, Speaks};
 
-use crate::house::{Ask, File, House};
+use crate::served::{Ask, ServedGateway};
 
 /// What a form asks for.
 const FORM: &str = r#"{"mode":"form","message":"Your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}"#;
@@ -139,7 +140,7 @@ pub(crate) fn modern_call_to(path: &str, name: &str, capabilities: &Value, more:
 }
 
 /// Opens a session whose client can be asked what `capabilities` say.
-pub(crate) async fn session(house: &House, capabilities: &Value) -> String {
+pub(crate) async fn session(house: &ServedGateway, capabilities: &Value) -> String {
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities});
     let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
     let reply = house.ask(Ask::post(body.to_string())).await;

@@ -2,8 +2,9 @@
 
 use http::Method;
 use serde_json::json;
+use toolcrib_testgateway::profile;
 
-use crate::house::{Ask, House, IDLE, profile, stopped};
+use crate::served::{Ask, IDLE, ServedGateway, stopped};
 
 fn ping(session: &str) -> Ask {
     Ask::legacy(session, "ping", &json!({}))
@@ -15,7 +16,7 @@ fn delete(session: &str) -> Ask {
 
 #[tokio::test]
 async fn a_session_ends_by_delete_and_then_does_not_exist() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let (one, two) = (house.session().await, house.session().await);
     assert!(one.len() >= 32 && one != two);
     house.ask(ping(&one)).await.result();
@@ -30,7 +31,7 @@ async fn a_session_ends_by_delete_and_then_does_not_exist() {
 
 #[tokio::test]
 async fn a_session_of_another_profile_does_not_exist() {
-    let house = House::settled(&[profile("work", ""), stopped("alpha", &["one"])]).await;
+    let house = ServedGateway::settled(&[profile("work", ""), stopped("alpha", &["one"])]).await;
     let (home, work) = (house.session().await, house.session_of("/mcp/p/work", "2025-11-25").await);
     house.ask(ping(&work).to("/mcp/p/work")).await.result();
     house.ask(ping(&work)).await.error(404, -32_602);
@@ -42,7 +43,7 @@ async fn a_session_of_another_profile_does_not_exist() {
 
 #[tokio::test]
 async fn an_idle_session_ends_and_a_used_one_does_not() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let (idle, used, listening) = (house.session().await, house.session().await, house.session().await);
     let stream = house.events(Ask::get("/mcp").header("mcp-session-id", &listening)).await;
     let most = i64::try_from(IDLE.as_millis()).unwrap();
@@ -58,7 +59,7 @@ async fn an_idle_session_ends_and_a_used_one_does_not() {
 
 #[tokio::test]
 async fn each_revision_is_agreed_on_and_an_unknown_one_gets_the_newest_legacy_one() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         house.session_of("/mcp", revision).await;
     }
@@ -74,7 +75,7 @@ async fn each_revision_is_agreed_on_and_an_unknown_one_gets_the_newest_legacy_on
 
 #[tokio::test]
 async fn an_initialize_without_its_revision_opens_nothing() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     for params in [json!({}), json!({"protocolVersion": 7}), json!({"protocolVersion": null})] {
         let body = json!({"jsonrpc": "2.0", "id": "a", "method": "initialize", "params": params});
         let reply = house.ask(Ask::post(body.to_string())).await;
@@ -86,7 +87,7 @@ async fn an_initialize_without_its_revision_opens_nothing() {
 
 #[tokio::test]
 async fn an_initialize_with_modern_headers_is_still_an_initialize() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let mut ask = Ask::modern("initialize", json!({"protocolVersion": "2025-11-25"}));
     ask = ask.header("mcp-session-id", "old");
     let reply = house.ask(ask).await;
@@ -96,7 +97,7 @@ async fn an_initialize_with_modern_headers_is_still_an_initialize() {
 
 #[tokio::test]
 async fn notifications_and_answers_are_accepted_without_a_body() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let session = house.session().await;
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
     let answer = json!({"jsonrpc": "2.0", "id": 5, "result": {}}).to_string();
@@ -116,7 +117,7 @@ async fn notifications_and_answers_are_accepted_without_a_body() {
 
 #[tokio::test]
 async fn sessions_in_use_are_bounded() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let mut streams = Vec::new();
     // Three quarters of the hundred: the rest is for other clients.
     for _ in 0..75 {

@@ -1,23 +1,24 @@
 //! Streams of events: progress before an answer, news of a session, and what happens when a client hangs up.
 
 use serde_json::{Value, json};
+use toolcrib_testgateway::{profile, server};
 use toolcrib_testkit::eventually;
 
-use crate::house::{Ask, Events, House, profile, server, stopped};
+use crate::served::{Ask, Events, ServedGateway, stopped};
 
 fn progress(steps: u64, millis: u64, token: &Value) -> Value {
     json!({"name": "alpha_progress", "arguments": {"steps": steps, "ms": millis}, "_meta": {"progressToken": token}})
 }
 
 /// The same call by a client of each era.
-async fn both(house: &House, params: &Value) -> [Ask; 2] {
+async fn both(house: &ServedGateway, params: &Value) -> [Ask; 2] {
     let session = house.session().await;
     [Ask::modern("tools/call", params.clone()), Ask::legacy(&session, "tools/call", params)]
 }
 
 #[tokio::test]
 async fn progress_comes_as_events_and_the_answer_is_the_last_one() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = ServedGateway::settled(&[server("alpha", &[])]).await;
     for token in [json!("t"), json!(7)] {
         for ask in both(&house, &progress(3, 0, &token)).await {
             let mut events = house.events(ask).await;
@@ -37,7 +38,7 @@ async fn progress_comes_as_events_and_the_answer_is_the_last_one() {
 
 #[tokio::test]
 async fn an_answer_without_progress_is_one_json_body() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = ServedGateway::settled(&[server("alpha", &[])]).await;
     for ask in both(&house, &progress(0, 0, &json!("t"))).await {
         let reply = house.ask(ask).await;
         assert_eq!(reply.headers["content-type"], "application/json");
@@ -53,7 +54,7 @@ async fn an_answer_without_progress_is_one_json_body() {
 }
 
 /// Asks the fake server how many cancellations it has seen, until there are `wanted`.
-async fn until_cancelled(house: &House, wanted: usize) {
+async fn until_cancelled(house: &ServedGateway, wanted: usize) {
     let waiting = async {
         loop {
             let ask = Ask::modern("tools/call", json!({"name": "alpha_cancelled", "arguments": {}}));
@@ -69,7 +70,7 @@ async fn until_cancelled(house: &House, wanted: usize) {
 }
 
 /// Opens a call that would not end, and reads its first progress.
-async fn endless(house: &House, ask: Ask) -> Events {
+async fn endless(house: &ServedGateway, ask: Ask) -> Events {
     let mut events = house.events(ask).await;
     assert_eq!(events.next().await.unwrap()["params"]["progress"], 1);
     events
@@ -77,7 +78,7 @@ async fn endless(house: &House, ask: Ask) -> Events {
 
 #[tokio::test]
 async fn a_modern_client_that_hangs_up_cancels_and_a_legacy_one_comes_back() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = ServedGateway::settled(&[server("alpha", &[])]).await;
     let session = house.session().await;
     let ask = Ask::legacy(&session, "tools/call", &progress(100_000, 5, &json!("t")));
     let mut legacy = house.events(ask).await;
@@ -108,7 +109,7 @@ async fn a_modern_client_that_hangs_up_cancels_and_a_legacy_one_comes_back() {
 
 #[tokio::test]
 async fn a_legacy_client_that_hangs_up_before_it_heard_anything_cancels_nothing() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = ServedGateway::settled(&[server("alpha", &[])]).await;
     let session = house.session().await;
     let params = json!({"name": "alpha_progress", "arguments": {"steps": 20, "ms": 5}});
     let alpha = house.gateway.servers().table().get("alpha").unwrap().server.clone();
@@ -138,7 +139,7 @@ fn resume(session: &str, event: &str) -> Ask {
 
 #[tokio::test]
 async fn a_stream_that_broke_is_taken_up_to_its_answer() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = ServedGateway::settled(&[server("alpha", &[])]).await;
     for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let session = house.session_of("/mcp", revision).await;
         let ask = || Ask::legacy(&session, "tools/call", &progress(3, 0, &json!("t")));
@@ -178,7 +179,7 @@ async fn a_stream_that_broke_is_taken_up_to_its_answer() {
 
 #[tokio::test]
 async fn a_session_s_own_stream_is_taken_up_with_what_was_said_meanwhile() {
-    let house = House::settled(&[stopped("alpha", &["one"]), profile("default", "exposure: direct")]).await;
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"]), profile("default", "exposure: direct")]).await;
     let session = house.session().await;
     let mut events = house.events(Ask::get("/mcp").header("mcp-session-id", &session)).await;
     let primed = events.event().await.unwrap();
@@ -198,7 +199,7 @@ async fn a_session_s_own_stream_is_taken_up_with_what_was_said_meanwhile() {
 
 #[tokio::test]
 async fn a_client_that_takes_no_streams_gets_one_body() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = ServedGateway::settled(&[server("alpha", &[])]).await;
     for ask in both(&house, &progress(3, 0, &json!("t"))).await {
         let reply = house.ask(ask.with("accept", "application/json")).await;
         assert_eq!(reply.headers["content-type"], "application/json");
@@ -210,7 +211,7 @@ async fn a_client_that_takes_no_streams_gets_one_body() {
 
 #[tokio::test]
 async fn a_legacy_client_cancels_by_a_notification_and_its_stream_ends_without_an_answer() {
-    let house = House::settled(&[server("alpha", &[])]).await;
+    let house = ServedGateway::settled(&[server("alpha", &[])]).await;
     let session = house.session().await;
     let ask = Ask::legacy(&session, "tools/call", &progress(100_000, 5, &json!("t")));
     let mut events = endless(&house, ask).await;
@@ -228,7 +229,7 @@ async fn a_legacy_client_cancels_by_a_notification_and_its_stream_ends_without_a
 
 #[tokio::test]
 async fn a_session_s_stream_tells_that_a_list_has_changed() {
-    let house = House::settled(&[stopped("alpha", &["one"]), profile("default", "exposure: direct")]).await;
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"]), profile("default", "exposure: direct")]).await;
     let session = house.session().await;
     let mut events = house.events(Ask::get("/mcp").header("mcp-session-id", &session)).await;
     assert_eq!(events.headers["cache-control"], "no-cache, no-transform");
@@ -244,7 +245,7 @@ async fn a_session_s_stream_tells_that_a_list_has_changed() {
 
 #[tokio::test]
 async fn loading_is_told_on_the_session_s_own_stream() {
-    let house = House::settled(&[stopped("alpha", &["one"]), profile("default", "exposure: dynamic")]).await;
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"]), profile("default", "exposure: dynamic")]).await;
     let (session, other) = (house.session().await, house.session().await);
     let mut events = house.events(Ask::get("/mcp").header("mcp-session-id", &session)).await;
     let names = json!({"name": "load_tools", "arguments": {"names": ["alpha/one"]}});
@@ -258,7 +259,7 @@ async fn loading_is_told_on_the_session_s_own_stream() {
 
 #[tokio::test]
 async fn streams_of_one_session_are_bounded() {
-    let house = House::settled(&[]).await;
+    let house = ServedGateway::settled(&[]).await;
     let session = house.session().await;
     let get = || Ask::get("/mcp").header("mcp-session-id", &session);
     let mut open = Vec::new();

@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolcrib_testgateway::{File, profile};
 use toolcrib_testkit::script::{ScriptedServer, Speaks};
 use toolcrib_view::dialect::META_NAMES;
 use toolcrib_view::{Method, Operation};
 use toolcrib_web::route;
 
-use crate::house::{Ask, Events, File, House, Reply, profile};
 use crate::keys::{Key, key, with};
 use crate::script::scripted;
+use crate::served::{Ask, Events, Reply, ServedGateway};
 
 /// The word in every name that is hidden, and the word in everything that hidden things say.
 const MARKS: [&str; 2] = ["zebra", "quagga"];
@@ -97,7 +98,7 @@ fn plants() -> Vec<File> {
 }
 
 struct Walk {
-    house: House,
+    house: ServedGateway,
     key: Key,
     /// What is asked about: names of hidden things, and texts that are near them.
     texts: Vec<String>,
@@ -126,7 +127,7 @@ impl Walk {
         files.extend(
             DIALECTS.map(|dialect| profile(&format!("tight-{dialect}"), &format!("{rules}dialect: {dialect}\n"))),
         );
-        let house = House::settled(&files).await;
+        let house = ServedGateway::settled(&files).await;
         // What was done with hidden things leaves runs, events, services and records.
         let run = Ask::modern("tools/call", json!({"name": "workflow_zebra-flow", "arguments": {}}));
         let run = house.ask(run).await.result();

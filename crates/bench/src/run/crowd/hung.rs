@@ -27,7 +27,7 @@ const CLIENTS: usize = 16;
 /// One call of so many hangs.
 const ONE_IN: usize = 100;
 /// How long a client of the tool that hangs waits.
-const PATIENCE: Duration = Duration::from_secs(1);
+const DEADLINE: Duration = Duration::from_secs(1);
 /// How long a client of the other tool waits, as ordinary clients do: what takes longer is lost.
 const LOST: Duration = Duration::from_secs(30);
 /// How long a client pauses after an answer: the machine is to be busy, not full, or the queue alone makes the latency.
@@ -180,13 +180,13 @@ impl Cell {
         let mut found = ToolResults::default();
         let good = Request::call(&tool, r#"{"message":"good"}"#);
         let hangs = Request::call(&tool, r#"{"message":"hangs","hang":true}"#);
-        let patience = if every.is_some() { PATIENCE } else { LOST };
+        let deadline = if every.is_some() { DEADLINE } else { LOST };
         let mut round = 0;
         while !done.load(Ordering::Relaxed) {
             round += 1;
             let is_hung = every.is_some_and(|every| round % every == 0);
             let started = Instant::now();
-            let answered = timeout(patience, client.call(if is_hung { &hangs } else { &good })).await;
+            let answered = timeout(deadline, client.call(if is_hung { &hangs } else { &good })).await;
             match answered {
                 Ok(Ok((_, answer))) if is_hung => {
                     bail!("a call that hangs was answered: {}", String::from_utf8_lossy(answer))

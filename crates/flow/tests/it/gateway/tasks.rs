@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use toolcrib_protocol::task::EXTENSION;
 use toolcrib_store::RunQuery;
+use toolcrib_testgateway::Client;
 use toolcrib_testkit::eventually_finds;
 
 use super::{ECHO, Mill, failed, server, text_of, workflow};
-use crate::gateway_house::Client;
 
 fn declared() -> Value {
     json!({

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use toolcrib_testgateway::{TestGateway, profile};
 use toolcrib_testkit::script::{ReceivedMessage, Say, ScriptedServer, Speaks};
 
 use super::table::Pairing;
-use crate::house::{House, profile};
 use crate::wire::{Wire, declared, over};
 
 /// Entries as they are listed behind; each has its own name.
@@ -89,7 +89,7 @@ async fn a_thousand_tools_in_odd_pages_come_out_whole_and_in_order() {
         let lines = format!("servers: [{}]\nexposure: direct\nprefix: none", pairing.name());
         files.push(profile(&pairing.name(), &lines));
     }
-    let house = House::settled(&files).await;
+    let house = TestGateway::settled(&files).await;
     for pairing in Pairing::all() {
         let mut client = Wire::open(&house, &pairing.name(), pairing.client, &json!({})).await;
         let got = all_of(&mut client, "tools/list", "tools").await;

@@ -7,11 +7,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Raw, Revision, RpcError};
+use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_transport::{CallOptions, Link, LinkError};
 
 use super::{connect, hold_time};
-use crate::table::until;
 
 const JSON: &[&str] = &["content-type: application/json"];
 const EVENTS: &[&str] = &["content-type: text/event-stream"];
@@ -131,7 +131,7 @@ async fn questions_beyond_the_places_are_not_answered_and_the_call_goes_on() {
     let scope = Scope::new();
     let (_, link, notes) = connect(&server, &scope);
     assert!(call_with(&link, CallOptions::within(LONG)).await.is_ok());
-    until("the answers are under way", || server.requests().len() == 65).await;
+    eventually_holds("the answers are under way", || server.requests().len() == 65).await;
     let notes = notes.all();
     assert_eq!(notes.iter().filter(|note| *note == "request ping").count(), 64);
     assert_eq!(notes.iter().filter(|note| note.contains("beyond 64 at a time is not answered")).count(), 6);
@@ -156,7 +156,7 @@ async fn an_answer_to_the_server_carries_the_headers_of_the_call_in_whose_course
     };
     options.headers.insert("authorization", "Bearer x".parse().unwrap());
     assert!(call_with(&link, options).await.is_ok());
-    until("the question was answered", || server.requests().len() == 2).await;
+    eventually_holds("the question was answered", || server.requests().len() == 2).await;
     let answered = &server.requests()[1];
     assert_eq!(answered.json(), json!({"jsonrpc": "2.0", "id": "q", "result": {}}));
     assert_eq!((answered.header("authorization"), answered.header("mcp-session-id")), (Some("Bearer x"), Some("s")));
@@ -183,7 +183,7 @@ async fn a_slow_body_ends_by_the_deadline_and_other_calls_go_on() {
         }
     });
     assert_eq!(slow.unwrap_err(), LinkError::Timeout(deadline));
-    until("the server is told", || {
+    eventually_holds("the server is told", || {
         server.requests().iter().any(|request| request.json()["method"] == "notifications/cancelled")
     })
     .await;
@@ -204,7 +204,7 @@ async fn a_dropped_call_is_cancelled_when_that_is_wanted() {
         tokio::select! {
             biased;
             _ = call_with(&link, options) => panic!("it hangs"),
-            () = until("the call has arrived", || server.requests().iter().any(|request| request.json()["id"] == id)) => {}
+            () = eventually_holds("the call has arrived", || server.requests().iter().any(|request| request.json()["id"] == id)) => {}
         }
     }
     let cancelled = || -> Vec<Value> {
@@ -215,7 +215,7 @@ async fn a_dropped_call_is_cancelled_when_that_is_wanted() {
             .filter(|id| !id.is_null())
             .collect()
     };
-    until("the server is told", || !cancelled().is_empty()).await;
+    eventually_holds("the server is told", || !cancelled().is_empty()).await;
     assert!(call_with(&link, CallOptions::within(LONG)).await.is_ok());
     assert_eq!(cancelled(), [2]);
 }
@@ -273,7 +273,7 @@ async fn progress_on_the_server_s_own_stream_belongs_to_the_call_with_its_token(
     }));
     let call = call_with(&link, options);
     let listen = async {
-        until("the call has arrived", || !server.requests().is_empty()).await;
+        eventually_holds("the call has arrived", || !server.requests().is_empty()).await;
         let _opened = http.listen();
     };
     let (answer, _opened) = tokio::join!(call, listen);
@@ -299,8 +299,8 @@ async fn the_server_s_own_stream_is_opened_again_after_a_wait() {
     let _opened = http.listen();
     let count = |method: &str| server.requests().iter().filter(|request| request.method == method).count();
     for times in 1..=3 {
-        until("the stream was read", || notes.all().len() == 3 * times).await;
-        until("the question was answered", || count("POST") == times).await;
+        eventually_holds("the stream was read", || notes.all().len() == 3 * times).await;
+        eventually_holds("the question was answered", || count("POST") == times).await;
         assert_eq!(count("GET"), times);
         tokio::time::advance(Duration::from_secs(2)).await;
     }

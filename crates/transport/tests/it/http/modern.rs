@@ -8,12 +8,12 @@ use http::HeaderMap;
 use serde_json::{Value, json};
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Notification, Raw, Revision, RpcError};
+use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_transport::http::link::ProbeResponse;
 use toolcrib_transport::{CallOptions, Link, LinkError};
 
 use super::{RecordedCall, connect};
-use crate::table::until;
 
 const JSON: &[&str] = &["content-type: application/json"];
 const EVENTS: &[&str] = &["content-type: text/event-stream"];
@@ -99,9 +99,9 @@ async fn a_call_that_is_dropped_closes_its_stream_and_nothing_else_is_sent() {
         tokio::select! {
             biased;
             _ = call(&link, "subscriptions/listen", json!({}), options) => panic!("it hangs"),
-            () = until("it has begun", || server.requests().len() == 1 && (kind != 2 || notes.all().len() == 1)) => {}
+            () = eventually_holds("it has begun", || server.requests().len() == 1 && (kind != 2 || notes.all().len() == 1)) => {}
         }
-        until("the stream is closed", || server.open_connections() == 0).await;
+        eventually_holds("the stream is closed", || server.open_connections() == 0).await;
         assert!(scope.close(LONG).await);
         assert_eq!(server.requests().len(), 1);
     }
@@ -117,7 +117,7 @@ async fn a_call_that_ends_by_its_deadline_closes_its_stream() {
         let deadline = Duration::from_secs(1);
         let outcome = call(&link, "tools/call", json!({}), CallOptions::within(deadline)).await;
         assert_eq!(outcome.unwrap_err(), LinkError::Timeout(deadline));
-        until("the stream is closed", || server.open_connections() == 0).await;
+        eventually_holds("the stream is closed", || server.open_connections() == 0).await;
         assert!(scope.close(LONG).await);
         assert_eq!(server.requests().len(), 1);
     }

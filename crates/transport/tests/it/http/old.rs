@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Notification, Raw};
+use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::http::link::Bounds;
@@ -14,7 +15,6 @@ use toolcrib_transport::peer::Peer;
 use toolcrib_transport::{CallOptions, Link, LinkError};
 
 use super::{Notes, RecordedCall, endpoint, hold_time};
-use crate::table::until;
 
 const EVENTS: &[&str] = &["content-type: text/event-stream"];
 const LONG: Duration = Duration::from_secs(60);
@@ -121,7 +121,7 @@ async fn messages_are_posted_and_everything_else_comes_on_the_stream() {
     assert_eq!(heard.all(), ["notification notifications/progress"]);
     assert_eq!(old.notes.all(), ["oddity the URL for messages was named again, which changes nothing", "request ping"]);
     old.link.notify(Notification::new("notifications/initialized", Raw::empty_object())).await.unwrap();
-    until("the ping was answered", || old.server.requests().len() == 4).await;
+    eventually_holds("the ping was answered", || old.server.requests().len() == 4).await;
     let requests = old.server.requests();
     assert_eq!(requests[0].header("accept"), Some("text/event-stream"));
     for request in &requests[1..] {
@@ -173,7 +173,7 @@ async fn a_refused_message_fails_its_call_alone() {
     for id in [1, 2] {
         old.script.message(&json!({"jsonrpc": "2.0", "id": id, "result": {}}));
     }
-    until("late answers are odd", || old.notes.all().len() == 2).await;
+    eventually_holds("late answers are odd", || old.notes.all().len() == 2).await;
     assert!(old.notes.all().iter().all(|note| note.contains("which no running call has")));
 }
 
@@ -183,9 +183,9 @@ async fn a_dropped_call_is_cancelled_by_a_message() {
     tokio::select! {
         biased;
         _ = old.call(CallOptions::within(Duration::MAX)) => panic!("it is not answered"),
-        () = until("the call has arrived", || old.server.requests().len() == 2) => {}
+        () = eventually_holds("the call has arrived", || old.server.requests().len() == 2) => {}
     }
-    until("the server is told", || old.server.requests().len() == 3).await;
+    eventually_holds("the server is told", || old.server.requests().len() == 3).await;
     assert_eq!(old.server.requests()[2].json()["params"], json!({"requestId": 1}));
 }
 
@@ -235,11 +235,11 @@ async fn a_server_that_names_no_url_is_given_up() {
     tokio::select! {
         biased;
         _ = &mut opening => panic!("it names none"),
-        () = until("the stream is open", || server.requests().len() == 1) => {}
+        () = eventually_holds("the stream is open", || server.requests().len() == 1) => {}
     }
     tokio::time::advance(LONG).await;
     assert!(matches!(opening.await, Err(LinkError::Timeout(_))));
     assert_eq!(start.elapsed(), LONG);
-    until("the stream is closed", || server.open_connections() == 0).await;
+    eventually_holds("the stream is closed", || server.open_connections() == 0).await;
     assert!(time.close(LONG).await);
 }

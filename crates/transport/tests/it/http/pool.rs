@@ -6,12 +6,12 @@ use bytes::Bytes;
 use http::HeaderMap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::{HttpServer, Reply};
 use toolcrib_transport::LinkError;
 use toolcrib_transport::http::client::{HttpClient, Reply as Body};
 
 use super::endpoint;
-use crate::table::until;
 
 const JSON: &str = "content-type: application/json";
 const LIMIT: usize = 10_000_000;
@@ -57,7 +57,7 @@ async fn a_connection_that_the_server_closed_is_not_used_again() {
     let client = HttpClient::new().unwrap();
     for count in 1..=20 {
         assert_eq!(post(&client, &server).await.unwrap(), "1");
-        until("the connection is closed", || server.open_connections() == 0).await;
+        eventually_holds("the connection is closed", || server.open_connections() == 0).await;
         // Gives the runtime the time to hear of it.
         for _ in 0..1_000 {
             tokio::task::yield_now().await;
@@ -111,10 +111,10 @@ async fn a_call_that_is_dropped_closes_its_connection() {
         let mut posting = std::pin::pin!(post(&client, &server));
         tokio::select! {
             outcome = &mut posting => panic!("{outcome:?} without an answer"),
-            () = until("the request is there", || server.requests().len() == 1) => {}
+            () = eventually_holds("the request is there", || server.requests().len() == 1) => {}
         }
     }
-    until("the connection is closed", || server.open_connections() == 0).await;
+    eventually_holds("the connection is closed", || server.open_connections() == 0).await;
 }
 
 #[tokio::test]

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, advance};
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Raw, Revision, RpcError};
+use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_transport::http::link::HttpLink;
 use toolcrib_transport::{CallOptions, Link, LinkError};
 
 use super::{Notes, RecordedCall, connect, hold_time};
-use crate::table::until;
 
 const EVENTS: &[&str] = &["content-type: text/event-stream"];
 const LONG: Duration = Duration::from_secs(600);
@@ -171,7 +171,7 @@ async fn a_call_that_is_polled_for_long_ends_by_its_deadline() {
         }
     });
     assert_eq!(session.call(None).await, Err(LinkError::Timeout(LONG)));
-    until("the server is told", || {
+    eventually_holds("the server is told", || {
         session.server.requests().iter().any(|request| request.json()["method"] == "notifications/cancelled")
     })
     .await;
@@ -192,7 +192,7 @@ async fn the_server_s_own_stream_goes_on_behind_its_last_event() {
     });
     let until_notes = async |count: usize| {
         tokio::select! {
-            () = until("the stream was read", || session.notes.all().len() == count) => {}
+            () = eventually_holds("the stream was read", || session.notes.all().len() == count) => {}
             () = moving() => unreachable!("it has no end"),
         }
     };

@@ -12,11 +12,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::advance;
 use toolcrib_base::task::Scope;
+use toolcrib_testkit::eventually_holds;
 use toolcrib_transport::http::body::Body;
 use toolcrib_transport::http::server::{read_body, serve};
 
 use super::hold_time;
-use crate::table::until;
 
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -91,7 +91,7 @@ async fn the_end_waits_for_answers_and_not_for_quiet_connections() {
     let go = Arc::clone(&site.go);
     let (ended, text, ()) = tokio::join!(site.scope.close(GRACE), rest(&mut running), async {
         assert_eq!(quiet.read(&mut buffer).await.unwrap_or(0), 0, "a quiet connection is closed at once");
-        until("nobody listens", || std::net::TcpStream::connect(site.address).is_err()).await;
+        eventually_holds("nobody listens", || std::net::TcpStream::connect(site.address).is_err()).await;
         go.notify_one();
     });
     assert!(ended);

@@ -13,10 +13,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned, SupportedProtocolVersion};
+use toolcrib_testkit::eventually_holds;
 use toolcrib_transport::LinkError;
 use toolcrib_transport::http::client::{HttpClient, Reply as Body};
-
-use crate::table::until;
 
 const GOOD: &[u8] = include_bytes!("tls/good.pem");
 const EXPIRED: &[u8] = include_bytes!("tls/expired.pem");
@@ -175,7 +174,7 @@ async fn a_server_that_does_not_prove_its_name_hears_nothing() {
         let outcome = post(&client, &server.url()).await;
         let Err(LinkError::Unreachable(why)) = &outcome else { panic!("{reason}: {outcome:?}") };
         assert!(why.contains(reason), "{why}");
-        until("the connection is closed", || server.ended() == 1).await;
+        eventually_holds("the connection is closed", || server.ended() == 1).await;
         assert_eq!(server.requests(), 0, "{reason}");
     }
 }
@@ -226,7 +225,7 @@ async fn a_connection_that_the_server_closed_is_not_used_again() {
         let client = client();
         for count in 1..=10 {
             assert_eq!(post(&client, &server.url()).await.unwrap(), "1");
-            until("the connection is closed", || server.ended() == count).await;
+            eventually_holds("the connection is closed", || server.ended() == count).await;
             // Gives the runtime the time to hear of it.
             for _ in 0..1_000 {
                 tokio::task::yield_now().await;

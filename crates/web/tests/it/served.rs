@@ -1,6 +1,7 @@
 //! A gateway that listens on a port of the system's choice, and requests to it.
 
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -12,23 +13,14 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
-use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, ManualClock, Secret, SystemClock, Timestamp};
-use toolcrib_call::Servers;
 use toolcrib_call::Source;
-use toolcrib_catalog::LocalSecrets;
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
-use toolcrib_gateway::Gateway;
 use toolcrib_protocol::sse::{self, Event};
-use toolcrib_session::Sessions;
-use toolcrib_store::Store;
+use toolcrib_testgateway::{File, Setup, TestGateway};
 use toolcrib_testkit::eventually;
-use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::http::workers::Workers;
-use toolcrib_upstream::ServerDeps;
-use toolcrib_view::metrics::Metrics;
 use toolcrib_web::{Guard, Site};
 
 /// How long a test waits for something that must happen before it gives up.
@@ -38,26 +30,9 @@ pub(crate) const TOKEN: &str = "t0ken";
 /// The idle time of sessions.
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
 
-/// A file of the home folder: its path and its text.
-pub(crate) type File = (String, String);
-
-/// The definition of a fake server with these flags.
-pub(crate) fn server(name: &str, flags: &[&str]) -> File {
-    let program = toolcrib_testkit::fake_server();
-    let text = format!("name: {name}\ncommand: {}\nargs: {}\n", json!(program), json!(flags));
-    (format!("servers/{name}.yaml"), text)
-}
-
 /// The definition of a server that is never started and has just these tools.
 pub(crate) fn stopped(name: &str, tools: &[&str]) -> File {
-    let tools: Vec<Value> = tools.iter().map(|tool| json!({"name": tool, "inputSchema": {"type": "object"}})).collect();
-    let text = format!("name: {name}\ncommand: never-started\nstart: manual\ntools: {}\n", json!(tools));
-    (format!("servers/{name}.yaml"), text)
-}
-
-/// The definition of a profile.
-pub(crate) fn profile(name: &str, lines: &str) -> File {
-    (format!("profiles/{name}.yaml"), format!("name: {name}\n{lines}"))
+    toolcrib_testgateway::stopped(name, tools, "")
 }
 
 /// A clock that panics once when its fuse was lit, and that can be put forward.
@@ -86,15 +61,13 @@ impl Clock for Fuse {
 }
 
 /// A gateway that listens.
-pub(crate) struct House {
-    home: tempfile::TempDir,
-    pub(crate) gateway: Arc<Gateway>,
+pub(crate) struct ServedGateway {
+    gateway: TestGateway,
     pub(crate) address: SocketAddr,
     /// The clock of the sessions.
     pub(crate) time: Arc<ManualClock>,
     /// The clock of the gateway.
     pub(crate) fuse: Arc<Fuse>,
-    scope: Scope,
 }
 
 /// A request in the making.
@@ -263,94 +236,55 @@ impl Events {
     }
 }
 
-// === impl House ===
+// === impl ServedGateway ===
 
-impl House {
+impl Deref for ServedGateway {
+    type Target = TestGateway;
+
+    fn deref(&self) -> &TestGateway {
+        &self.gateway
+    }
+}
+
+impl ServedGateway {
     /// A gateway of these files, whose servers have been listed.
     pub(crate) async fn settled(files: &[File]) -> Self {
-        let house = Self::open(files, Limits::default()).await;
-        house.settle().await;
-        house
+        let gateway = Self::open(files, Limits::default()).await;
+        gateway.settle().await;
+        gateway
     }
 
     /// A gateway of these files, at its very beginning.
     pub(crate) async fn open(files: &[File], limits: Limits) -> Self {
-        let home = tempfile::tempdir().unwrap();
-        write(home.path(), files);
-        let loaded = toolcrib_catalog::load(home.path());
-        assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
-        let (scope, clock) = (Scope::new(), Arc::new(SystemClock));
         let (time, fuse) = (Arc::new(ManualClock::default()), Arc::new(Fuse::default()));
-        let (events, happened) = mpsc::channel(64);
-        let deps = ServerDeps {
-            client: HttpClient::new().unwrap(),
-            clock,
-            events,
-            guard: None,
-            credentials: None,
+        let setup = Setup {
+            clock: Arc::clone(&fuse) as Arc<dyn Clock>,
+            server_clock: Some(Arc::new(SystemClock)),
+            session_clock: Some(Arc::clone(&time) as Arc<dyn Clock>),
+            session_idle: IDLE,
             limits: limits.clone(),
-            grace: Duration::from_millis(500),
-            starts: toolcrib_upstream::StartPlaces::default(),
+            ..Setup::default()
         };
-        let metrics = Arc::new(Metrics::new());
-        let store = Store::in_memory(toolcrib_store::Config::default()).unwrap();
-        let secrets = Arc::new(LocalSecrets::new(home.path()));
-        let workflows = Workflows::new(store.runs(), &scope);
-        let services = Services::new(home.path(), store.services(), Arc::new(SystemClock) as Arc<dyn Clock>, &scope);
-        let sources: Arc<[Arc<dyn Source>]> =
-            Arc::new([Arc::clone(&workflows) as Arc<dyn Source>, Arc::clone(&services) as Arc<dyn Source>]);
-        let servers = Servers::new(deps, secrets, &store, scope.clone()).at_home(home.path());
-        let sessions = Sessions::new(100, IDLE, Arc::clone(&time) as Arc<dyn Clock>);
-        let clock = Arc::clone(&fuse) as Arc<dyn Clock>;
-        let mut builder = Gateway::builder(store, clock, servers, sessions).loaded(Arc::new(loaded)).metrics(metrics);
-        for source in sources.iter() {
-            builder = builder.source(Arc::clone(source));
-        }
-        let gateway = builder.start();
-        workflows.enter(&gateway);
-        services.enter(&gateway);
-        scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));
+        let workflows = Workflows::new(setup.store.runs(), &setup.scope);
+        let clock = Arc::new(SystemClock) as Arc<dyn Clock>;
+        let services = Services::new(setup.home.path(), setup.store.services(), clock, &setup.scope);
+        let sources = [Arc::clone(&workflows) as Arc<dyn Source>, Arc::clone(&services) as Arc<dyn Source>];
+        let gateway = TestGateway::open(files, Setup { sources: Arc::new(sources), ..setup });
+        workflows.enter(&gateway.gateway);
+        services.enter(&gateway.gateway);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let guard =
             Guard::new(Secret::new(TOKEN), vec!["tools.example.com".into()], vec!["https://app.example.com".into()]);
-        let site = Site::new(Arc::clone(&gateway), guard, limits, scope.clone());
+        let scope = gateway.scope();
+        let site = Site::new(Arc::clone(&gateway.gateway), guard, limits, scope.clone());
         scope.spawn(toolcrib_web::serve(listener, Arc::new(site), scope.clone(), Workers::none()));
-        Self { home, gateway, address, time, fuse, scope }
-    }
-
-    /// Waits until the views show what every server offers.
-    pub(crate) async fn settle(&self) {
-        for running in self.gateway.servers().table().values() {
-            if running.definition.start != toolcrib_catalog::Start::Manual {
-                let mut status = running.server.watch_status();
-                eventually("a listing", status.wait_for(|status| status.listed)).await.unwrap();
-            }
-        }
-        let mut builds = self.gateway.watch_builds();
-        let waiting = async {
-            while !self.gateway.is_in_step() {
-                builds.changed().await.unwrap();
-            }
-        };
-        eventually("views in step", waiting).await;
+        Self { gateway, address, time, fuse }
     }
 
     /// Closes everything; whether all ended by itself.
     pub(crate) async fn end(&self) -> bool {
-        eventually("the end", self.scope.close(TIMEOUT * 10)).await
-    }
-
-    /// What a file of the home folder says.
-    pub(crate) fn text_of(&self, file: &str) -> Option<String> {
-        std::fs::read_to_string(self.home.path().join(file)).ok()
-    }
-
-    /// Writes files and takes all definitions again.
-    pub(crate) async fn apply(&self, files: &[File]) {
-        write(self.home.path(), files);
-        self.gateway.apply(Arc::new(toolcrib_catalog::load(self.home.path())));
-        self.settle().await;
+        eventually("the end", self.scope().close(TIMEOUT * 10)).await
     }
 
     /// Sends a request and reads its answer to the end; an error when the connection breaks before.
@@ -386,7 +320,7 @@ impl House {
     async fn send(&self, ask: Ask) -> Result<(Response<Incoming>, tokio::task::JoinHandle<()>), hyper::Error> {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        let connection = self.scope.spawn(async move {
+        let connection = self.scope().spawn(async move {
             // What breaks here also shows at the request.
             let _ = connection.await;
         });
@@ -414,13 +348,5 @@ impl House {
 
     pub(crate) async fn session(&self) -> String {
         self.session_of("/mcp", "2025-11-25").await
-    }
-}
-
-fn write(home: &std::path::Path, files: &[File]) {
-    for (path, text) in files {
-        let path = home.join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, text).unwrap();
     }
 }
