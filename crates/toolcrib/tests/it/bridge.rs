@@ -2,51 +2,34 @@
 //! which is killed and restarted in the middle.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
+use toolcrib_testkit::launch::Program;
 
-/// How long anything may take on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(120);
+use crate::toolcrib::toolcrib;
+
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0",  "id":"i-1", "method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"x":1.50}}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
-fn toolcrib(home: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_toolcrib"));
-    command.env_clear().env("TOOLCRIB_HOME", home).kill_on_drop(true);
-    command
-}
-
 /// A running bridge with its client's ends.
-struct Bridge {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    stdout: Lines<BufReader<ChildStdout>>,
-}
+struct Bridge(Program);
 
 impl Bridge {
     fn start(home: &Path, arguments: &[&str]) -> Self {
-        let mut command = toolcrib(home);
-        command.arg("bridge").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { stdin: child.stdin.take(), child, stdout }
+        Self(toolcrib(home, &[&["bridge"], arguments].concat()).start())
     }
 
     async fn say(&mut self, line: &str) {
-        self.stdin.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        self.0.types(line).await;
     }
 
     /// The next line, as it is.
     async fn hears(&mut self) -> String {
-        let line = tokio::time::timeout(TIMEOUT, self.stdout.next_line()).await;
-        line.expect("the bridge says nothing").unwrap().expect("the bridge has ended")
+        self.0.line().await
     }
 
     /// The answer to a request; what else is said goes by.
@@ -65,9 +48,8 @@ impl Bridge {
 
     /// Closes stdin and waits for the end.
     async fn end(mut self) {
-        drop(self.stdin.take());
-        let status = tokio::time::timeout(TIMEOUT, self.child.wait()).await.expect("the bridge does not end");
-        assert!(status.unwrap().success());
+        self.0.close();
+        assert!(self.0.end().await.success());
     }
 }
 
@@ -238,28 +220,19 @@ async fn modern_requests_have_their_headers_and_end_with_their_connection() {
 }
 
 /// Our own gateway; killed when it is dropped.
-struct Gateway {
-    child: Child,
-    /// Kept open: it must be able to log.
-    _log: Lines<BufReader<ChildStderr>>,
-}
+struct Gateway(Program);
 
 impl Gateway {
     async fn start(home: &Path) -> Self {
-        let mut command = toolcrib(home);
-        command.args(["serve", "--listen", "127.0.0.1:0"]).env("TOOLCRIB_LOG", "info").stderr(Stdio::piped());
-        let mut child = command.stdin(Stdio::null()).spawn().unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-        loop {
-            let line = tokio::time::timeout(TIMEOUT, log.next_line()).await.expect("no gateway serves").unwrap();
-            if line.expect("the gateway ended").contains("serving url=") {
-                return Self { child, _log: log };
-            }
-        }
+        let launch = toolcrib(home, &["serve", "--listen", "127.0.0.1:0"]).env("TOOLCRIB_LOG", "info");
+        let mut program = launch.start();
+        program.logs("serving url=").await;
+        Self(program)
     }
 
     async fn kill(mut self) {
-        self.child.kill().await.unwrap();
+        self.0.signal(Signal::KILL);
+        self.0.end().await;
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 
-use crate::toolcrib::{Ran, run};
+use crate::toolcrib::{CommandOutput, run};
 
 /// What an import would do: a server with one need, whose definition says `change`.
 fn seen(change: &str) -> Value {
@@ -31,7 +31,7 @@ fn gateway(change: &'static str) -> HttpServer {
 }
 
 /// Runs an import of a file, and gives what was asked of the gateway too.
-async fn import(change: &'static str, more: &[&str]) -> (Ran, Vec<Value>) {
+async fn import(change: &'static str, more: &[&str]) -> (CommandOutput, Vec<Value>) {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("team.yaml");
     std::fs::write(&file, "bundle: 1\n").unwrap();

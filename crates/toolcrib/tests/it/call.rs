@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::serving::{Serving, fake_server};
+use crate::serving::{GatewayFixture, fake_server};
 use crate::stub::{Answer, Stub};
-use crate::toolcrib::{run, run_with_stdin};
+use crate::toolcrib::{run, run_with_stdin, toolcrib};
 
 /// A gateway whose every tool gives this result.
 async fn gateway(result: Value) -> Stub {
@@ -88,16 +88,10 @@ async fn ctrl_c_takes_the_call_back() {
     let stub = Stub::start(|_| Answer::never()).await;
     let home = tempfile::tempdir().unwrap();
     stub.settle(home.path());
-    let mut child = tokio::process::Command::new(env!("CARGO_BIN_EXE_toolcrib"))
-        .args(["call", "slow"])
-        .env("TOOLCRIB_HOME", home.path())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
+    let mut call = toolcrib(home.path(), &["call", "slow"]).start();
     stub.hears("tools/call").await;
-    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    assert_eq!(child.wait().await.unwrap().code(), Some(130));
+    call.signal(rustix::process::Signal::INT);
+    assert_eq!(call.end().await.code(), Some(130));
     let (_, call) = &stub.asked("tools/call")[0];
     let (_, cancelled) = &stub.asked("notifications/cancelled")[0];
     assert_eq!(cancelled["params"]["requestId"], call["id"]);
@@ -107,7 +101,7 @@ async fn ctrl_c_takes_the_call_back() {
 #[tokio::test]
 async fn a_tool_that_asks_is_answered_from_the_command_line() {
     let definition = format!("name: try\ncommand: {}\nargs: [--asks]\nstart: eager\n", fake_server().display());
-    let serving = Serving::start(&[("try", &definition)]).await;
+    let serving = GatewayFixture::start(&[("try", &definition)]).await;
     let call = ["call", "try/ask", "kind=elicitation"];
     let ran = run(serving.home(), &[&call[..], &["--answer", "name=Ann"]].concat(), &[]).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);

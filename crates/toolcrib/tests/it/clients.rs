@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::toolcrib::{Ran, run};
+use crate::toolcrib::{CommandOutput, run};
 
 /// A person's folder with Toolcrib's home in it.
 struct Person {
@@ -27,11 +27,11 @@ impl Person {
         path
     }
 
-    async fn run(&self, arguments: &[&str]) -> Ran {
+    async fn run(&self, arguments: &[&str]) -> CommandOutput {
         self.run_with(arguments, &[]).await
     }
 
-    async fn run_with(&self, arguments: &[&str], more: &[(&str, &str)]) -> Ran {
+    async fn run_with(&self, arguments: &[&str], more: &[(&str, &str)]) -> CommandOutput {
         let home = self.folder.path().to_str().unwrap();
         let mut variables = vec![("HOME", home)];
         variables.extend_from_slice(more);

@@ -1,18 +1,16 @@
 //! `toolcrib demo`: what it prints, and that it leaves nothing behind.
 
 use std::path::Path;
-use std::process::Stdio;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
-use tokio::process::{Child, Command};
+use toolcrib_testkit::launch::{Launch, Program};
 
-use crate::toolcrib::{Ran, run};
+use crate::toolcrib::{CommandOutput, run};
 
 /// Runs the demo with `temporary` as the folder for temporary files.
-async fn demo(temporary: &Path, arguments: &[&str]) -> Ran {
+async fn demo(temporary: &Path, arguments: &[&str]) -> CommandOutput {
     let arguments: Vec<&str> = ["demo"].iter().chain(arguments).copied().collect();
     let home = temporary.join("own");
     run(&home, &arguments, &[("TMPDIR", temporary.to_str().unwrap())]).await
@@ -78,27 +76,10 @@ async fn a_taken_port_is_told() {
 }
 
 /// A demo that serves, and what it printed.
-async fn serving(temporary: &Path) -> (Child, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_toolcrib"))
-        .arg("demo")
-        .env_clear()
-        .env("TMPDIR", temporary)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut printed = String::new();
-    while let Some(line) = lines.next_line().await.unwrap() {
-        printed.push_str(&line);
-        printed.push('\n');
-        if line.contains("when the demo ends") {
-            return (child, printed);
-        }
-    }
-    panic!("the demo ended:\n{printed}");
+async fn serving(temporary: &Path) -> (Program, String) {
+    let mut demo = Launch::new(env!("CARGO_BIN_EXE_toolcrib"), &["demo"]).env("TMPDIR", temporary).start();
+    let printed = demo.reads_to("when the demo ends").await;
+    (demo, printed)
 }
 
 /// The settings that were printed below a heading.
@@ -110,7 +91,7 @@ fn settings(printed: &str, heading: &str) -> Value {
 #[tokio::test]
 async fn clients_connect_as_the_settings_say() {
     let temporary = tempfile::tempdir().unwrap();
-    let (child, printed) = serving(temporary.path()).await;
+    let (demo, printed) = serving(temporary.path()).await;
     let of_vs_code = settings(&printed, "VS Code");
     let by_http = settings(&printed, "Clients that speak HTTP");
     let url = of_vs_code["servers"]["toolcrib"]["url"].as_str().unwrap();
@@ -120,43 +101,34 @@ async fn clients_connect_as_the_settings_say() {
     ran.prints("2026-03-01 is a Sunday: day 60 of a common year, week 9 of 2026\n");
 
     let by_stdio = &settings(&printed, "Clients that speak only stdio")["mcpServers"]["toolcrib"];
-    let arguments = by_stdio["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap());
-    let mut bridge = Command::new(by_stdio["command"].as_str().unwrap())
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
+    let arguments: Vec<&str> =
+        by_stdio["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap()).collect();
+    let bridge = Launch::new(by_stdio["command"].as_str().unwrap(), &arguments);
     let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"0"}}}"#;
     let list = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
-    bridge.stdin.take().unwrap().write_all(format!("{hello}\n{list}\n").as_bytes()).await.unwrap();
-    let answers = String::from_utf8(bridge.wait_with_output().await.unwrap().stdout).unwrap();
+    let answers = bridge.run(&format!("{hello}\n{list}\n")).await.stdout;
     assert!(answers.contains("find_tools") && answers.contains("call_tool"), "{answers}");
 
-    end(child, Signal::INT).await;
+    end(demo, Signal::INT).await;
     check_nothing_is_left(temporary.path());
 }
 
 /// Sends the signal; the demo ends well and has nothing to complain of.
-async fn end(mut child: Child, signal: Signal) {
-    let pid = Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap();
-    kill_process(pid, signal).unwrap();
-    let mut complaints = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut complaints).await.unwrap();
-    assert_eq!((child.wait().await.unwrap().code(), complaints.as_str()), (Some(0), ""));
+async fn end(demo: Program, signal: Signal) {
+    demo.signal(signal);
+    let output = demo.finish().await;
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
 }
 
 #[tokio::test]
 async fn who_asks_politely_finds_nothing_left() {
     let temporary = tempfile::tempdir().unwrap();
     for signal in [Signal::TERM, Signal::HUP] {
-        let (child, _) = serving(temporary.path()).await;
+        let (demo, _) = serving(temporary.path()).await;
         if cfg!(target_os = "linux") {
             assert!(processes_with(temporary.path()).len() > 2, "the demo and its servers run");
         }
-        end(child, signal).await;
+        end(demo, signal).await;
         check_nothing_is_left(temporary.path());
     }
 }

@@ -2,20 +2,19 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::process::{Child, ChildStderr, Command};
 use tokio::time::timeout;
+use toolcrib_testkit::eventually_holds;
+use toolcrib_testkit::launch::{Launch, Program, write};
 
-use crate::first_start::until;
 use crate::serving::fake_server;
-use crate::toolcrib::{Ran, run};
+use crate::toolcrib::{CommandOutput, run, toolcrib};
 
 /// How long something may take that must come.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -25,52 +24,37 @@ const GRACE: &str = "30m";
 /// A gateway with its own home, and what it logs.
 struct Gateway {
     home: tempfile::TempDir,
-    child: Child,
-    log: Lines<BufReader<ChildStderr>>,
-    read: String,
+    program: Program,
 }
 
 impl Gateway {
     /// Starts one with these servers, which waits long for everything that is to end.
     fn start(servers: &[(&str, &str)]) -> Self {
         let home = tempfile::tempdir().unwrap();
-        fs::create_dir(home.path().join("servers")).unwrap();
         for (name, rest) in servers {
             let text = format!("name: {name}\ncommand: {}\n{rest}\n", json!(fake_server()));
-            fs::write(home.path().join(format!("servers/{name}.yaml")), text).unwrap();
+            write(home.path(), &format!("servers/{name}.yaml"), &text);
         }
-        let (child, log) = Self::spawn(home.path());
-        Self { home, child, log, read: String::new() }
+        Self::over(home)
     }
 
-    fn spawn(home: &Path) -> (Child, Lines<BufReader<ChildStderr>>) {
-        let mut command = Command::new("sh");
+    fn over(home: tempfile::TempDir) -> Self {
         // A program whose disk is full is told so, instead of being ended for it.
         let script =
             format!("trap '' XFSZ; exec \"$0\" serve --listen 127.0.0.1:0 --grace {GRACE} --ready-file \"$1\"");
-        command.args(["-c", &script, env!("CARGO_BIN_EXE_toolcrib")]).arg(home.join("ready.json"));
-        command.env_clear().env("TOOLCRIB_HOME", home).env("TOOLCRIB_LOG", "info").kill_on_drop(true);
-        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap()).lines();
-        (child, log)
+        let ready = home.path().join("ready.json");
+        let arguments = ["-c", &script, env!("CARGO_BIN_EXE_toolcrib"), ready.to_str().unwrap()];
+        let launch = Launch::new("/bin/sh", &arguments).home(home.path()).env("TOOLCRIB_LOG", "info");
+        Self { program: launch.start(), home }
     }
 
     fn pid(&self) -> Pid {
-        Pid::from_raw(i32::try_from(self.child.id().unwrap()).unwrap()).unwrap()
+        self.program.pid()
     }
 
-    /// Reads the log until a line has this part.
+    /// Waits for a line of the log with this part.
     async fn logs(&mut self, part: &str) -> String {
-        loop {
-            let line = timeout(TIMEOUT, self.log.next_line()).await;
-            let line = line.unwrap_or_else(|_| panic!("`{part}` is not logged:\n{}", self.read)).unwrap();
-            let line = line.unwrap_or_else(|| panic!("it ended without `{part}`:\n{}", self.read));
-            self.read.push_str(&line);
-            self.read.push('\n');
-            if line.contains(part) {
-                return line;
-            }
-        }
+        self.program.logs(part).await
     }
 
     /// Where it listens, once it says so.
@@ -81,7 +65,7 @@ impl Gateway {
 
     /// How many bytes of it are in memory.
     fn resident(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id().unwrap())).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
         1024 * line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
     }
@@ -94,14 +78,12 @@ impl Gateway {
         serde_json::from_str(&fs::read_to_string(self.file(path)).unwrap()).unwrap()
     }
 
-    async fn run(&self, arguments: &[&str]) -> Ran {
+    async fn run(&self, arguments: &[&str]) -> CommandOutput {
         run(self.home.path(), arguments, &[]).await
     }
 
-    fn background(&self, arguments: &[&str]) -> Child {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_toolcrib"));
-        command.args(arguments).env_clear().env("TOOLCRIB_HOME", self.home.path()).stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap()
+    fn background(&self, arguments: &[&str]) -> Program {
+        toolcrib(self.home.path(), arguments).start()
     }
 
     /// Limits how far files may grow; `Some(0)` is a full disk.
@@ -111,13 +93,9 @@ impl Gateway {
 
     /// Ends it by SIGTERM, which must not take the grace; gives the exit code and what it logged.
     async fn end(mut self) -> (tempfile::TempDir, Option<i32>, String) {
-        kill_process(self.pid(), Signal::TERM).unwrap();
-        let status = timeout(TIMEOUT, self.child.wait()).await.expect("it waits for all of its grace").unwrap();
-        while let Ok(Some(line)) = self.log.next_line().await {
-            self.read.push_str(&line);
-            self.read.push('\n');
-        }
-        (self.home, status.code(), self.read)
+        self.program.signal(Signal::TERM);
+        let status = self.program.end().await;
+        (self.home, status.code(), self.program.log())
     }
 }
 
@@ -135,7 +113,7 @@ async fn an_idle_gateway_ends_at_once_whatever_its_grace() {
 async fn a_server_that_was_stopped_does_not_hold_up_the_end() {
     let mut gateway = Gateway::start(&[("try", "start: eager")]);
     gateway.logs("ready servers=1").await;
-    let programs = children_of(gateway.child.id().unwrap());
+    let programs = children_of(gateway.pid().as_raw_nonzero().get());
     assert!(!programs.is_empty());
     for pid in &programs {
         kill_process(Pid::from_raw(*pid).unwrap(), Signal::STOP).unwrap();
@@ -168,16 +146,16 @@ async fn memory_goes_back_after_a_flood_of_bodies() {
                 held.push(client);
             }
         }
-        until("the bodies are held", || gateway.resident() > before + 50 * MEGABYTE).await;
+        eventually_holds("the bodies are held", || gateway.resident() > before + 50 * MEGABYTE).await;
         drop(held);
-        until("their memory has gone back", || gateway.resident() < before + 25 * MEGABYTE).await;
+        eventually_holds("their memory has gone back", || gateway.resident() < before + 25 * MEGABYTE).await;
     }
     let (_, code, log) = gateway.end().await;
     assert_eq!(code, Some(0), "{log}");
 }
 
 /// The programs below the guards of a gateway.
-fn children_of(gateway: u32) -> Vec<i32> {
+fn children_of(gateway: i32) -> Vec<i32> {
     let parent_of = |pid: i32| -> Option<i32> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat[stat.rfind(')')? + 1..].split_ascii_whitespace().nth(1)?.parse().ok()
@@ -187,7 +165,7 @@ fn children_of(gateway: u32) -> Vec<i32> {
     let below = |parents: &[i32]| -> Vec<i32> {
         all.iter().copied().filter(|pid| parent_of(*pid).is_some_and(|parent| parents.contains(&parent))).collect()
     };
-    below(&below(&[i32::try_from(gateway).unwrap()]))
+    below(&below(&[gateway]))
 }
 
 #[tokio::test]
@@ -226,11 +204,10 @@ async fn a_disk_that_fills_empties_and_fills_loses_nothing_and_what_is_lost_is_c
         assert!(line.contains("calls wait"), "{line}");
         let mut second = gateway.background(&call);
         assert_eq!(gateway_ready(&gateway).await["audit"]["recording"], false);
-        assert!(second.try_wait().unwrap().is_none(), "a call was answered that cannot be recorded");
+        assert!(second.ended().is_none(), "a call was answered that cannot be recorded");
         gateway.set_room(None);
         for waiting in [first, second] {
-            let output = timeout(TIMEOUT, waiting.wait_with_output()).await.unwrap().unwrap();
-            assert_eq!(output.stdout, b"a\n", "{}", String::from_utf8_lossy(&output.stderr));
+            waiting.finish().await.prints("a\n");
         }
         gateway.logs("is writable again").await;
         assert_eq!(gateway_ready(&gateway).await["audit"]["recording"], true);
@@ -244,8 +221,7 @@ async fn a_disk_that_fills_empties_and_fills_loses_nothing_and_what_is_lost_is_c
     assert!(log.contains("audit events could not be written and are lost"), "{log}");
     assert!(log.contains("free space on the disk"), "{log}");
 
-    let (child, lines) = Gateway::spawn(home.path());
-    let mut again = Gateway { home, child, log: lines, read: String::new() };
+    let mut again = Gateway::over(home);
     again.logs("ready servers=1").await;
     let verified = again.run(&["audit", "verify"]).await;
     assert_eq!(verified.code, 0, "{}{}", verified.stdout, verified.stderr);

@@ -5,9 +5,9 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::stub::{Answer, Stub};
-use crate::toolcrib::{Ran, run};
+use crate::toolcrib::{CommandOutput, run, toolcrib};
 
-async fn list(home: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+async fn list(home: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
     let arguments: Vec<&str> = ["list", "tools"].iter().chain(arguments).copied().collect();
     run(home, &arguments, variables).await
 }
@@ -121,15 +121,9 @@ async fn a_reader_that_has_seen_enough_is_no_error() {
             .await;
     let home = tempfile::tempdir().unwrap();
     stub.settle(home.path());
-    let mut child = tokio::process::Command::new(env!("CARGO_BIN_EXE_toolcrib"))
-        .args(["call", "x"])
-        .env("TOOLCRIB_HOME", home.path())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().await.unwrap();
-    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+    let mut call = toolcrib(home.path(), &["call", "x"]).start();
+    call.close_output();
+    let output = call.finish().await;
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
     stub.stop().await;
 }

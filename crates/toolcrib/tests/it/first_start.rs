@@ -4,15 +4,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::Stdio;
-use std::time::Duration;
 
-use tokio::process::{Child, Command};
+use rustix::process::Signal;
+use toolcrib_testkit::eventually_holds;
+use toolcrib_testkit::launch::{CommandOutput, Launch, Program};
 
-use crate::toolcrib::Ran;
-
-/// How long something may take that must happen.
-const TIMEOUT: Duration = Duration::from_secs(240);
+use crate::toolcrib::toolcrib;
 
 /// What every runner does once the entry is there: be a server of two tools.
 const SERVE: &str = "exec \"$FAKE\" --tools 2 --tag \"$name\"";
@@ -87,29 +84,19 @@ impl Person {
         self.write(file, &serde_json::json!({ key: servers }).to_string());
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_toolcrib"));
-        command
-            .args(arguments)
-            .env_clear()
-            .env("HOME", self.0.path())
-            .env("TOOLCRIB_HOME", self.path("toolcrib"))
-            .env("PATH", format!("{}:/usr/bin:/bin", self.path("bin").display()))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        command
+    fn launch(&self, arguments: &[&str]) -> Launch {
+        let path = format!("{}:/usr/bin:/bin", self.path("bin").display());
+        toolcrib(&self.path("toolcrib"), arguments).env("HOME", self.0.path()).env("PATH", path)
     }
 
-    async fn run(&self, arguments: &[&str]) -> Ran {
-        ran(self.command(arguments).spawn().unwrap()).await
+    async fn run(&self, arguments: &[&str]) -> CommandOutput {
+        self.launch(arguments).run("").await
     }
 
-    async fn serve(&self) -> Child {
-        let gateway = self.command(&["serve", "--listen", "127.0.0.1:0"]).spawn().unwrap();
+    async fn serve(&self) -> Program {
+        let gateway = self.launch(&["serve", "--listen", "127.0.0.1:0"]).start();
         let ready = self.path("toolcrib/state/serve.json");
-        until("the gateway runs", || ready.exists()).await;
+        eventually_holds("a gateway that runs", || ready.exists()).await;
         gateway
     }
 
@@ -121,7 +108,7 @@ impl Person {
     }
 
     /// Runs a command again until what it prints says so.
-    async fn until_prints(&self, arguments: &[&str], part: &str) -> Ran {
+    async fn until_prints(&self, arguments: &[&str], part: &str) -> CommandOutput {
         let mut last = String::new();
         for _ in 0..1_000 {
             let ran = self.run(arguments).await;
@@ -132,24 +119,6 @@ impl Person {
         }
         panic!("never `{part}`:\n{last}\n{}", self.logs());
     }
-}
-
-async fn ran(child: Child) -> Ran {
-    let output = tokio::time::timeout(TIMEOUT, child.wait_with_output()).await.unwrap().unwrap();
-    Ran {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
-}
-
-pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
-    let waiting = async {
-        while !condition() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(TIMEOUT, waiting).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
 #[track_caller]
@@ -254,8 +223,8 @@ async fn an_installation_that_was_killed_is_recognised_and_repaired() {
     assert_eq!(listed.code, 0, "{}", listed.stdout);
     assert_eq!(half_written(&person), Vec::<PathBuf>::new());
     assert!(person.path(".npm/_npx").exists());
-    gateway.start_kill().unwrap();
-    gateway.wait().await.unwrap();
+    gateway.signal(Signal::KILL);
+    gateway.end().await;
 }
 
 #[tokio::test]
@@ -275,12 +244,15 @@ async fn a_cache_that_cannot_be_written_is_told_in_the_runner_s_words() {
 async fn two_at_once_do_not_write_over_each_other() {
     let person = Person::new();
     person.client(".cursor/mcp.json", "mcpServers", &[("one", "npx -y waits-one"), ("two", "uvx two")]);
-    let first = person.command(&["init", "--yes"]).spawn().unwrap();
+    let first = person.launch(&["init", "--yes"]).start();
     let lock = person.path("toolcrib/state/init.lock");
-    until("the first one has begun", || lock.exists() && person.path("toolcrib/servers/one.yaml").exists()).await;
-    let second = person.command(&["init", "--yes"]).spawn().unwrap();
+    eventually_holds("the beginning of the first one", || {
+        lock.exists() && person.path("toolcrib/servers/one.yaml").exists()
+    })
+    .await;
+    let second = person.launch(&["init", "--yes"]).start();
     fs::write(person.path("go"), "").unwrap();
-    let (first, second) = tokio::join!(ran(first), ran(second));
+    let (first, second) = tokio::join!(first.finish(), second.finish());
     assert_eq!((first.code, second.code), (0, 0), "{}{}{}{}", first.stdout, first.stderr, second.stdout, second.stderr);
     says(&first.stdout, &["ok      one", "ok      two", "Cursor is connected"]);
     says(&second.stdout, &["Everything is already set up"]);
@@ -309,6 +281,6 @@ async fn servers_are_verified_together_and_the_code_says_whether_all_answer() {
         &ran.stdout,
         &["ok      s1", "failed  b", "→ a, b: install its program, or correct `command` in `servers/NAME.yaml`"],
     );
-    gateway.start_kill().unwrap();
-    gateway.wait().await.unwrap();
+    gateway.signal(Signal::KILL);
+    gateway.end().await;
 }

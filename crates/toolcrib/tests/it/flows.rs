@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::serving::{Serving, fake_server};
+use crate::serving::{GatewayFixture, fake_server};
 use crate::toolcrib::{run, run_with_stdin};
 
 const CLASS_AND_SERVICE: &str = "\
@@ -51,9 +51,9 @@ async fn said(home: &Path, arguments: &[&str]) -> String {
     ran.stdout
 }
 
-async fn gateway() -> Serving {
+async fn gateway() -> GatewayFixture {
     let definition = format!("name: try\ncommand: {}\nstart: eager\n", fake_server().display());
-    Serving::start(&[("try", &definition)]).await
+    GatewayFixture::start(&[("try", &definition)]).await
 }
 
 #[tokio::test]

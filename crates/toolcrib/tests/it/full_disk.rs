@@ -4,24 +4,17 @@
 use std::fs;
 use std::path::Path;
 use std::pin::pin;
-use std::process::Stdio;
-use std::time::Duration;
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::Command;
-use tokio::time::timeout;
+use rustix::process::{Resource, Rlimit, Signal, prlimit};
+use toolcrib_testkit::launch::Launch;
 
 use crate::toolcrib::run;
 
-const TIMEOUT: Duration = Duration::from_secs(120);
-
 /// A shell whose program is told that there is no room, instead of being ended for it.
-fn shell(script: &str, home: &Path) -> Command {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("trap '' XFSZ; {script}"), env!("CARGO_BIN_EXE_toolcrib")]);
-    shell.env_clear().env("TOOLCRIB_HOME", home.join("toolcrib")).env("HOME", home).kill_on_drop(true);
-    shell
+fn shell(script: &str, home: &Path) -> Launch {
+    let script = format!("trap '' XFSZ; {script}");
+    let launch = Launch::new("/bin/sh", &["-c", &script, env!("CARGO_BIN_EXE_toolcrib")]);
+    launch.home(&home.join("toolcrib")).env("HOME", home)
 }
 
 fn listed(folder: &Path) -> Vec<String> {
@@ -35,12 +28,10 @@ fn listed(folder: &Path) -> Vec<String> {
 async fn a_definition_that_cannot_be_written_leaves_the_old_one_and_the_gateway_goes_on() {
     let person = tempfile::tempdir().unwrap();
     let home = person.path().join("toolcrib");
-    let mut command = shell("exec \"$0\" serve --listen 127.0.0.1:0", person.path());
-    command.env("TOOLCRIB_LOG", "info").stdin(Stdio::null()).stderr(Stdio::piped());
-    let mut gateway = command.spawn().unwrap();
-    let mut lines = BufReader::new(gateway.stderr.take().unwrap()).lines();
-    while !timeout(TIMEOUT, lines.next_line()).await.unwrap().unwrap().unwrap().contains("serving url=") {}
-    let pid = Pid::from_raw(i32::try_from(gateway.id().unwrap()).unwrap()).unwrap();
+    let launch = shell("exec \"$0\" serve --listen 127.0.0.1:0", person.path()).env("TOOLCRIB_LOG", "info");
+    let mut gateway = launch.start();
+    gateway.logs("serving url=").await;
+    let pid = gateway.pid();
     let create =
         |name: &str| format!("{{\"name\": \"{name}\", \"definition\": {{\"command\": \"x\", \"start\": \"manual\"}}}}");
     let api = async |operation: &str, json: &str| run(&home, &["api", operation, "--json", json], &[]).await;
@@ -59,14 +50,7 @@ async fn a_definition_that_cannot_be_written_leaves_the_old_one_and_the_gateway_
     // It finds no room for the file, or is not begun at all because what happened before could not be recorded.
     let ran = tokio::select! {
         biased;
-        line = async {
-            loop {
-                let line = timeout(TIMEOUT, lines.next_line()).await.unwrap().unwrap().unwrap();
-                if line.contains("cannot write the audit log") {
-                    return line;
-                }
-            }
-        } => {
+        line = gateway.logs("cannot write the audit log") => {
             assert!(line.contains("calls wait"), "{line}");
             None
         }
@@ -86,8 +70,8 @@ async fn a_definition_that_cannot_be_written_leaves_the_old_one_and_the_gateway_
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "name: one\ncommand: other\nstart: manual\n");
     assert_eq!(run(&home, &["audit", "verify"], &[]).await.code, 0);
-    kill_process(pid, Signal::TERM).unwrap();
-    assert!(timeout(TIMEOUT, gateway.wait()).await.unwrap().unwrap().success());
+    gateway.signal(Signal::TERM);
+    assert!(gateway.end().await.success());
 }
 
 #[tokio::test]
@@ -96,8 +80,8 @@ async fn a_command_that_cannot_write_leaves_every_file_as_it_was() {
     let home = person.path().join("toolcrib");
     let full = async |arguments: &str, stdin: &str| {
         let script = format!("ulimit -f 0; printf '%s' '{stdin}' | \"$0\" {arguments}");
-        let output = shell(&script, person.path()).output().await.unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        let output = shell(&script, person.path()).run("").await;
+        (output.code, output.stderr)
     };
     let settings = person.path().join(".cursor/mcp.json");
     fs::create_dir_all(settings.parent().unwrap()).unwrap();
@@ -118,7 +102,7 @@ async fn a_command_that_cannot_write_leaves_every_file_as_it_was() {
         ("profile key add team ci", ""),
     ] {
         let (code, stderr) = full(arguments, stdin).await;
-        assert_eq!(code, Some(1), "{arguments}: {stderr}");
+        assert_eq!(code, 1, "{arguments}: {stderr}");
         assert!(stderr.contains("File too large"), "{arguments}: {stderr}");
     }
     assert_eq!(fs::read_to_string(&settings).unwrap(), before);

@@ -13,14 +13,16 @@
 //! needs nothing else either: servers are `toolcrib example`. Other blocks, such as `sh`, `json` and `text`, are not
 //! run.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use toolcrib_base::Kind;
+use toolcrib_testkit::launch::{Launch, Program};
+
+use crate::toolcrib;
 
 /// How long a gateway may take to start, and a change of a file to be seen.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -157,11 +159,11 @@ fn no_guide_is_forgotten() {
     assert_eq!(found, GUIDES[1..]);
 }
 
-#[test]
-fn every_setting_is_documented() {
+#[tokio::test]
+async fn every_setting_is_documented() {
     let text = read("docs/guides/operations.md");
-    let output = Command::new(env!("CARGO_BIN_EXE_toolcrib")).args(["serve", "--help"]).output().unwrap();
-    let help = String::from_utf8(output.stdout).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let help = toolcrib::run(home.path(), &["serve", "--help"], &[]).await.stdout;
     let flags: Vec<&str> = help.lines().filter_map(flag).filter(|flag| !["help", "home"].contains(flag)).collect();
     assert!(flags.len() > 10, "{help}");
     for flag in flags.iter().filter(|flag| **flag != "ready-file") {
@@ -197,7 +199,9 @@ fn read(path: &str) -> String {
 fn run(path: &str) {
     let text = read(path);
     let home = tempfile::tempdir().unwrap();
-    let mut reader = Reader { path, home, programs: programs(), gateway: None, over_http: None, commands: 0 };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let programs = programs();
+    let mut reader = Reader { path, home, programs, gateway: None, over_http: None, commands: 0, runtime };
     for block in blocks(&text) {
         match block.language {
             "yaml" | "toml" => reader.file(&block),
@@ -251,14 +255,14 @@ struct Reader<'a> {
     /// An example server over HTTP.
     over_http: Option<BackgroundCommand>,
     commands: usize,
+    /// Dropped last: the programs belong to it.
+    runtime: tokio::runtime::Runtime,
 }
 
 /// `toolcrib serve`, or an example server over HTTP, in the background.
 struct BackgroundCommand {
-    child: Child,
+    program: Program,
     address: String,
-    /// Lines of stderr; read by a thread, so that the program never waits for us.
-    told: Receiver<String>,
 }
 
 /// One command with the lines that are expected.
@@ -338,16 +342,14 @@ impl Reader<'_> {
     }
 
     fn shell(&self, command: &str) -> (i32, String) {
-        let mut shell = Command::new("sh");
-        let output = self.surroundings(shell.args(["-c", command])).stdin(Stdio::null()).output().unwrap();
-        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        (output.status.code().unwrap_or(-1), text)
+        let output = self.runtime.block_on(self.launch(command).run(""));
+        (output.code, output.stdout + &output.stderr)
     }
 
-    /// The environment of a person whose home folder is the guide's and who installed `toolcrib` only.
-    fn surroundings<'c>(&self, command: &'c mut Command) -> &'c mut Command {
-        command.env_clear().env("PATH", self.programs.path());
-        command.env("HOME", self.home.path()).env("TOOLCRIB_HOME", self.home.path()).current_dir(self.home.path())
+    /// A command line of a person whose home folder is the guide's and who installed `toolcrib` only.
+    fn launch(&self, command: &str) -> Launch {
+        let shell = Launch::new(self.programs.path().join("sh"), &["-c", command]).folder(self.home.path());
+        shell.home(self.home.path()).env("HOME", self.home.path()).env("PATH", self.programs.path())
     }
 
     /// Starts a gateway and waits until it serves and its servers are listed; gives what it told until then.
@@ -359,49 +361,31 @@ impl Reader<'_> {
 
     /// Starts a program that serves and waits until it has told its address and then a line that `is_ready`.
     fn start(&self, command: &str, is_ready: fn(&str) -> bool) -> (BackgroundCommand, String) {
-        let mut shell = Command::new("sh");
         // `exec`, so that a signal reaches the program and not the shell.
-        let shell = self.surroundings(shell.args(["-c", &format!("exec {command}")]));
-        shell.env("TOOLCRIB_LISTEN", "127.0.0.1:0").env("TOOLCRIB_LOG", "info");
-        let mut child = shell.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (tell, told) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                // The receiver is gone once the guide has ended.
-                let _ = tell.send(line);
+        let launch = self.launch(&format!("exec {command}"));
+        let launch = launch.env("TOOLCRIB_LISTEN", "127.0.0.1:0").env("TOOLCRIB_LOG", "info");
+        self.runtime.block_on(async {
+            let mut program = launch.start();
+            let mut address = String::new();
+            loop {
+                let line = program.logs("").await;
+                if let Some((_, url)) = line.split_once("serving url=http://") {
+                    url.split('/').next().unwrap_or_default().clone_into(&mut address);
+                }
+                if !address.is_empty() && is_ready(&line) {
+                    let log = program.log();
+                    return (BackgroundCommand { program, address }, log);
+                }
             }
-        });
-        let mut running = BackgroundCommand { child, address: String::new(), told };
-        let mut text = String::new();
-        loop {
-            let line = running.told.recv_timeout(TIMEOUT).unwrap_or_else(|_| panic!("`{command}` serves not:\n{text}"));
-            if let Some((_, url)) = line.split_once("serving url=http://") {
-                running.address = url.split('/').next().unwrap_or_default().to_owned();
-            }
-            text.push_str(&line);
-            text.push('\n');
-            if !running.address.is_empty() && is_ready(&line) {
-                return (running, text);
-            }
-        }
+        })
     }
 
     fn stop(&mut self) {
         if let Some(mut gateway) = self.gateway.take() {
-            let pid = rustix::process::Pid::from_child(&gateway.child);
-            rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-            let status = gateway.child.wait().unwrap();
+            gateway.program.signal(Signal::TERM);
+            let status = self.runtime.block_on(gateway.program.end());
             assert!(status.success(), "{}: the gateway ended with {status}", self.path);
         }
-    }
-}
-
-impl Drop for BackgroundCommand {
-    fn drop(&mut self) {
-        // An example server, or a gateway after a failure; one that was stopped is gone already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

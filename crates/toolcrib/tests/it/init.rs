@@ -3,17 +3,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use rustix::process::Signal;
+use toolcrib_testkit::eventually_holds;
+use toolcrib_testkit::launch::{CommandOutput, Program};
 
-use crate::toolcrib::{Ran, run};
-
-/// How long something may take that must happen.
-const TIMEOUT: Duration = Duration::from_secs(120);
+use crate::toolcrib::{run, toolcrib};
 
 struct Person(tempfile::TempDir);
 
@@ -37,22 +32,12 @@ impl Person {
         fs::read_to_string(self.path(below)).unwrap_or_else(|error| panic!("{below}: {error}"))
     }
 
-    async fn run(&self, arguments: &[&str]) -> Ran {
+    async fn run(&self, arguments: &[&str]) -> CommandOutput {
         run(&self.path("toolcrib"), arguments, &[("HOME", self.0.path().to_str().unwrap())]).await
     }
 
-    fn start(&self, arguments: &[&str]) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_toolcrib"))
-            .args(arguments)
-            .env_clear()
-            .env("HOME", self.0.path())
-            .env("TOOLCRIB_HOME", self.path("toolcrib"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap()
+    fn start(&self, arguments: &[&str]) -> Program {
+        toolcrib(&self.path("toolcrib"), arguments).env("HOME", self.0.path()).start()
     }
 
     /// Every file below a folder with its text, but what the gateway keeps for itself.
@@ -90,25 +75,6 @@ fn says(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "no `{part}` in:\n{text}");
     }
-}
-
-/// Waits for a line of a program's stdout.
-async fn hears(child: &mut Child, part: &str) {
-    let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
-    let heard = async {
-        while let Some(line) = lines.next_line().await.unwrap() {
-            if line.contains(part) {
-                return true;
-            }
-        }
-        false
-    };
-    assert!(tokio::time::timeout(TIMEOUT, heard).await.unwrap(), "nobody said `{part}`");
-}
-
-fn kill(child: &Child, signal: Signal) {
-    let pid = Pid::from_raw(child.id().unwrap().cast_signed()).unwrap();
-    kill_process(pid, signal).unwrap();
 }
 
 #[tokio::test]
@@ -179,12 +145,7 @@ async fn everything_is_set_up_and_a_second_time_changes_nothing() {
     let tool = ran.stdout.split("It finds `").nth(1).unwrap().split('`').next().unwrap();
     let mut gateway = person.start(&["serve", "--listen", "127.0.0.1:0"]);
     let ready = person.path("toolcrib/state/serve.json");
-    let served = async {
-        while !ready.exists() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(TIMEOUT, served).await.unwrap();
+    eventually_holds("a gateway that runs", || ready.exists()).await;
     let found = person.run(&["find", question.trim_matches('"')]).await;
     assert!(found.stdout.lines().nth(1).is_some_and(|line| line.starts_with(tool)), "{tool}: {}", found.stdout);
 
@@ -195,8 +156,8 @@ async fn everything_is_set_up_and_a_second_time_changes_nothing() {
     says(&ran.stdout, &["Imported 1 server:", "ok      more  15 tools", "Codex is connected"]);
     assert!(!ran.stdout.contains("Start the gateway"), "{}", ran.stdout);
     assert!(ready.exists());
-    kill(&gateway, Signal::TERM);
-    assert!(gateway.wait().await.unwrap().success());
+    gateway.signal(Signal::TERM);
+    assert!(gateway.end().await.success());
 
     person.run(&["disconnect", "claude-desktop", "--yes"]).await;
     assert_eq!(person.read(&desktop), before);
@@ -284,26 +245,15 @@ async fn with_nothing_found_there_is_an_example() {
     assert_eq!(person.files(), files);
     // Anyone who runs a gateway over stdio has the state; the rest is done, and told.
     person.write(".cursor/mcp.json", "{}");
-    let mut stdio = Command::new(env!("CARGO_BIN_EXE_toolcrib"))
-        .arg("stdio")
-        .env_clear()
-        .env("TOOLCRIB_HOME", person.path("toolcrib"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut stdin = stdio.stdin.take().unwrap();
-    let hello = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}\n";
-    tokio::io::AsyncWriteExt::write_all(&mut stdin, hello.as_bytes()).await.unwrap();
-    hears(&mut stdio, "serverInfo").await;
+    let mut stdio = person.start(&["stdio"]);
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+    stdio.types(hello).await;
+    stdio.reads("serverInfo").await;
     let ran = person.run(&["init", "--yes"]).await;
     assert_eq!(ran.code, 1, "{}", ran.stdout);
     says(&ran.stderr, &["could not be verified", "in use", "run `toolcrib init` again"]);
     says(&ran.stdout, &["Cursor is connected"]);
-    drop(stdin);
-    assert!(stdio.wait().await.unwrap().success());
+    assert_eq!(stdio.finish().await.code, 0);
 }
 
 #[tokio::test]
@@ -314,11 +264,10 @@ async fn told_to_end_in_the_middle_it_leaves_everything_whole() {
         &format!("{{\"mcpServers\": {{\"hangs\": {{\"command\": \"{}\", \"args\": [\"--never-answer\"]}}}}}}", fake()),
     );
     let mut init = person.start(&["init", "--yes"]);
-    hears(&mut init, "Verifying 1 server").await;
-    kill(&init, Signal::INT);
-    let output = tokio::time::timeout(TIMEOUT, init.wait_with_output()).await.unwrap().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    init.reads("Verifying 1 server").await;
+    init.signal(Signal::INT);
+    let CommandOutput { code, stderr, .. } = init.finish().await;
+    assert_eq!(code, 130, "{stderr}");
     says(&stderr, &["interrupted; no client was connected", "hint: imported servers are kept"]);
     assert_eq!(person.read(".cursor/mcp.json"), before);
     let names: Vec<_> =

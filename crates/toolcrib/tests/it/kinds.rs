@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolcrib_testkit::eventually_finds;
 
-use crate::serving::Serving;
+use crate::serving::GatewayFixture;
 use crate::toolcrib::{run, run_with_stdin};
 
 /// The practice server as a definition.
@@ -31,7 +31,7 @@ async fn prints_eventually(home: &Path, arguments: &[&str], part: &str) -> Strin
 
 #[tokio::test]
 async fn a_servers_life_by_verbs() {
-    let serving = Serving::start(&[]).await;
+    let serving = GatewayFixture::start(&[]).await;
     let home = serving.home();
     let file = home.join("new.yaml");
     std::fs::write(&file, format!("kind: server\n{}---\n{}---\nname: three\n", definition("one"), definition("two")))
@@ -86,7 +86,7 @@ async fn a_servers_life_by_verbs() {
 
 #[tokio::test]
 async fn what_is_made_of_flags() {
-    let serving = Serving::start(&[]).await;
+    let serving = GatewayFixture::start(&[]).await;
     let home = serving.home();
     let program = crate::serving::fake_server();
     let program = program.to_str().unwrap();
@@ -134,7 +134,7 @@ async fn what_is_made_of_flags() {
 
 #[tokio::test]
 async fn a_service_is_tried_out_with_the_class_that_stands_beside_it() {
-    let serving = Serving::start(&[("try", &definition("try"))]).await;
+    let serving = GatewayFixture::start(&[("try", &definition("try"))]).await;
     let home = serving.home();
     let class = "kind: ServiceClass\nname: tent\nargs: {size: {type: integer, required: true}}\nserviceConfig: {lifecycleTools: {start: {tool: try/echo, args: {text: up}}, stop: {tool: try/echo, args: {text: down}}}}\n";
     let service = |size: &str| {
@@ -162,7 +162,7 @@ async fn a_service_is_tried_out_with_the_class_that_stands_beside_it() {
 
 #[tokio::test]
 async fn lists_are_sorted_filtered_and_short() {
-    let serving = Serving::start(&[("try", &definition("try"))]).await;
+    let serving = GatewayFixture::start(&[("try", &definition("try"))]).await;
     let home = serving.home();
     let ran =
         run(home, &["list", "tools", "--sort-by", "-NAME", "--limit", "2", "--no-headers", "-o", "wide"], &[]).await;
@@ -204,7 +204,7 @@ async fn lists_are_sorted_filtered_and_short() {
 
 #[tokio::test]
 async fn free_flags_go_to_the_tool_and_flags_of_the_gateway_do_not() {
-    let serving = Serving::start(&[("try", &definition("try"))]).await;
+    let serving = GatewayFixture::start(&[("try", &definition("try"))]).await;
     let home = serving.home();
     assert_eq!(said(home, &["call", "try_echo", "--text", "a b", "--timeout", "20s", "-q"]).await, "a b\n");
     assert_eq!(said(home, &["call", "try_add", "--a", "2", "--b=-5", "--profile", "default"]).await, "-3\n");
@@ -215,7 +215,7 @@ async fn free_flags_go_to_the_tool_and_flags_of_the_gateway_do_not() {
 
 #[tokio::test]
 async fn events_are_listed_and_followed() {
-    let serving = Serving::start(&[("try", &definition("try"))]).await;
+    let serving = GatewayFixture::start(&[("try", &definition("try"))]).await;
     let home = serving.home();
     let asked = ["events", "--resource-type", "server", "--resource-name", "try", "-o", "json"];
     let listed = prints_eventually(home, &asked, "MCPServerStarted").await;
@@ -240,7 +240,7 @@ async fn events_are_listed_and_followed() {
 
 #[tokio::test]
 async fn who_we_are_is_told_truthfully() {
-    let serving = Serving::start(&[]).await;
+    let serving = GatewayFixture::start(&[]).await;
     let home = serving.home();
     let status = said(home, &["auth", "status"]).await;
     assert!(status.contains("Status:    authenticated") && status.contains("state/token"), "{status}");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use toolcrib_testkit::script::{ScriptedServer, Speaks};
 
-use crate::serving::Serving;
+use crate::serving::GatewayFixture;
 use crate::toolcrib::run;
 
 /// What a server may say to seem to be the gateway.
@@ -59,7 +59,7 @@ async fn a_lying_server_changes_no_outcome() {
     for speaks in [Speaks::Legacy, Speaks::Modern] {
         let liar = liar(speaks);
         let definition = format!("name: liar\ntransport: http\nurl: {}\n", liar.url());
-        let serving = Serving::start(&[("liar", &definition)]).await;
+        let serving = GatewayFixture::start(&[("liar", &definition)]).await;
         let home = serving.home();
         for (folder, name, text) in [
             ("workflows", "all", WORKFLOW),
@@ -175,7 +175,7 @@ async fn an_answer_that_cannot_be_read_names_its_server() {
                 format!("name: mumbler\ncommand: {program}\nargs: {args}\n")
             }
         };
-        let serving = Serving::start(&[("mumbler", &definition)]).await;
+        let serving = GatewayFixture::start(&[("mumbler", &definition)]).await;
         for (tool, _) in UNREADABLE {
             let ran = run(serving.home(), &["call", &format!("mumbler/{tool}")], &[]).await;
             assert_eq!(ran.code, 1, "stdio: {stdio}, {tool}: {} {}", ran.stdout, ran.stderr);

@@ -11,6 +11,7 @@ mod contexts;
 mod demo;
 mod ending;
 mod eval;
+mod failing;
 mod failures;
 mod first_start;
 mod flows;

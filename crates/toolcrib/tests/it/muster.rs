@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::serving::Serving;
-use crate::toolcrib::{Ran, run, run_with_stdin};
+use crate::serving::GatewayFixture;
+use crate::toolcrib::{CommandOutput, run, run_with_stdin};
 
 const SERVERS: &[(&str, &str)] = &[
     ("plain-program", "type: stdio, command: some-tool"),
@@ -116,7 +116,7 @@ fn documents() -> Vec<(&'static str, String, String)> {
 }
 
 #[track_caller]
-fn good(ran: &Ran) -> &str {
+fn good(ran: &CommandOutput) -> &str {
     assert_eq!(ran.code, 0, "{}\n{}", ran.stdout, ran.stderr);
     &ran.stdout
 }
@@ -137,7 +137,7 @@ async fn every_construct_of_muster_comes_in_by_every_door() {
     let texts: Vec<&str> = all.iter().map(|(_, _, text)| text.as_str()).collect();
 
     // One file of many documents, created.
-    let created = Serving::start(&[]).await;
+    let created = GatewayFixture::start(&[]).await;
     with_vault(created.home()).await;
     let file = created.home().join("all.yaml");
     fs::write(&file, texts.join("---\n")).unwrap();
@@ -148,7 +148,7 @@ async fn every_construct_of_muster_comes_in_by_every_door() {
     assert!(ran.stderr.contains("in the vault as `with-secret-api-token`"), "{}", ran.stderr);
 
     // A list of Kubernetes on stdin, applied twice.
-    let applied = Serving::start(&[]).await;
+    let applied = GatewayFixture::start(&[]).await;
     with_vault(applied.home()).await;
     let items: Vec<String> = texts.iter().filter(|text| text.starts_with('#')).map(|text| item(text)).collect();
     let list = format!("apiVersion: v1\nkind: List\nitems:\n{}", items.concat());
@@ -208,7 +208,7 @@ fn item(text: &str) -> String {
 
 #[tokio::test]
 async fn what_is_wrong_or_none_of_ours_is_told_with_its_place() {
-    let serving = Serving::start(&[]).await;
+    let serving = GatewayFixture::start(&[]).await;
     let home = serving.home();
     let file = home.join("x.yaml");
     let path = file.to_str().unwrap();
@@ -239,7 +239,7 @@ async fn what_is_wrong_or_none_of_ours_is_told_with_its_place() {
 
 #[tokio::test]
 async fn keys_that_are_not_known_are_told_at_every_door() {
-    let serving = Serving::start(&[]).await;
+    let serving = GatewayFixture::start(&[]).await;
     let home = serving.home();
     let file = home.join("a-server.yaml");
     let text = "apiVersion: muster.giantswarm.io/v1alpha1\nkind: MCPServer\nmetadata: {name: a}\n\
@@ -260,7 +260,7 @@ async fn keys_that_are_not_known_are_told_at_every_door() {
 
 #[tokio::test]
 async fn flags_words_and_logs_that_people_of_muster_know() {
-    let serving = Serving::start(&[("a", "name: a\ncommand: /no/such/tool\nstart: eager\n")]).await;
+    let serving = GatewayFixture::start(&[("a", "name: a\ncommand: /no/such/tool\nstart: eager\n")]).await;
     let home = serving.home();
     run(home, &["list", "tools", "--config-path", "/x"], &[])
         .await

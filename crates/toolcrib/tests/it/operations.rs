@@ -3,16 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::process::{Child, Command};
 use tokio::time::timeout;
-use toolcrib_testkit::eventually_finds;
 
+use crate::serving::GatewayFixture;
 use crate::toolcrib::run;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -20,39 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 const NOT_YET: [(&str, &str); 2] =
     [("core_auth_login", "needs identity (principals that log in)"), ("core_auth_logout", "needs identity")];
 
-struct Serving {
-    home: tempfile::TempDir,
-    address: String,
-    _child: Child,
-}
-
-async fn serve() -> Serving {
-    let home = tempfile::tempdir().unwrap();
-    let ready = home.path().join("ready.json");
-    let child = Command::new(env!("CARGO_BIN_EXE_toolcrib"))
-        .args(["serve", "--listen", "127.0.0.1:0", "--ready-file"])
-        .arg(&ready)
-        .env_clear()
-        .env("TOOLCRIB_HOME", home.path())
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let until_ready = eventually_finds("a gateway that is ready", async || {
-        let text = std::fs::read_to_string(&ready)?;
-        let url = serde_json::from_str::<Value>(&text).unwrap()["url"].as_str().unwrap().to_owned();
-        Ok::<_, std::io::Error>(url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned())
-    });
-    let address = until_ready.await;
-    Serving { home, address, _child: child }
-}
-
-impl Serving {
-    fn home(&self) -> &Path {
-        self.home.path()
-    }
-
+impl GatewayFixture {
     /// What an operation answers, or says on stderr.
     async fn operate(&self, operation: &str, arguments: Value) -> Result<Value, String> {
         let ran = run(self.home(), &["api", operation, "--json", &arguments.to_string()], &[]).await;
@@ -63,8 +29,8 @@ impl Serving {
     }
 
     async fn document(&self) -> Value {
-        let mut stream = TcpStream::connect(&self.address).await.unwrap();
-        let ask = format!("GET /api/v1/openapi.json HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
+        let mut stream = TcpStream::connect(self.address()).await.unwrap();
+        let ask = format!("GET /api/v1/openapi.json HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address());
         stream.write_all(ask.as_bytes()).await.unwrap();
         let mut answer = String::new();
         timeout(TIMEOUT, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
@@ -112,7 +78,7 @@ async fn every_core_tool_of_muster_is_there_and_takes_its_arguments() {
     let schema: Value = serde_json::from_str(&text).unwrap();
     let theirs = schema.pointer("/properties/tools/properties").unwrap().as_object().unwrap();
     assert_eq!(theirs.len(), 39);
-    let ours = arguments(&serve().await.document().await);
+    let ours = arguments(&GatewayFixture::start(&[]).await.document().await);
     let mut faults = Vec::new();
     for (tool, schema) in theirs {
         if NOT_YET.iter().any(|(name, _)| name == tool) {
@@ -136,9 +102,9 @@ async fn every_core_tool_of_muster_is_there_and_takes_its_arguments() {
 
 #[tokio::test]
 async fn the_configuration_is_shown_changed_saved_and_read_again() {
-    let serving = serve().await;
+    let serving = GatewayFixture::start(&[]).await;
     std::fs::write(serving.home().join("config.toml"), "# mine\nlog = \"warn\" # quiet\n").unwrap();
-    let port: u16 = serving.address.rsplit(':').next().unwrap().parse().unwrap();
+    let port: u16 = serving.address().rsplit(':').next().unwrap().parse().unwrap();
     let shown = serving.operate("config_get", json!({})).await.unwrap();
     assert_eq!(
         (&shown["Aggregator"]["Host"], &shown["Aggregator"]["MusterPrefix"]),
@@ -182,7 +148,7 @@ async fn the_configuration_is_shown_changed_saved_and_read_again() {
 
 #[tokio::test]
 async fn a_bare_list_is_an_answer_too() {
-    let serving = serve().await;
+    let serving = GatewayFixture::start(&[]).await;
     let of = |name: &str| json!({ "limit": 5, "resourceName": name });
     assert_eq!(serving.operate("core_events", of("nobody")).await.unwrap(), json!([]));
     let given = json!({ "name": "never", "type": "stdio", "command": "never-started" });

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::toolcrib::{Ran, run};
+use crate::toolcrib::{CommandOutput, run};
 
-async fn key(home: &Path, arguments: &[&str]) -> Ran {
+async fn key(home: &Path, arguments: &[&str]) -> CommandOutput {
     run(home, &[&["profile", "key"], arguments].concat(), &[]).await
 }
 

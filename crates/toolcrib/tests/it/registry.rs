@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::toolcrib::{Ran, run};
+use crate::toolcrib::{CommandOutput, run};
 
-async fn registry(home: &Path, arguments: &[&str]) -> Ran {
+async fn registry(home: &Path, arguments: &[&str]) -> CommandOutput {
     run(home, &[&["registry"], arguments].concat(), &[]).await
 }
 

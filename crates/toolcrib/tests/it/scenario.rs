@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::toolcrib::{Ran, run};
+use crate::toolcrib::{CommandOutput, run};
 
 /// A mock server over each transport.
 const MOCKS: &str = "
@@ -31,7 +31,7 @@ impl Suite {
         Self(folder)
     }
 
-    async fn run(&self, arguments: &[&str]) -> (Ran, Value) {
+    async fn run(&self, arguments: &[&str]) -> (CommandOutput, Value) {
         let report = self.0.path().join("report.json");
         let deep = self.0.path().join("deep");
         let mut all = vec!["test", "--config", path(&deep), "--report", path(&report)];

@@ -6,11 +6,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 
-use crate::toolcrib::{Ran, Talk, run, run_with_stdin};
+use crate::toolcrib::{CommandOutput, Talk, run, run_with_stdin};
 
 const VALUE: &str = "s3cret-välue";
 
-async fn set(home: &Path, arguments: &[&str], value: &str) -> Ran {
+async fn set(home: &Path, arguments: &[&str], value: &str) -> CommandOutput {
     run_with_stdin(home, &[&["secret", "set"], arguments].concat(), &[], value).await
 }
 
@@ -79,7 +79,7 @@ fn define(home: &Path, name: &str, env: &Value) {
 }
 
 /// Calls tools over `toolcrib stdio` and gives the texts of the answers.
-async fn called(home: &Path, calls: &[(&str, Value)], variables: &[(&str, &str)]) -> (Vec<String>, Ran) {
+async fn called(home: &Path, calls: &[(&str, Value)], variables: &[(&str, &str)]) -> (Vec<String>, CommandOutput) {
     let mut lines = vec![
         json!({"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}}}),
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),

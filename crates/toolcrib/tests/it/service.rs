@@ -3,17 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, Command};
+use toolcrib_testkit::launch::{Launch, Program};
 
-use crate::toolcrib::{Ran, run};
-
-/// How long anything may take on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(120);
+use crate::toolcrib::{CommandOutput, run, toolcrib};
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
 
 /// A person with managers of services that write down what they are asked and answer from files.
@@ -48,7 +42,7 @@ impl Person {
         self.path(".config/systemd/user/toolcrib.service")
     }
 
-    async fn run(&self, arguments: &[&str]) -> Ran {
+    async fn run(&self, arguments: &[&str]) -> CommandOutput {
         let (home, path) =
             (self.folder.path().display().to_string(), format!("{}:/usr/bin:/bin", self.path("bin").display()));
         run(&self.path(".config/toolcrib"), arguments, &[("HOME", &home), ("PATH", &path)]).await
@@ -167,10 +161,8 @@ fn home() -> tempfile::TempDir {
     home
 }
 
-fn bridge(home: &Path, arguments: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_toolcrib"));
-    command.arg("bridge").args(arguments).env_clear().env("TOOLCRIB_HOME", home).kill_on_drop(true);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+fn bridge(home: &Path, arguments: &[&str]) -> Launch {
+    toolcrib(home, &[&["bridge"], arguments].concat())
 }
 
 /// The gateway of a home that no one started by hand; ended with the test.
@@ -197,23 +189,19 @@ impl Drop for BackgroundGateway {
 #[tokio::test]
 async fn many_bridges_start_one_gateway_which_outlives_them() {
     let home = home();
-    let mut bridges: Vec<Child> = (0..8).map(|_| bridge(home.path(), &[])).collect();
+    let mut bridges: Vec<Program> = (0..8).map(|_| bridge(home.path(), &[]).start()).collect();
     let mut answers = Vec::new();
-    for child in &mut bridges {
-        child.stdin.as_mut().unwrap().write_all(format!("{INITIALIZE}\n").as_bytes()).await.unwrap();
+    for bridge in &mut bridges {
+        bridge.types(INITIALIZE).await;
     }
-    for child in &mut bridges {
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = tokio::time::timeout(TIMEOUT, lines.next_line()).await.expect("no answer").unwrap();
-        answers.push(serde_json::from_str::<Value>(&line.expect("the bridge ended")).unwrap());
+    for bridge in &mut bridges {
+        answers.push(serde_json::from_str::<Value>(&bridge.line().await).unwrap());
     }
     let gateway = BackgroundGateway::of(home.path());
     assert!(answers.iter().all(|answer| answer["result"]["serverInfo"]["name"] == "toolcrib"), "{answers:?}");
     let mut said = String::new();
-    for mut child in bridges {
-        drop(child.stdin.take());
-        let output = tokio::time::timeout(TIMEOUT, child.wait_with_output()).await.unwrap().unwrap();
-        said.push_str(&String::from_utf8(output.stderr).unwrap());
+    for bridge in bridges {
+        said.push_str(&bridge.finish().await.stderr);
     }
     assert_eq!(said.matches("starting one in the background").count(), 1, "{said}");
     // It serves on, in its own session.
@@ -230,13 +218,11 @@ async fn a_bridge_says_at_once_what_it_waits_for() {
     let home = home();
     fs::write(home.path().join("config.toml"), "listen = \"127.0.0.1:9\"\n").unwrap();
     for (arguments, variable) in [(&["--no-start"][..], None), (&[][..], Some(("TOOLCRIB_NO_START", "1")))] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_toolcrib"));
-        command.arg("bridge").args(arguments).env_clear().env("TOOLCRIB_HOME", home.path()).kill_on_drop(true);
-        command.envs(variable);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        child.stdin.as_mut().unwrap().write_all(format!("{INITIALIZE}\n").as_bytes()).await.unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let line = tokio::time::timeout(TIMEOUT, lines.next_line()).await.expect("it is silent").unwrap().unwrap();
+        let launch = bridge(home.path(), arguments);
+        let launch = variable.into_iter().fold(launch, |launch, (name, value)| launch.env(name, value));
+        let mut bridge = launch.start();
+        bridge.types(INITIALIZE).await;
+        let line = bridge.logs("").await;
         assert!(line.contains("127.0.0.1:9") && line.contains("waiting up to 60 s"), "{line}");
         assert!(!home.path().join("state/start.lock").exists());
     }
@@ -250,9 +236,8 @@ async fn a_gateway_that_cannot_start_is_told_with_its_reason() {
     fs::create_dir_all(&state).unwrap();
     let lock = fs::File::create(state.join("lock")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
-    let mut child = bridge(home.path(), &[]);
-    child.stdin.as_mut().unwrap().write_all(format!("{INITIALIZE}\n").as_bytes()).await.unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let line = tokio::time::timeout(TIMEOUT, lines.next_line()).await.expect("no answer").unwrap().unwrap();
+    let mut bridge = bridge(home.path(), &[]).start();
+    bridge.types(INITIALIZE).await;
+    let line = bridge.line().await;
     assert!(line.contains("starting one failed") && line.contains("in use"), "{line}");
 }

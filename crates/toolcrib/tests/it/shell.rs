@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::serving::{Serving, background, fake_server};
+use crate::serving::{GatewayFixture, background, fake_server};
 use crate::toolcrib::{run, run_with_stdin};
 
 fn definition(name: &str) -> String {
@@ -29,7 +29,7 @@ async fn shells_are_told_what_may_come_next() {
     assert_eq!(offered(home.path(), &["li"]).await, ["list"]);
     // Nothing runs: no names, no words about it.
     assert!(offered(home.path(), &["get", "server", "t"]).await.is_empty());
-    let serving = Serving::start(&[("try", &definition("try")), ("two", &definition("two"))]).await;
+    let serving = GatewayFixture::start(&[("try", &definition("try")), ("two", &definition("two"))]).await;
     let home = serving.home();
     assert_eq!(offered(home, &["get", "server", "t"]).await, ["try", "two"]);
     assert_eq!(offered(home, &["delete", "mcpservers", "tr"]).await, ["try"]);
@@ -105,7 +105,7 @@ async fn manual_pages_are_made_of_the_help() {
 
 #[tokio::test]
 async fn lines_of_a_pipe_are_commands() {
-    let serving = Serving::start(&[("try", &definition("try"))]).await;
+    let serving = GatewayFixture::start(&[("try", &definition("try"))]).await;
     let home = serving.home();
     let lines = "# a remark\n\ncall try_echo {\"text\": \"a  b\"}\ncall try_add a=1 b=2\nfilter tools try_ec*\n\
                  get fake://text\nprompt try_greet {\"who\": \"me\"}\nnotifications\ntoolcrib list servers -o name\nexit\ncall never\n";
@@ -144,7 +144,7 @@ async fn lines_of_a_pipe_are_commands() {
 
 #[tokio::test]
 async fn an_agent_prints_what_changes() {
-    let serving = Serving::start(&[("try", &definition("try"))]).await;
+    let serving = GatewayFixture::start(&[("try", &definition("try"))]).await;
     let mut agent = serving.background(&["agent"]);
     agent.reads("Tools (15):").await;
     agent.reads("  try_echo - Returns the text").await;
