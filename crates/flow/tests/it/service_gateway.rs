@@ -8,7 +8,7 @@ use toolcrib_base::{PrincipalId, Problem, ProfileName};
 use toolcrib_call::ProfileSnapshot;
 use toolcrib_call::Source;
 use toolcrib_flow::service::Services;
-use toolcrib_protocol::{Id, Raw, Request, Revision};
+use toolcrib_protocol::{Id, Raw, Request, RequestTrace, Revision};
 use toolcrib_session::{Caller, Principal};
 use toolcrib_store::Door;
 use toolcrib_testgateway::{File, Setup, TestGateway, server_with};
@@ -71,6 +71,8 @@ impl ServiceGateway {
             door: Door::MCP,
             revision: Revision::LATEST,
             session: None,
+            meta: None,
+            trace: RequestTrace::default(),
         }
     }
 

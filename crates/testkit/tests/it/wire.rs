@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolcrib_base::{PrincipalId, ProfileName};
 use toolcrib_gateway::duplex::{Duplex, OUT, Terms};
+use toolcrib_protocol::RequestTrace;
 use toolcrib_protocol::json::Rules;
 use toolcrib_session::Principal;
 use toolcrib_testgateway::{TestGateway, profile, server};
@@ -52,7 +53,7 @@ impl Wire {
     }
 
     pub(crate) async fn say(&self, message: &str) {
-        eventually("room", self.duplex.take(&Bytes::from(message.to_owned()))).await;
+        eventually("room", self.duplex.take(&Bytes::from(message.to_owned()), RequestTrace::default())).await;
     }
 
     /// Sends a request; gives what was sent.

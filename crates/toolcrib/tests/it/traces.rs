@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use toolcrib_testkit::http::HttpServer;
 
 use crate::serving::fake_server;
-use crate::toolcrib::{Ran, run_with_stdin};
+use crate::toolcrib::{CommandOutput, run_with_stdin};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
@@ -29,7 +29,7 @@ fn base(collector: &HttpServer) -> String {
 }
 
 /// A gateway over stdio that is asked for one call of `echo` and then left.
-async fn called(home: &Path, variables: &[(&str, &str)]) -> Ran {
+async fn called(home: &Path, variables: &[(&str, &str)]) -> CommandOutput {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},

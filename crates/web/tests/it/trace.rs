@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use toolcrib_base::trace::{Sampler, set_sampling};
+use toolcrib_testgateway::{File, profile};
 use toolcrib_testkit::script::{ReceivedMessage, ScriptedServer, Speaks};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::house::{Ask, House, profile, stopped};
 use crate::script::scripted;
+use crate::served::{Ask, ServedGateway, stopped};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -97,13 +98,13 @@ fn header(heard: &ReceivedMessage, name: &str) -> Option<String> {
     heard.headers.iter().find(|(given, _)| given == name).map(|(_, value)| value.clone())
 }
 
-fn direct() -> (String, String) {
+fn direct() -> File {
     profile("default", "exposure: direct")
 }
 
 #[tokio::test]
 async fn every_answer_has_the_id_of_its_request() {
-    let house = House::settled(&[stopped("alpha", &["one"])]).await;
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"])]).await;
     let mut ids = HashSet::new();
     for ask in [
         Ask::modern("tools/list", json!({})),
@@ -129,7 +130,7 @@ async fn every_answer_has_the_id_of_its_request() {
 async fn a_trace_of_a_client_goes_on_where_nothing_is_recorded() {
     for (speaks, era) in [(Speaks::Legacy, "legacy"), (Speaks::Modern, "modern")] {
         let script = tools(speaks);
-        let house = House::settled(&[scripted("one", &script, false), direct()]).await;
+        let house = ServedGateway::settled(&[scripted("one", &script, false), direct()]).await;
         let by_header = call("one_echo", json!({"kept": 1})).header("traceparent", PARENT).header("baggage", "k=v");
         house.ask(by_header).await.result();
         let in_meta = "00-4bf92f3577b34da6a3ce929d0e0e4736-1111111111111111-00";
@@ -154,7 +155,7 @@ async fn a_trace_of_a_client_goes_on_where_nothing_is_recorded() {
 #[tokio::test]
 async fn a_request_and_its_call_are_spans_of_the_client_s_trace() {
     let script = tools(Speaks::Modern);
-    let house = House::settled(&[scripted("one", &script, false), direct()]).await;
+    let house = ServedGateway::settled(&[scripted("one", &script, false), direct()]).await;
     let (recorder, _guard) = Recorder::start();
     let reply = house.ask(call("one_echo", json!({})).header("traceparent", PARENT)).await;
     reply.result();
