@@ -7,4 +7,4 @@ pub mod keyring;
 pub mod vault;
 
 pub use keyring::{Keyring, KeyringError, SecretService};
-pub use vault::{EntryName, KeyWish, NameError, Reach, SecretEntry, User, Vault, VaultError};
+pub use vault::{EntryName, KeyPreference, NameError, Reach, SecretEntry, User, Vault, VaultError};

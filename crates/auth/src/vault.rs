@@ -24,7 +24,7 @@ use crypt::Key;
 use file::{Contents, Entry, Stamp};
 use key::KeyPlace;
 
-pub use key::KeyWish;
+pub use key::KeyPreference;
 pub use reach::{EntryName, NameError, Reach, User};
 
 /// The longest value, in bytes.
@@ -198,15 +198,15 @@ impl Vault {
         Ok(read.contents.entries.iter().map(Entry::listed).collect())
     }
 
-    /// Sets a value with its reach; what the entry was before is gone. Gives whether there was one. `wish` counts for
+    /// Sets a value with its reach; what the entry was before is gone. Gives whether there was one. `preference` counts for
     /// the first entry only, when the key is made. Blocks.
-    pub fn set(&self, entry: &SecretEntry, value: &Secret, wish: KeyWish) -> Result<bool, VaultError> {
-        self.set_all(&[(entry, value)], wish).map(|replaced| replaced > 0)
+    pub fn set(&self, entry: &SecretEntry, value: &Secret, preference: KeyPreference) -> Result<bool, VaultError> {
+        self.set_all(&[(entry, value)], preference).map(|replaced| replaced > 0)
     }
 
     /// Sets several values in one step: all of them, or none where one is refused. Gives how many there were before.
     /// Otherwise as [`Vault::set`].
-    pub fn set_all(&self, entries: &[(&SecretEntry, &Secret)], wish: KeyWish) -> Result<usize, VaultError> {
+    pub fn set_all(&self, entries: &[(&SecretEntry, &Secret)], preference: KeyPreference) -> Result<usize, VaultError> {
         for (entry, value) in entries {
             check(entry, value)?;
         }
@@ -217,7 +217,7 @@ impl Vault {
         let (mut contents, key) = match self.read()? {
             Some(read) => ((*read.contents).clone(), read.key),
             None => {
-                let (key, place) = KeyPlace::make(&self.0.path, self.0.keyring.as_deref(), wish)?;
+                let (key, place) = KeyPlace::make(&self.0.path, self.0.keyring.as_deref(), preference)?;
                 (Contents::new(&key, place), key)
             }
         };

@@ -34,7 +34,7 @@ pub struct Glob {
     shape: Shape,
 }
 
-/// The forms that need no search, told apart once.
+/// Forms that need no search, classified once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Shape {
     /// `*`

@@ -154,6 +154,28 @@ impl fmt::Display for PrincipalId {
     }
 }
 
+/// The public name of a session, for logs and keys: a digest of its id, which is a credential. Never the id itself.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct SessionName(Arc<str>);
+
+impl SessionName {
+    /// Any text that names one session and opens none.
+    pub fn new(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// The name as shared text, for a record.
+    pub fn to_text(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl fmt::Display for SessionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

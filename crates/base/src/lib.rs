@@ -1,6 +1,8 @@
 //! The words every part of Toolcrib shares: ids, secrets, the clock, limits and error kinds.
 //!
 //! Feature `rt` adds what the crates with I/O need: task scopes and backoff.
+//!
+//! Knows no protocol, no file format and no other crate of Toolcrib.
 
 #[cfg(feature = "rt")]
 pub mod backoff;
@@ -19,7 +21,7 @@ pub mod trace;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Kind, Problem};
 pub use glob::{Glob, GlobError};
-pub use id::{IdError, PrincipalId, ProfileName, ServerName, ToolId};
+pub use id::{IdError, PrincipalId, ProfileName, ServerName, SessionName, ToolId};
 pub use limits::Limits;
 pub use secret::{Mask, Secret};
 pub use trace::{RequestId, SpanId, TraceId};

@@ -98,7 +98,7 @@ pub enum Refusal {
 // === impl Refusal ===
 
 impl Refusal {
-    /// What the caller is told, where the thing that was asked for is no secret.
+    /// What the caller reads, where the thing that was asked for is no secret.
     pub fn problem(&self) -> Problem {
         match self {
             Self::Denied(denial) => {
@@ -226,7 +226,7 @@ fn event(
         outcome: Outcome::Cancelled,
         duration: Duration::ZERO,
         request_id: asked.request_id,
-        session: caller.session.as_ref().map(|session| session.audit_name()),
+        session: caller.session.as_ref().map(|session| session.name().to_text()),
     }
 }
 

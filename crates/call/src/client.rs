@@ -1,4 +1,4 @@
-//! What of a client decides how servers are called for it: what it can be asked, from which level on it hears messages.
+//! The properties of a client that decide how servers are called for it: its capabilities and its log level.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl ClientOptions {
         let principal = caller.principal.id.as_str();
         Client {
             principal: (!OWNER.contains(&principal)).then(|| principal.into()),
-            session: caller.session.as_ref().map(|session| session.audit_name()),
+            session: caller.session.as_ref().map(|session| session.name().clone()),
             conversation: self.conversation.clone(),
             environment: None,
             era: Some(caller.revision.era()),

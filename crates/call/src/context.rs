@@ -1,5 +1,5 @@
-//! One request on its way: for whom, by what it is decided, and the ways back to its client. Everything that is done for
-//! the request is a method of it, in the files that `lib.rs` lists as steps of the path.
+//! The context of one request: its caller, the snapshot that decides about it, and the channels back to its client.
+//! Everything that is done for the request is a method of it, in the files that `lib.rs` lists as steps of the path.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! One call to a server with all that may come in between: what the server asks reaches the client of its caller in the
-//! client's era, and the answers reach the server.
+//! One call to a server with everything that may happen before its answer: questions of the server reach the client of
+//! its caller in the client's era, and the answers reach the server.
 //!
 //! | client | server | what is done |
 //! |---|---|---|
@@ -316,7 +316,8 @@ pub(crate) fn unfit(questions: &[(String, InputRequest)], capabilities: &Capabil
         Some(question) => Some(question.missing()),
         None => {
             let method: String = asked.method.chars().take(100).collect();
-            let problem = Problem::new(Kind::BadServer, format!("the server asks `{method}`, which no client answers"));
+            let problem =
+                Problem::new(Kind::BadServer, format!("the server sent `{method}`, which clients do not support"));
             Some(RpcError::from(&problem))
         }
     })

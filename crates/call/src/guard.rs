@@ -1,5 +1,5 @@
-//! Guards: what else looks at the calls of tools, beside the rules of the profile. They are a list that whoever builds the
-//! gateway hands in, asked in its order before a call is made and told in its order after one went well.
+//! Guards: code that looks at calls of tools beside the rules of the profile. The builder of the gateway hands in a
+//! list. Each is asked in order before a call is made, and notified in order after one succeeded.
 //!
 //! A further guard is a type with [`CallGuard`] and a line in that list.
 

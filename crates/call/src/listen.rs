@@ -1,5 +1,5 @@
-//! What clients of both eras ask to hear of: `resources/subscribe` of a session, `subscriptions/listen` of a modern client.
-//! Who hears of what is kept in `crate::subscriptions`.
+//! Subscriptions as clients of both eras ask for them: `resources/subscribe` of a session, `subscriptions/listen` of a
+//! modern client. Who is notified is kept in `crate::subscriptions`.
 
 mod legacy;
 mod modern;

@@ -1,4 +1,4 @@
-//! What a server says in the course of a call, on its way to the client: progress, log messages, questions.
+//! What a server sends during a call, on its way to the client: progress, log messages, questions.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What happens, told to whoever listens: states of servers, their log lines, calls that have ended.
+//! Live events for listeners: states of servers, their log lines, calls that have ended.
 //!
 //! Telling never waits and costs next to nothing while nobody listens. Whoever reads too slowly misses the oldest and
 //! is told how many.
@@ -43,7 +43,7 @@ pub struct LiveEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MissedEvents(pub u64);
 
-/// Where events are told and listened to. Clones share it.
+/// Where events are published and listened to. Clones share it.
 #[derive(Debug, Clone)]
 pub struct LiveEvents {
     sender: broadcast::Sender<Arc<LiveEvent>>,

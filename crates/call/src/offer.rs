@@ -1,4 +1,4 @@
-//! What is offered beside tools: lists, resources, prompts, completion, and methods that only a server knows.
+//! Requests beside tools: lists, resources, prompts, completion, and methods that only a server knows.
 
 use http::HeaderMap;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Tasks of our own: bounded, written down before their client hears of them, kept for a while after their end.
+//! Tasks of our own: bounded, written down before their client learns of them, kept for a while after their end.
 //!
 //! What runs is in memory; what has ended is in the store. One that the store knows as running and memory does not was
 //! running when the process ended, and has failed.
@@ -384,7 +384,7 @@ async fn write_end(tasks: &OwnTasks, record: TaskRecord) -> Result<(), Problem> 
     .await
 }
 
-/// What is told of a task that no process runs any more.
+/// What is reported about a task that no process runs any more.
 fn interrupted(body: &Raw) -> Raw {
     failed(
         body,

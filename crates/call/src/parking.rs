@@ -1,5 +1,5 @@
-//! Calls of modern clients that wait, at a legacy server, for answers: the server asks and keeps its call open, the
-//! client is told what is needed and comes back with the answers in a request of its own.
+//! Parked calls: calls of modern clients that wait, at a legacy server, for answers. The server asks and keeps its call
+//! open; the client gets the questions and sends the answers in a request of its own.
 //!
 //! A call runs once, in a task of its own. The first request and every retry attach to it and leave with its outcome or
 //! with its questions. What leads back to it is a sealed state, bound to principal, profile, the call itself and a time.
@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use toolcrib_base::{Kind, Problem, random};
+use toolcrib_base::{Kind, PrincipalId, Problem, random};
 use toolcrib_protocol::ask::{self, InputKind, InputRequest};
 use toolcrib_protocol::park::{OpenQuestion, ParkState};
 use toolcrib_protocol::seal::Sealer;
@@ -51,10 +51,15 @@ impl fmt::Debug for ParkedCalls {
     }
 }
 
+/// The id of a parked call: 128 random bits, known to the client inside a sealed state only.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct ParkedCallId(String);
+
 /// What a sealed state says.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ParkTicket {
-    pub(crate) call: String,
+    pub(crate) call: ParkedCallId,
     pub(crate) principal: String,
     pub(crate) profile: String,
     pub(crate) digest: String,
@@ -239,16 +244,16 @@ impl ParkedCalls {
         Self { calls: Mutex::default(), sealer }
     }
 
-    pub(crate) fn find(&self, principal: &str, call: &str) -> Option<Arc<ParkedCall>> {
+    pub(crate) fn find(&self, principal: &PrincipalId, call: &ParkedCallId) -> Option<Arc<ParkedCall>> {
         lock(&self.calls).get(principal, call)
     }
 
-    pub(crate) fn remove(&self, principal: &str, call: &str) {
+    pub(crate) fn remove(&self, principal: &PrincipalId, call: &ParkedCallId) {
         lock(&self.calls).remove(principal, call);
     }
 
     /// One of this principal has ended and is kept.
-    pub(crate) fn make_room_to_keep(&self, principal: &str) {
+    pub(crate) fn make_room_to_keep(&self, principal: &PrincipalId) {
         lock(&self.calls).make_room_to_keep(principal);
     }
 
@@ -269,8 +274,8 @@ impl ParkedCalls {
         self.opened(state).is_some()
     }
 
-    pub(crate) fn enter(&self, principal: &str) -> Result<(String, Arc<ParkedCall>), Problem> {
-        let (call, parked) = (random::hex_128(), ParkedCall::begin());
+    pub(crate) fn enter(&self, principal: &PrincipalId) -> Result<(ParkedCallId, Arc<ParkedCall>), Problem> {
+        let (call, parked) = (ParkedCallId(random::hex_128()), ParkedCall::begin());
         if lock(&self.calls).insert(principal, call.clone(), Arc::clone(&parked)) {
             return Ok((call, parked));
         }
@@ -281,7 +286,7 @@ impl ParkedCalls {
 
 /// Waits until no request will come back for a call: its client went away before it was asked anything, or has not come
 /// back in time.
-pub(crate) async fn given_up(parked: &ParkedCall) {
+pub(crate) async fn abandoned(parked: &ParkedCall) {
     let mut changes = parked.changes.subscribe();
     loop {
         changes.borrow_and_update();

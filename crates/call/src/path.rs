@@ -1,4 +1,4 @@
-//! All that the one path of calls is made of. What only the gateway's own meta-tools and operations need is not in here.
+//! The dependencies of the one path of calls. What only meta-tools and operations of the gateway need is not in here.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -40,7 +40,7 @@ pub struct PathParts {
     pub servers: Servers,
     /// What of this process offers tools of its own.
     pub sources: Sources,
-    /// Where what happens is told to whoever listens.
+    /// Where events are published.
     pub events: LiveEvents,
     /// Whether the audit log keeps arguments, their secrets redacted.
     pub keep_arguments: bool,
@@ -61,7 +61,7 @@ pub struct CallPath {
     pub servers: Servers,
     /// What each profile shows.
     pub views: ViewTable,
-    /// Where what happens is told to whoever listens.
+    /// Where events are published.
     pub events: LiveEvents,
     /// What of each server was approved.
     pub pins: Pins,
@@ -71,7 +71,7 @@ pub struct CallPath {
     pub server_info: Raw,
     /// The sessions that callers have opened at servers.
     pub conversations: Conversations,
-    /// Who hears of what changes.
+    /// Who learns of what changes.
     pub subscriptions: Subscriptions,
     /// Whether the audit log keeps arguments, their secrets redacted.
     pub keep_arguments: bool,
@@ -164,7 +164,7 @@ impl CallPath {
     }
 
     /// Tells the guards of a call that went well.
-    pub(crate) fn tell_guards(&self, call: &GuardedCall<'_>) {
+    pub(crate) fn notify_guards(&self, call: &GuardedCall<'_>) {
         self.guards.iter().for_each(|guard| guard.after(call));
     }
 }

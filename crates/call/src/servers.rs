@@ -94,7 +94,7 @@ impl Servers {
         self.replace(wanted, &BTreeSet::new())
     }
 
-    /// Starts those anew whose secrets in the vault are others by now, or can be used only now. Blocks.
+    /// Restarts the servers whose secrets in the vault have changed, or can be used only now. Blocks.
     pub fn renew_secrets(&self) {
         let running = self.table.load_full();
         let is_stale = |running: &&ServerEntry| {
@@ -129,7 +129,7 @@ impl Servers {
         }
     }
 
-    /// Makes what runs equal to `wanted`, and starts the `stale` anew whether they changed or not.
+    /// Makes what runs equal to `wanted`, and restarts the `stale` whether they changed or not.
     fn replace(
         &self,
         wanted: &BTreeMap<ServerName, Arc<ServerDefinition>>,
@@ -230,7 +230,7 @@ impl Servers {
         let fact = match self.facts.get(NATURE, definition.name.as_str()) {
             Ok(fact) => fact,
             Err(error) => {
-                tracing::warn!(server = %definition.name, %error, "cannot read what is known about it");
+                tracing::warn!(server = %definition.name, %error, "cannot read its saved facts");
                 None
             }
         };
@@ -260,7 +260,7 @@ impl Servers {
         };
         let text = serde_json::to_string(&known).unwrap_or_default();
         if let Err(error) = self.facts.put(NATURE, server.as_str(), &text) {
-            tracing::warn!(%server, %error, "failed to save what is known about it");
+            tracing::warn!(%server, %error, "failed to save its facts");
         }
     }
 
@@ -316,7 +316,7 @@ fn concurrency(definition: &ServerDefinition) -> Concurrency {
     Concurrency { calls, per_tool: per_tool.map(whole) }
 }
 
-/// When a server that starts lazily is stopped. A program holds memory; a connection that tells of changes costs little.
+/// When a server that starts lazily is stopped. A program holds memory; a connection that reports changes costs little.
 fn idle(definition: &ServerDefinition) -> Option<std::time::Duration> {
     let usual = matches!(definition.transport, Transport::Stdio(_)).then_some(toolcrib_upstream::IDLE);
     let written = definition.idle.map(toolcrib_catalog::Period::duration);

@@ -1,4 +1,4 @@
-//! What one request is answered by: a profile's view, its rules and the keys that open it, taken once and of one build.
+//! The snapshot that one request is decided by: a profile's view, its rules and its keys, taken once and of one build.
 //!
 //! Whoever proves who calls takes the snapshot, and everything that is decided for the request is decided by that one: a
 //! reload in between changes nothing of it. A request that has waited may take a newer one by [`ProfileSnapshot::renewed`]

@@ -1,6 +1,6 @@
-//! What of this process offers tools and operations of its own: workflows, services. The gateway knows none of them; they
-//! are handed in. A source does not see the gateway: what it is asked to do is an [`Invocation`], and the tools that it
-//! calls in its course take the one path, by [`CallTool`].
+//! Sources: parts of this process that offer tools and operations, such as workflows and services. The gateway knows
+//! none of them; they are handed in. A source does not see the gateway: it gets an [`Invocation`], and its own calls of
+//! tools take the path of every call.
 
 mod invocation;
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, ServerName};
+use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, ServerName, SessionName};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::subscription::{self, Change, ChangeQueue, Filter};
@@ -44,8 +44,8 @@ struct State {
     /// How many `subscriptions/listen` are open, in all and of each principal.
     listens: usize,
     listens_of: HashMap<PrincipalId, usize>,
-    /// The listeners of sessions, by the sessions' audit names.
-    sessions: HashMap<Arc<str>, u64>,
+    /// The listeners of sessions, by session.
+    sessions: HashMap<SessionName, u64>,
     /// What is watched.
     resources: Table,
     tasks: Table,
@@ -87,7 +87,7 @@ struct Entry {
     tasks: Places,
 }
 
-/// One resource or task of a server, and who hears of it.
+/// One resource or task of a server, and who learns of it.
 #[derive(Debug)]
 struct Watch {
     server: Server,

@@ -1,4 +1,4 @@
-//! How much each principal may call in a profile that has `limits`: calls at a time, and calls a minute.
+//! Rate limits: how much each principal may call in a profile that has `limits`, calls at a time and calls a minute.
 //!
 //! A minute's calls come back evenly. Who is not known has all of them, so whoever was quiet for a minute is forgotten.
 

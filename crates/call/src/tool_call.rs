@@ -99,7 +99,7 @@ impl RequestContext<'_> {
             Err(problem) => ToolOutcome::failed(problem),
         };
         if outcome == Outcome::Ok && has_acted(&call.tool, &answer) {
-            self.path.tell_guards(&self.guarded(&call));
+            self.path.notify_guards(&self.guarded(&call));
         }
         admitted.end(outcome);
         answer

@@ -66,7 +66,7 @@ pub enum NeedPlace {
 pub enum BundleError {
     #[error("`{}` is wrong: {}", .0.name(), .1.first().map(ToString::to_string).unwrap_or_default())]
     Wrong(DefinitionId, Vec<DefinitionProblem>),
-    #[error("`{place}` of {} looks like a secret, and a bundle holds none", named(.which))]
+    #[error("`{place}` of {} looks like a secret; bundles must not contain secrets", named(.which))]
     Secret { which: DefinitionId, place: String },
     #[error("the bundle would have {0}")]
     TooLarge(String),

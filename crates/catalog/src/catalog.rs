@@ -36,7 +36,7 @@ macro_rules! catalogue {
             $($(#[$doc])* pub $member: BTreeMap<$name, Arc<$held>>,)+
             /// In the order of the kinds, of the files and of the places in them.
             pub problems: Vec<DefinitionProblem>,
-            /// What is worth mending although it counts.
+            /// Warnings: the definitions are loaded all the same.
             pub warnings: Vec<DefinitionProblem>,
             /// Files that are wrong now while what they said before still counts, relative to the home folder.
             pub stale: BTreeSet<PathBuf>,
@@ -125,7 +125,7 @@ pub fn load(home: &Path) -> Catalog {
 }
 
 /// Reads everything again. A file that became bad keeps its last good version of `previous` while its problem is told;
-/// so does one that is being written at this moment, where `previous` comes from [`crate::watch`] and the system tells.
+/// so does one that is being written at this moment, where `previous` comes from [`crate::watch`] and the system reports it.
 /// A file that is gone is gone.
 pub fn reload(previous: &Catalog, home: &Path) -> (Catalog, Changes) {
     // Taken before the first file is looked at.

@@ -159,7 +159,7 @@ pub(crate) fn an_object_name(cursor: &Cursor<'_>) -> Option<ObjectName> {
 
 /// What a file says, in whichever of its two forms.
 pub(crate) struct Body<'a> {
-    /// `None` where it has none that fits, which is told already.
+    /// `None` where it has none that fits, which is reported already.
     pub(crate) name: Option<ObjectName>,
     /// Everything but the name and, in the form of Kubernetes, the labels.
     pub(crate) fields: Fields<'a>,
@@ -179,9 +179,9 @@ pub(crate) fn body<'a>(root: Cursor<'a>, stem: &str, kind: &str) -> Option<Body<
 
 /// What the cluster writes is left alone.
 fn of_kubernetes<'a>(fields: Fields<'a>, stem: &str, kind: &str) -> Option<Body<'a>> {
-    fields.untold("apiVersion");
-    fields.untold("status");
-    if let Some(found) = fields.untold("kind")
+    fields.get_unlisted("apiVersion");
+    fields.get_unlisted("status");
+    if let Some(found) = fields.get_unlisted("kind")
         && found.node().as_text().is_none_or(|text| **text != *kind)
     {
         found.expected(format_args!("`{kind}`"));
@@ -192,7 +192,7 @@ fn of_kubernetes<'a>(fields: Fields<'a>, stem: &str, kind: &str) -> Option<Body<
         let cursor = metadata.require("name", "the definition's name", format!("add `name: {}`", shown(stem)))?;
         named_as_file(&cursor, stem)
     });
-    let labels = metadata.and_then(|metadata| metadata.untold("labels"));
+    let labels = metadata.and_then(|metadata| metadata.get_unlisted("labels"));
     let spec = fields.require("spec", "what it is", "add `spec:`".to_owned());
     fields.finish();
     Some(Body { name, fields: spec?.fields()?, labels })

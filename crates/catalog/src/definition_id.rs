@@ -23,7 +23,7 @@ const MASKED: [&str; 7] = ["env", "headers", "args", "url", "homepage", "auth", 
 pub struct DefinitionFindings {
     /// In the order of their places; empty when it is right.
     pub problems: Vec<DefinitionProblem>,
-    /// What is worth mending although it is right.
+    /// Warnings about a valid definition.
     pub warnings: Vec<DefinitionProblem>,
 }
 

@@ -14,7 +14,7 @@ pub enum EndpointError {
     Address,
     #[error("expected a reference such as `${{vault:NAME}}` in each place `${{…}}`")]
     Reference,
-    #[error("expected references only behind the host, in the path or the query")]
+    #[error("expected references only after the host, in the path or the query")]
     Place,
 }
 

@@ -120,7 +120,7 @@ impl Definition for RegistryEntry {
         let name = define::name(&fields, stem, ServerName::new);
         let authorization = fields.get("authorization").and_then(authorization::read).unwrap_or_default();
         let entry = RegistryEntry {
-            // Read even when the name is wrong, so that all problems are told at once.
+            // Read even when the name is wrong, so that all problems are reported at once.
             name: name.clone().or_else(|| ServerName::new("unnamed").ok())?,
             version: fields.text("version"),
             title: fields.text("title"),

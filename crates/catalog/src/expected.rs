@@ -234,7 +234,7 @@ pub fn missing(
 /// Why a name may not stand in `inherit_env`, with the next step.
 pub(crate) fn fault(name: &str) -> Option<(String, String)> {
     if !is_variable(name) {
-        let hint = "patterns are not taken: write each name, so that no secret comes along".to_owned();
+        let hint = "patterns are not supported: list each name, so that no secret is passed by accident".to_owned();
         return Some(("expected a variable's name of A-Z, a-z, 0-9 and `_`, the first not a digit".to_owned(), hint));
     }
     let is_known = KINDS.iter().any(|kind| kind.variables.contains(&name));

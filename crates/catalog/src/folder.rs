@@ -141,7 +141,7 @@ impl<D: Definition> Folder<D> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), Vec::new()),
             Err(error) => {
                 let problem = DefinitionProblem::of_file(relative, format!("cannot be listed: {error}"))
-                    .hint("let toolcrib read the folder");
+                    .hint("give toolcrib permission to read the folder");
                 return Self { problems: vec![problem], ..previous.clone() };
             }
         };

@@ -3,6 +3,9 @@
 //!
 //! [`load`] reads everything once, [`reload`] again with the last good version of what became bad, [`watch`] whenever
 //! something changes. One bad file never stops the others: what is wrong is a [`DefinitionProblem`] with its place.
+//!
+//! Knows no running server, no session and no gateway: it reads, checks and writes files, and nothing acts on them
+//! here.
 
 mod bundle;
 mod catalog;

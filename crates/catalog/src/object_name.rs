@@ -18,7 +18,7 @@ pub struct ObjectName(Arc<str>);
 /// Why a text is not such a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is not a name: expected {LONGEST} characters at most of A-Z, a-z, 0-9, `_`, `.` and `-`, the first a letter or a digit"
+    "`{text}` is not a name: expected at most {LONGEST} characters of A-Z, a-z, 0-9, `_`, `.` and `-`, the first a letter or a digit"
 )]
 pub struct ObjectNameError {
     text: String,

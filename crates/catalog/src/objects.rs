@@ -1,4 +1,4 @@
-//! What files tell of: servers, profiles, workflows, service classes and services, in our form or in muster's, one in a
+//! The objects in files: servers, profiles, workflows, service classes and services, in our form or in muster's, one in a
 //! file or many, in lists and in folders. `create -f`, `apply` and `import` read with this and nothing else.
 //!
 //! Everything is checked where it stands, so what is wrong has its file, its line, its column and its document. What is
@@ -40,7 +40,7 @@ pub struct ObjectPlace {
     pub document: Option<usize>,
 }
 
-/// One thing that a file tells of.
+/// One object in a file.
 #[derive(Debug, Clone)]
 pub struct Object {
     /// Where it stands.

@@ -1,4 +1,4 @@
-//! Which files somebody has open and has written to, as far as the system tells: half of a file may be a whole one that
+//! Which files somebody has open and has written to, as far as the system reports it: half a file may be a valid one that
 //! says something else, so such a file keeps what it said before until it is closed.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Pins: what of a server was approved, how that is told apart from what the server offers now, and how the difference
+//! Pins: what of a server was approved, how that is compared with what the server offers now, and how the difference
 //! is shown to people. Pure: who approves, and what becomes of the rest, is decided elsewhere.
 //!
 //! The whole set counts: tools, prompts and resource templates with everything that their definitions say, and the

@@ -9,7 +9,7 @@ use toolcrib_base::{Kind, Problem};
 use crate::private::{MASK, is_secret_value, looks_secret, masked_path};
 use crate::trace::Trace;
 
-/// How many problems of one file are told one by one.
+/// How many problems of one file are reported one by one.
 const TOLD_MAX: usize = 50;
 /// How many characters of what a file says are repeated in a message.
 const SHOWN_MAX: usize = 80;
@@ -83,8 +83,8 @@ impl From<&DefinitionProblem> for Problem {
 #[derive(Debug)]
 pub(crate) struct Sink {
     file: PathBuf,
-    told: RefCell<Vec<DefinitionProblem>>,
-    untold: Cell<usize>,
+    reported: RefCell<Vec<DefinitionProblem>>,
+    unreported: Cell<usize>,
     warnings: RefCell<Vec<DefinitionProblem>>,
     name_at: Cell<Option<Position>>,
     trace: Option<Trace>,
@@ -96,7 +96,7 @@ pub(crate) struct Sink {
 pub(crate) struct Findings {
     /// In the order of their places; empty when the file is right.
     pub(crate) problems: Vec<DefinitionProblem>,
-    /// What is worth mending although the file counts.
+    /// Warnings: the file is loaded all the same.
     pub(crate) warnings: Vec<DefinitionProblem>,
     /// Where the definition says its name.
     pub(crate) name_at: Option<Position>,
@@ -108,8 +108,8 @@ impl Sink {
     pub(crate) fn new(file: &Path) -> Self {
         Self {
             file: file.to_owned(),
-            told: RefCell::default(),
-            untold: Cell::new(0),
+            reported: RefCell::default(),
+            unreported: Cell::new(0),
             warnings: RefCell::default(),
             name_at: Cell::new(None),
             trace: None,
@@ -150,10 +150,10 @@ impl Sink {
 
     pub(crate) fn add(&self, at: Position, field: &str, message: impl Into<String>, hint: Option<String>) {
         if self.is_full() {
-            self.untold.set(self.untold.get() + 1);
+            self.unreported.set(self.unreported.get() + 1);
             return;
         }
-        self.told.borrow_mut().push(DefinitionProblem {
+        self.reported.borrow_mut().push(DefinitionProblem {
             file: self.file.clone(),
             at: Some(at),
             field: masked_path(field).into_owned(),
@@ -162,7 +162,7 @@ impl Sink {
         });
     }
 
-    /// Records what is worth mending although the file counts.
+    /// Records a warning: the file is loaded all the same.
     pub(crate) fn warn(&self, at: Position, field: &str, message: impl Into<String>, hint: Option<String>) {
         let mut warnings = self.warnings.borrow_mut();
         if warnings.len() < TOLD_MAX {
@@ -180,7 +180,7 @@ impl Sink {
 
     /// Whether what is added now is only counted, so that finding a hint for it is in vain.
     pub(crate) fn is_full(&self) -> bool {
-        self.told.borrow().len() >= TOLD_MAX
+        self.reported.borrow().len() >= TOLD_MAX
     }
 
     /// The problems in the order of their places; empty when the file is right.
@@ -190,14 +190,14 @@ impl Sink {
 
     /// Everything that was found.
     pub(crate) fn findings(self) -> Findings {
-        let mut told = self.told.into_inner();
-        told.sort();
-        if self.untold.get() > 0 {
-            told.push(DefinitionProblem::of_file(&self.file, format!("and {} more", self.untold.get())));
+        let mut reported = self.reported.into_inner();
+        reported.sort();
+        if self.unreported.get() > 0 {
+            reported.push(DefinitionProblem::of_file(&self.file, format!("and {} more", self.unreported.get())));
         }
         let mut warnings = self.warnings.into_inner();
         warnings.sort();
-        Findings { problems: told, warnings, name_at: self.name_at.get() }
+        Findings { problems: reported, warnings, name_at: self.name_at.get() }
     }
 }
 

@@ -236,7 +236,7 @@ impl Definition for ProfileDefinition {
     fn read(stem: &str, root: Cursor<'_>) -> Option<Self> {
         let fields = root.fields()?;
         let name = define::name(&fields, stem, ProfileName::new);
-        // Read even when the name is wrong, so that all problems are told at once.
+        // Read even when the name is wrong, so that all problems are reported at once.
         let default = Self::built_in();
         let dialect = fields.get("dialect").and_then(|cursor| cursor.choice()).unwrap_or(default.dialect);
         let read = Self {

@@ -334,7 +334,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The value of a key that is read but not proposed: schemas do not know it.
-    pub(crate) fn untold(&self, key: &'static str) -> Option<Cursor<'a>> {
+    pub(crate) fn get_unlisted(&self, key: &'static str) -> Option<Cursor<'a>> {
         self.find(key)
     }
 
@@ -355,7 +355,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Records what is worth mending in this map although it counts; `key` is what is missing.
+    /// Records a warning about this map; `key` is what is missing.
     pub(crate) fn warn(&self, key: &str, message: impl Into<String>, hint: Option<String>) {
         self.sink.warn(self.at, &key_path(&self.path, key), message, hint);
     }

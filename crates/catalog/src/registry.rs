@@ -1,5 +1,5 @@
 //! All entries together: those inside of this program, and those of `registry/` and its folders, which stand in front
-//! of each other in a fixed order. What is hidden in this way is told, never silent.
+//! of each other in a fixed order. What is hidden in this way is reported, never silent.
 
 use std::collections::BTreeMap;
 use std::fmt;

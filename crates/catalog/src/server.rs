@@ -244,7 +244,7 @@ impl Definition for ServerDefinition {
             auth: define::kept(&fields, "auth"),
             limits: fields.get("limits").and_then(limits::read).unwrap_or_default(),
         };
-        // Read even when the name or the transport is wrong, so that all problems are told at once.
+        // Read even when the name or the transport is wrong, so that all problems are reported at once.
         let placeholder = || ServerName::new("unnamed").ok();
         let complete = name.is_some() && transport.is_some();
         let read = definition(name.or_else(placeholder)?, transport.unwrap_or_else(Transport::nowhere));
@@ -426,7 +426,7 @@ fn declares(cursor: &Cursor<'_>) -> Vec<Ask> {
         seen.push(ask);
         Some(())
     });
-    // The order in the file means nothing, so that changing it does not start the server anew.
+    // The order in the file means nothing, so that changing it does not restart the server.
     Ask::ALL.iter().map(|(_, ask)| *ask).filter(|ask| seen.contains(ask)).collect()
 }
 

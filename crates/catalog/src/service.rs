@@ -49,7 +49,7 @@ fn read(name: Option<ObjectName>, fields: Fields<'_>) -> Option<ServiceDefinitio
     let class = class.and_then(|cursor| define::an_object_name(&cursor));
     // What other gateways write beside it: how it was then, which is not what it is now.
     for key in ["serviceClassType", "enabled", "version", "persist", "createdAt", "updatedAt", "metadata"] {
-        if let Some(cursor) = fields.untold(key) {
+        if let Some(cursor) = fields.get_unlisted(key) {
             cursor.warn("means nothing here", None);
         }
     }

@@ -120,7 +120,7 @@ fn rest(fields: &Fields<'_>) -> Option<Rest> {
     let version = fields.text("version");
     // Words of older files: kept out of the way, as nothing follows from them.
     for key in ["metadata", "type"] {
-        if let Some(cursor) = fields.untold(key) {
+        if let Some(cursor) = fields.get_unlisted(key) {
             cursor.warn("means nothing here", None);
         }
     }
@@ -128,7 +128,7 @@ fn rest(fields: &Fields<'_>) -> Option<Rest> {
     let hint = "add `serviceConfig:` with `lifecycleTools:` in it".to_owned();
     let config = fields.require_either("serviceConfig", "service_config", "what its services do", hint)?.fields()?;
     // Some files have the arguments one level too deep; they are meant all the same.
-    let inner = config.untold("args");
+    let inner = config.get_unlisted("args");
     if let (Some(_), Some(inner)) = (&outer, &inner) {
         inner.problem("stands here and above", Some("keep the outer `args`".to_owned()));
     }

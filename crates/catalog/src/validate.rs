@@ -92,10 +92,10 @@ pub fn validate(scope: &Scope) -> Result<Vec<FileReport>, ValidateError> {
     for file in files {
         let kind = scope.kind.unwrap_or_else(|| kind_of(&base.join(&file)));
         let mut one = check(base, &file, kind);
-        tell_twins(&mut one, &mut places);
+        report_duplicates(&mut one, &mut places);
         checked.push(one.checked);
     }
-    tell_hidden(&mut checked, is_home.then_some(&scope.home));
+    note_hidden_entries(&mut checked, is_home.then_some(&scope.home));
     Ok(checked)
 }
 
@@ -173,7 +173,7 @@ fn read(base: &Path, file: &Path) -> Result<String, DefinitionProblem> {
 type Places = BTreeMap<(PathBuf, &'static str, String), String>;
 
 /// Two definitions of one name in one folder: both places are named.
-fn tell_twins(one: &mut CheckedFile, places: &mut Places) {
+fn report_duplicates(one: &mut CheckedFile, places: &mut Places) {
     let checked = &mut one.checked;
     let Some(name) = checked.name.clone() else { return };
     let folder = checked.file.parent().unwrap_or(Path::new("")).to_owned();
@@ -188,7 +188,7 @@ fn tell_twins(one: &mut CheckedFile, places: &mut Places) {
 }
 
 /// Entries that stand in front of others.
-fn tell_hidden(checked: &mut [FileReport], home: Option<&PathBuf>) {
+fn note_hidden_entries(checked: &mut [FileReport], home: Option<&PathBuf>) {
     let loaded = home.map(|home| load(home).registry);
     for one in checked.iter_mut().filter(|one| one.kind == DefinitionKind::Entry) {
         let Some(name) = one.name.as_deref() else { continue };

@@ -97,7 +97,7 @@ fn texts(cursor: &Cursor<'_>) -> BTreeMap<String, String> {
 fn read(name: Option<ObjectName>, fields: Fields<'_>) -> Option<WorkflowDefinition> {
     let spec = fields.whole().value();
     for key in ["version", "metadata"] {
-        if let Some(cursor) = fields.untold(key) {
+        if let Some(cursor) = fields.get_unlisted(key) {
             cursor.warn("means nothing here", None);
         }
     }
@@ -135,16 +135,16 @@ fn read(name: Option<ObjectName>, fields: Fields<'_>) -> Option<WorkflowDefiniti
 /// `args`, or the same in the words of older files: `input_schema` with `args` or `properties`, and `required`.
 fn args(fields: &Fields<'_>) -> (BTreeMap<String, ArgumentDefinition>, bool) {
     let outer = fields.get("args").filter(|cursor| !cursor.node().is_null());
-    let schema = fields.untold("input_schema").or_else(|| fields.untold("inputSchema"));
-    let mut required = fields.untold("required").map(|cursor| names(&cursor)).unwrap_or_default();
+    let schema = fields.get_unlisted("input_schema").or_else(|| fields.get_unlisted("inputSchema"));
+    let mut required = fields.get_unlisted("required").map(|cursor| names(&cursor)).unwrap_or_default();
     let is_declared = outer.is_some() || schema.is_some();
     let mut all = outer.map(|cursor| arguments(&cursor)).unwrap_or_default();
     if let Some(schema) = schema.and_then(Cursor::fields) {
-        schema.untold("type");
-        schema.untold("additionalProperties");
-        let inner = schema.untold("properties").or_else(|| schema.untold("args"));
+        schema.get_unlisted("type");
+        schema.get_unlisted("additionalProperties");
+        let inner = schema.get_unlisted("properties").or_else(|| schema.get_unlisted("args"));
         all.extend(inner.map(|cursor| arguments(&cursor)).unwrap_or_default());
-        required.extend(schema.untold("required").map(|cursor| names(&cursor)).unwrap_or_default());
+        required.extend(schema.get_unlisted("required").map(|cursor| names(&cursor)).unwrap_or_default());
         schema.finish();
     }
     for name in required {

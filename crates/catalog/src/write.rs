@@ -320,7 +320,7 @@ impl Files {
         fs::metadata(self.home.join(file)).map_or(FILE_MODE, |now| now.permissions().mode() & 0o777)
     }
 
-    /// Takes back what was written. What cannot be taken back stays: the error that led here is told.
+    /// Takes back what was written. What cannot be taken back stays: the error that led here is reported.
     fn undo(&self, done: &[DefinitionFile], before: &[Option<DefinitionFile>]) {
         for (written, before) in done.iter().zip(before).rev() {
             let _ = match before {

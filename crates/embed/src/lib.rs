@@ -5,6 +5,8 @@
 //! family with a WordPiece vocabulary, such as the MiniLM ones. [`Model::open`] reads it, [`Model::embed`] gives the
 //! mean of the tokens' vectors. [`Cache`] keeps vectors by content over restarts,
 //! [`Worker`] computes them on its own thread.
+//!
+//! Knows no profile and no gateway: it gets texts and gives vectors.
 
 mod cache;
 mod model;

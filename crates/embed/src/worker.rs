@@ -98,7 +98,7 @@ impl Worker {
     /// Starts the thread; the model is opened there, because that takes a while.
     pub fn start<E: Encode>(
         open: impl FnOnce() -> Result<(E, Option<Cache>), ModelError> + Send + 'static,
-        tell: impl Fn(Report) + Send + 'static,
+        report: impl Fn(Report) + Send + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::new(WorkerState {
             waiting: Mutex::default(),
@@ -110,10 +110,10 @@ impl Worker {
             let opened = catch_unwind(AssertUnwindSafe(open))
                 .unwrap_or_else(|_| Err(ModelError::Run("it ended in a panic".to_owned())));
             match opened {
-                Ok((model, cache)) => theirs.work(&model, cache.as_ref(), &tell),
+                Ok((model, cache)) => theirs.work(&model, cache.as_ref(), &report),
                 Err(error) => {
                     theirs.waiting().end();
-                    tell(Report::Failed(error));
+                    report(Report::Failed(error));
                 }
             }
         })?;
@@ -197,12 +197,12 @@ impl WorkerState {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self, model: &impl Encode, cache: Option<&Cache>, tell: &impl Fn(Report)) {
+    fn work(&self, model: &impl Encode, cache: Option<&Cache>, report: &impl Fn(Report)) {
         let none = || ToolVectors::new(model.dimensions());
         // A full file starts over: most of it is of tools that are gone.
         let mut tools = cache.map(Cache::read).filter(|kept| kept.len() < MOST_VECTORS).unwrap_or_else(none);
         self.show(&tools);
-        tell(Report::Ready(tools.len()));
+        report(Report::Ready(tools.len()));
         let mut unseen = 0;
         let mut recent = Recent::default();
         loop {
@@ -224,10 +224,10 @@ impl WorkerState {
                 self.show(&tools);
                 unseen = 0;
                 if let Some(Err(error)) = cache.map(|cache| cache.write(&tools)) {
-                    tell(Report::NotKept(error));
+                    report(Report::NotKept(error));
                 }
                 if rests {
-                    tell(Report::Learned(tools.len()));
+                    report(Report::Learned(tools.len()));
                 }
             }
             if ends {
@@ -315,10 +315,10 @@ mod tests {
     }
 
     fn start(cache: Option<Cache>) -> (Worker, Arc<Mutex<Vec<String>>>, Receiver<Report>) {
-        let (tell, told) = channel();
+        let (sender, told) = channel();
         let read = Arc::default();
         let fake = Fake(Arc::clone(&read));
-        let worker = Worker::start(move || Ok((fake, cache)), move |report| drop(tell.send(report))).unwrap();
+        let worker = Worker::start(move || Ok((fake, cache)), move |report| drop(sender.send(report))).unwrap();
         (worker, read, told)
     }
 
@@ -376,9 +376,9 @@ mod tests {
 
     #[test]
     fn a_model_that_cannot_be_opened_answers_nothing_at_once() {
-        let (tell, told) = channel();
+        let (sender, told) = channel();
         let open = || Err::<(Fake, _), _>(ModelError::NotBuilt);
-        let worker = Worker::start(open, move |report| drop(tell.send(report))).unwrap();
+        let worker = Worker::start(open, move |report| drop(sender.send(report))).unwrap();
         assert!(matches!(told.recv_timeout(LONG).unwrap(), Report::Failed(ModelError::NotBuilt)));
         worker.learn(texts(&["a"]));
         assert!(worker.query(vec!["asked".to_owned()], LONG).is_none());

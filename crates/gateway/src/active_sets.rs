@@ -1,4 +1,5 @@
-//! What else happens when the sets of loaded tools change: they are written, and exactly the sessions whose list changed are told.
+//! Side effects of a change of loaded tools: the sets are stored, and exactly the sessions whose list changed are
+//! notified.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,11 +21,11 @@ impl Gateway {
             // A modern client's own set, which no legacy one lists.
             (ActiveSet::Session, None) => {}
             // One set for all sessions of the principal, whoever of its clients has changed it.
-            (ActiveSet::Durable, _) => self.tell_principal(view, &caller.principal.id, tools),
+            (ActiveSet::Durable, _) => self.notify_principal(view, &caller.principal.id, tools),
         }
     }
 
-    fn tell_principal(&self, view: &View, principal: &PrincipalId, tools: &[ToolId]) {
+    fn notify_principal(&self, view: &View, principal: &PrincipalId, tools: &[ToolId]) {
         for session in self.sessions.of_profile(&view.profile.name) {
             if session.principal.id == *principal {
                 notify(view, &session, tools);
@@ -42,7 +43,7 @@ impl Gateway {
         for (SetKey { principal, profile }, gone) in self.active.unload_idle(rule) {
             tracing::debug!(principal = principal.as_str(), %profile, tools = gone.len(), "unloaded idle tools");
             if let Some(view) = views.get(&profile).filter(|view| view.profile.active_set == ActiveSet::Durable) {
-                self.tell_principal(view, &principal, &gone);
+                self.notify_principal(view, &principal, &gone);
             }
         }
         for view in views.values() {
@@ -56,12 +57,12 @@ impl Gateway {
         }
     }
 
-    /// A client begins anew. Where the profile says so, it begins with nothing loaded.
+    /// A client starts again. Where the profile says so, it begins with nothing loaded.
     pub(crate) fn reset_active_set(&self, view: &View, principal: &PrincipalId) {
         let profile = &view.profile;
         if profile.reset_on_session && profile.active_set == ActiveSet::Durable {
             let gone = self.active.clear(principal, &profile.name);
-            self.tell_principal(view, principal, &gone);
+            self.notify_principal(view, principal, &gone);
         }
     }
 

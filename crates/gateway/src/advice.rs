@@ -1,4 +1,4 @@
-//! What a person can do about a server that does not answer, and what a caller of it is advised.
+//! Advice for a server that does not answer: what its administrator can do, and what its caller reads.
 
 use toolcrib_call::servers::registry_entry_of;
 use toolcrib_catalog::{SecretRef, ServerDefinition, Transport};

@@ -1,4 +1,4 @@
-//! Approving and turning down what is not as it was approved: in whole or by name, all of it or nothing, each with the
+//! Approving and rejecting changes of what a server offers: in whole or by name, all of it or nothing, each with the
 //! person's name in the audit log.
 
 use std::borrow::Cow;
@@ -70,7 +70,7 @@ impl Gateway {
         }))
     }
 
-    /// Decides about what differs and builds the views anew. Gives what was decided about.
+    /// Decides about what differs and rebuilds the views. Gives what was decided about.
     ///
     /// # Errors
     /// There is no such server, or a name among these differs in nothing, or the server offers something else by now:
@@ -126,7 +126,7 @@ impl Gateway {
             outcome: Outcome::Ok,
             duration: Duration::ZERO,
             request_id: String::new(),
-            session: by.session.as_ref().map(|session| session.audit_name()),
+            session: by.session.as_ref().map(|session| session.name().to_text()),
         });
     }
 }

@@ -1,4 +1,4 @@
-//! How a gateway is put together: by the program, and by every test in the same way.
+//! The builder of a gateway: the program and every test use it.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -79,7 +79,7 @@ impl GatewayBuilder {
         Self { keep_arguments, ..self }
     }
 
-    /// Where what happens is told to whoever listens.
+    /// Where events are published.
     pub fn events(self, events: LiveEvents) -> Self {
         Self { events, ..self }
     }

@@ -298,7 +298,7 @@ impl Duplex {
     }
 
     fn run_batch(&self, snapshot: ProfileSnapshot, caller: Caller, messages: Vec<Result<Message, BadMessage>>) {
-        let asked = self.gateway.heard(&caller, messages);
+        let asked = self.gateway.take_batch(&caller, messages);
         if asked.is_empty() {
             return;
         }

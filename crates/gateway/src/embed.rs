@@ -1,4 +1,4 @@
-//! What a model makes of a query, asked off the threads that serve.
+//! The meaning of a query, as a model gives it, computed off the threads that serve.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The entries of the registry that become servers at this moment: who waits for them, and that views leave them out until
-//! they work. What is done for them stands in `configure`.
+//! The registry entries that are becoming servers: who waits for them, and that views leave them out until they work.
+//! `configure` does the work.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,5 @@
-//! Why is this tool not there? The way from a definition to a profile's tools, step by step, for people who administer.
+//! Explains why a tool is visible or hidden: the way from a definition to a profile's tools, step by step, for
+//! administrators.
 
 use std::path::Path;
 

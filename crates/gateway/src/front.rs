@@ -1,4 +1,4 @@
-//! The front of every door: which era a message belongs to, and who then answers it.
+//! The front of every door: decides which era a message belongs to, and who answers it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub fn classify(request: &Request, named: Option<&str>) -> Result<Opening, RpcEr
 
 impl Gateway {
     /// Takes what a batch of a session only tells: notifications and answers. Gives what must be answered, in its order.
-    pub fn heard(
+    pub fn take_batch(
         &self,
         caller: &Caller,
         messages: Vec<Result<Message, BadMessage>>,

@@ -1,5 +1,5 @@
-//! The gateway: the path of calls, and beside it what only its own meta-tools and operations need. Here it is told of new
-//! definitions and builds the views; what it can do stands in the modules above this one.
+//! The gateway: the path of calls, and beside it what only its own meta-tools and operations need. It takes new
+//! definitions and builds the views; the modules above this one hold what it can do.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -124,7 +124,7 @@ impl Gateway {
         self.path.subscriptions.close();
     }
 
-    /// Keeps what happened and tells it to whoever listens. Never waits.
+    /// Keeps an event and publishes it. Never waits.
     pub fn happened(&self, event: ObjectEvent) {
         let event = event.record(self.path.clock.now());
         tracing::trace!(

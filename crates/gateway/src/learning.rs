@@ -85,7 +85,7 @@ impl UsageLearner {
                 continue;
             }
             let learned = self.read(name).unwrap_or_else(|error| {
-                tracing::warn!(profile = %name, %error, "cannot read what was learned before");
+                tracing::warn!(profile = %name, %error, "cannot read the learned ranking");
                 UsageStats::default()
             });
             lock(&self.profiles).entry(name.clone()).or_insert(ProfileUsage { learned, ahead: BTreeSet::new() });
@@ -186,7 +186,7 @@ impl UsageLearner {
             };
             // What is too large is not tried again, or it would be told for ever.
             let Err(error) = written else { continue };
-            tracing::warn!(%profile, %error, "failed to save what was learned");
+            tracing::warn!(%profile, %error, "failed to save the learned ranking");
             let is_too_large = matches!(error, StoreError::TooLarge { .. });
             if let Some(kept) = lock(&self.profiles).get_mut(&profile).filter(|_| !is_too_large) {
                 kept.ahead.insert(tool);

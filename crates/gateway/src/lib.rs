@@ -10,6 +10,8 @@
 //! | `builder`, `upkeep`, `active_sets`, [`approval`], [`verify`], `configure`, `install`, `explain`, `search`, `economy` | one thing that is done with it |
 //! | `meta`, `operation` | one file for each meta-tool and group of operations |
 //! | [`request`], `operate`, [`front`], [`duplex`] | what doors call |
+//!
+//! Knows no door: who listens on HTTP or stdio calls in from above.
 
 pub mod active;
 mod active_sets;

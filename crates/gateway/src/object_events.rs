@@ -16,7 +16,7 @@ use toolcrib_view::{ObjectKind, Visibility};
 pub(crate) use follow::{FollowFilter, Followers};
 pub(crate) use servers::ServerEvents;
 
-/// The method of the notification by which a session that follows is told.
+/// The method of the notification by which a session that follows is notified.
 pub(crate) const NOTIFICATION: &str = "notifications/muster/event";
 /// There is one namespace; muster's clients ask for its name.
 pub(crate) const NAMESPACE: &str = "default";
@@ -28,7 +28,7 @@ pub struct ObjectEvent {
     pub kind: ObjectKind,
     /// The object.
     pub name: String,
-    /// What happened, in one word such as `Started`; told as `MCPServerStarted`.
+    /// What happened, in one word such as `Started`; shown as `MCPServerStarted`.
     pub reason: &'static str,
     /// The same for people, without secrets.
     pub message: String,
@@ -104,21 +104,21 @@ mod tests {
 
     #[test]
     fn an_event_reads_as_muster_s_does() {
-        let happening = ObjectEvent::warning(ObjectKind::McpServer, "gh", "Failed", "no such program");
-        let event = happening.clone().record(Timestamp(1_770_206_400_123));
+        let event = ObjectEvent::warning(ObjectKind::McpServer, "gh", "Failed", "no such program");
+        let record = event.clone().record(Timestamp(1_770_206_400_123));
         assert_eq!(
-            shown(&event),
+            shown(&record),
             json!({
                 "timestamp": "2026-02-04 12:00:00", "at": "2026-02-04T12:00:00.123Z", "resource_type": "MCPServer",
                 "resource_name": "gh", "namespace": "default", "reason": "MCPServerFailed",
                 "message": "no such program", "type": "Warning",
             })
         );
-        assert_eq!(plain_message(&event), "`gh`: failed");
-        let away = ObjectEvent { reason: "HealthCheckFailed", ..happening.clone() };
-        assert_eq!(plain_message(&away.record(event.at)), "`gh`: health check failed");
-        let whole = ObjectEvent { reason: "MCPServerFailed", ..happening };
-        assert_eq!(whole.record(event.at), event, "the prefix is not doubled");
+        assert_eq!(plain_message(&record), "`gh`: failed");
+        let away = ObjectEvent { reason: "HealthCheckFailed", ..event.clone() };
+        assert_eq!(plain_message(&away.record(record.at)), "`gh`: health check failed");
+        let whole = ObjectEvent { reason: "MCPServerFailed", ..event };
+        assert_eq!(whole.record(record.at), record, "the prefix is not doubled");
     }
 
     #[test]

@@ -114,8 +114,8 @@ impl Gateway {
         if notification.method == method::ROOTS_CHANGED
             && let Some(session) = &caller.session
         {
-            let name = session.audit_name();
-            self.path.servers.table().values().for_each(|running| running.server.roots_changed(&name));
+            let name = session.name();
+            self.path.servers.table().values().for_each(|running| running.server.roots_changed(name));
         }
     }
 }

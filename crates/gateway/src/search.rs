@@ -14,7 +14,7 @@ use crate::gateway::Gateway;
 pub(crate) struct SearchRequest<'a> {
     view: &'a View,
     text: String,
-    meant: Option<QueryMeaning>,
+    meaning: Option<QueryMeaning>,
     /// Empty where the profile does not learn.
     words: Vec<String>,
     learned: Vec<(ToolId, f32)>,
@@ -25,7 +25,7 @@ pub(crate) struct SearchRequest<'a> {
 impl<'a> SearchRequest<'a> {
     /// A query of which the index alone says what fits.
     pub(crate) fn plain(view: &'a View, text: &str) -> Self {
-        Self { view, text: text.to_owned(), meant: None, words: Vec::new(), learned: Vec::new() }
+        Self { view, text: text.to_owned(), meaning: None, words: Vec::new(), learned: Vec::new() }
     }
 
     /// A query with all that the gateway knows of it. A blank one is a list: there is nothing to know.
@@ -34,21 +34,21 @@ impl<'a> SearchRequest<'a> {
         if text.trim().is_empty() {
             return plain;
         }
-        let meant = match &gateway.embed {
+        let meaning = match &gateway.embed {
             Some(embed) => QueryMeaning::of(embed, view, text).await,
             None => None,
         };
         if !view.profile.learn {
-            return Self { meant, ..plain };
+            return Self { meaning, ..plain };
         }
         let words = UsageStats::words(text);
         let learned = gateway.learning.boosts(&view.profile.name, &words);
-        Self { meant, words, learned, ..plain }
+        Self { meaning, words, learned, ..plain }
     }
 
     /// As the index wants it, with the usual number of hits.
     pub(crate) fn query(&self) -> Query<'_> {
-        let meaning = self.meant.as_ref().map(QueryMeaning::meaning);
+        let meaning = self.meaning.as_ref().map(QueryMeaning::meaning);
         Query { learned: &self.learned, meaning, ..self.view.query(&self.text) }
     }
 

@@ -68,7 +68,7 @@ impl Gateway {
                 () = stop.stopped() => Err(closing_problem()),
                 ended = gateway.verify_now(&name, &by) => ended.map(Arc::new),
             };
-            // Whoever asks from here on begins anew.
+            // Whoever asks from here on starts again.
             gateway.verifications.runs.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
             tell.send_replace(Some(ended));
         });
@@ -109,7 +109,7 @@ impl Gateway {
         done.unwrap_or_else(|error| Err(Problem::new(Kind::Internal, error.to_string())))
     }
 
-    /// Keeps what was seen and builds the views anew. Blocks.
+    /// Keeps what was seen and rebuilds the views. Blocks.
     fn keep(&self, running: &ServerEntry, seen: Inspection, by: &PrincipalId) -> Result<Verification, Problem> {
         let definition = &running.definition;
         let now = self.running(definition.name.as_str())?;

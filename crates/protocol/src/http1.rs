@@ -33,13 +33,13 @@ pub enum ResponseError {
     #[error("the response field `{0}` is not valid")]
     Field(&'static str),
     /// Lengths that are none or differ, or an encoding that HTTP/1.0 does not know.
-    #[error("the response does not say clearly how long its body is")]
+    #[error("the length of the response body is ambiguous")]
     Length,
     /// A body in chunks that does not follow the grammar.
     #[error("the response body is not chunked as announced")]
     Chunk,
     /// The connection ended in the middle of the body.
-    #[error("the response body is not whole")]
+    #[error("the response body is incomplete")]
     Truncated,
 }
 

@@ -67,7 +67,7 @@ pub enum BadMessage {
         id: Option<Id>,
     },
     /// An array of messages.
-    #[error("a batch of messages, which only revision 2025-03-26 knows")]
+    #[error("a batch of messages; only revision 2025-03-26 supports batches")]
     Batch,
 }
 

@@ -1,6 +1,8 @@
 //! Behaviour tests in YAML: reads scenarios, runs each against its own gateway with mock servers, and reports.
 //!
 //! It speaks the wire like any user: the gateway is a process, the client is whatever fills in [`Drive`].
+//!
+//! Knows nothing of the inside of a gateway: it depends on no other crate that serves.
 
 mod document;
 mod drive;

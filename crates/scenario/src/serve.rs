@@ -63,12 +63,12 @@ pub async fn serve(
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) -> io::Result<()> {
     let server = Arc::new(Server { bench, last: Mutex::default(), running: tokio::sync::Mutex::default() });
-    let (_none, news) = mpsc::channel(1);
+    let (_none, changes) = mpsc::channel(1);
     let answer = move |bytes: Bytes| {
         let server = Arc::clone(&server);
         async move { speak::answer(&bytes, "toolcrib-test", async |request| server.respond(&request).await).await }
     };
-    stdio::serve(answer, news, input, output).await
+    stdio::serve(answer, changes, input, output).await
 }
 
 // === impl Server ===

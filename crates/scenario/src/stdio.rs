@@ -17,10 +17,10 @@ const ANSWERS: usize = 64;
 /// How long the last answers may take after the input has ended.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Serves until `input` ends. `news` is what the server says on its own.
+/// Serves until `input` ends. `changes` is what the server says on its own.
 pub(crate) async fn serve<F>(
     answer: impl Fn(Bytes) -> F,
-    mut news: mpsc::Receiver<Bytes>,
+    mut changes: mpsc::Receiver<Bytes>,
     input: impl AsyncRead + Unpin + Send,
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) -> io::Result<()>
@@ -35,7 +35,7 @@ where
     scope.spawn(async move {
         loop {
             tokio::select! {
-                message = news.recv() => {
+                message = changes.recv() => {
                     let Some(message) = message else { return };
                     if told.send(message).await.is_err() {
                         return;

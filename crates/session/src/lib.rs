@@ -16,5 +16,6 @@ pub use loaded::{LoadChange, LoadRule, LoadedTools, Moment, NotLoaded};
 pub use principal::{Principal, ShareKey};
 pub use request_span::RequestSpan;
 pub use session::{
-    DetachPermit, Introduction, QuestionError, Reader, RunningRequest, STREAM_QUEUE, Session, Sessions, Stream,
+    DetachPermit, Introduction, QuestionError, Reader, RunningRequest, STREAM_QUEUE, Session, SessionId, Sessions,
+    Stream,
 };

@@ -62,7 +62,7 @@ impl RequestSpan {
         let is_recorded = is_sampled(context.trace, parent.map(|parent| parent.is_sampled));
         let request_id = caller.trace.id.unwrap_or_default();
         let (transport, target) = (caller.trace.transport, SpanTarget::of(&request.method, &request.params));
-        let session = caller.session.as_ref().map(|session| session.audit_name());
+        let session = caller.session.as_ref().map(|session| session.name().to_text());
         let span = tracing::debug_span!(
             target: TARGET, parent: None, "request",
             request_id = display(request_id),

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
-use toolcrib_base::{Clock, Kind, Problem, ProfileName, Timestamp, random};
+use toolcrib_base::{Clock, Kind, Problem, ProfileName, SessionName, Timestamp, random};
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::{Capabilities, Id, Raw, Revision};
 
@@ -34,11 +34,28 @@ const TARGET: &str = "toolcrib::session";
 /// How many messages may wait for a client that reads slowly; further ones are dropped for it.
 pub const STREAM_QUEUE: usize = 64;
 
+/// The id of a session: a credential, so it is not printed. Logs have the session's name instead.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SessionId(String);
+
+impl SessionId {
+    /// The id as the client sends it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionId(****)")
+    }
+}
+
 /// One session.
 #[derive(Debug)]
 pub struct Session {
     /// Its id, a credential: anyone who knows it speaks in its name.
-    pub id: String,
+    pub id: SessionId,
     /// Who opened it.
     pub principal: Principal,
     /// In which profile.
@@ -50,7 +67,7 @@ pub struct Session {
     relayed: Arc<Capabilities>,
     /// Who the client says that it is.
     pub client_info: Option<Raw>,
-    audit_name: Arc<str>,
+    name: SessionName,
     share: ShareKey,
     last_used: AtomicI64,
     /// Whether its client has used it since it was opened.
@@ -80,7 +97,7 @@ const BATCH: usize = 64;
 /// How many sessions an administrator may have beyond the limit when all the others are in use.
 const RESERVE: usize = 64;
 
-type OnEnd = Box<dyn Fn(&str) + Send + Sync>;
+type OnEnd = Box<dyn Fn(&SessionName) + Send + Sync>;
 
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -96,17 +113,17 @@ pub struct RunningRequest {
     cancelled: Arc<CancelSignal>,
 }
 
-/// Whether a request was taken back, and the news of it.
+/// Whether a request was cancelled, with a signal for whoever waits for it.
 #[derive(Debug, Default)]
 struct CancelSignal {
     flag: AtomicBool,
-    news: Notify,
+    changed: Notify,
 }
 
 impl CancelSignal {
     fn set(&self) {
         self.flag.store(true, Ordering::Release);
-        self.news.notify_one();
+        self.changed.notify_one();
     }
 }
 
@@ -117,9 +134,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 // === impl Session ===
 
 impl Session {
-    /// How the audit log names it: a digest, since the id itself is a credential.
-    pub fn audit_name(&self) -> Arc<str> {
-        Arc::clone(&self.audit_name)
+    /// How logs and keys name it: a digest, since the id itself is a credential.
+    pub fn name(&self) -> &SessionName {
+        &self.name
     }
 
     /// What of its capabilities is relayed to servers.
@@ -170,9 +187,9 @@ impl Session {
         self.last_used.store(now.0, Ordering::Relaxed);
     }
 
-    fn end_news_when_quiet(&self) {
+    fn end_notifications_when_quiet(&self) {
         if self.streams.is_ending() && lock(&self.running).is_empty() {
-            self.streams.end_news();
+            self.streams.end_notifications();
         }
     }
 
@@ -189,10 +206,9 @@ impl Sessions {
         Self { open: Mutex::default(), shared: Arc::default(), most, idle, clock, ended: OnceLock::new() }
     }
 
-    /// Has `told` be told the audit name of each session that ends.
-    pub fn on_end(&self, told: OnEnd) {
-        // The gateway says so once.
-        let _ = self.ended.set(told);
+    /// Sets what runs when a session ends, with the session's name. The first call counts.
+    pub fn on_end(&self, handler: OnEnd) {
+        let _ = self.ended.set(handler);
     }
 
     /// Opens one.
@@ -205,9 +221,9 @@ impl Sessions {
         let Introduction { revision, capabilities, client_info, address } = client.into();
         let id = random::hex_128();
         let digest = Sha256::digest(id.as_bytes());
-        let audit_name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let session = Arc::new(Session {
-            id: id.clone(),
+            id: SessionId(id.clone()),
             share: ShareKey::new(&principal, address),
             is_used: AtomicBool::new(false),
             principal,
@@ -216,7 +232,7 @@ impl Sessions {
             relayed: Arc::new(Capabilities::read(&capabilities, revision)),
             capabilities,
             client_info,
-            audit_name: audit_name.into(),
+            name: SessionName::new(&name),
             last_used: AtomicI64::new(self.clock.now().0),
             running: Mutex::default(),
             streams: Streams::new(Arc::clone(&self.shared)),
@@ -229,7 +245,7 @@ impl Sessions {
         self.make_room(&session.share)?;
         lock(&self.open).insert(id, Arc::clone(&session));
         tracing::debug!(
-            target: TARGET, session = %session.audit_name, principal = session.principal.id.as_str(),
+            target: TARGET, session = %session.name, principal = session.principal.id.as_str(),
             profile = %session.profile, revision = session.revision.as_str(), "session opened"
         );
         Ok(session)
@@ -292,13 +308,13 @@ impl Sessions {
     }
 
     fn close_because(&self, session: &Session, why: &'static str) {
-        if lock(&self.open).remove(&session.id).is_some() {
-            tracing::debug!(target: TARGET, session = %session.audit_name, why, "session closed");
+        if lock(&self.open).remove(session.id.as_str()).is_some() {
+            tracing::debug!(target: TARGET, session = %session.name, why, "session closed");
         }
         // Before it is told: what begins for the session from here on sees that it must end.
         session.closed.store(true, Ordering::Release);
-        if let Some(told) = self.ended.get() {
-            told(&session.audit_name);
+        if let Some(handler) = self.ended.get() {
+            handler(&session.name);
         }
         session.streams.close();
         session.questions.close();
@@ -325,11 +341,11 @@ impl Sessions {
     }
 
     /// Ends the streams for news of every session, of busy ones once their requests are answered: the gateway ends.
-    pub fn end_news(&self) {
+    pub fn end_notifications(&self) {
         self.shared.end();
         let open: Vec<_> = lock(&self.open).values().cloned().collect();
         for session in open {
-            session.end_news_when_quiet();
+            session.end_notifications_when_quiet();
         }
     }
 
@@ -362,7 +378,7 @@ fn idlest(open: &HashMap<String, Arc<Session>>, client: Option<&ShareKey>, count
 impl RunningRequest {
     /// Waits until the client takes the request back. Cancel-safe.
     pub async fn cancelled(&self) {
-        self.cancelled.news.notified().await;
+        self.cancelled.changed.notified().await;
     }
 
     /// Whether the client has taken the request back.
@@ -379,7 +395,7 @@ impl Drop for RunningRequest {
             running.remove(&self.id);
         }
         drop(running);
-        self.session.end_news_when_quiet();
+        self.session.end_notifications_when_quiet();
     }
 }
 
@@ -402,11 +418,11 @@ mod tests {
         let sessions = sessions(Arc::default());
         let (a, b) = (ProfileName::new("a").unwrap(), ProfileName::new("b").unwrap());
         let session = sessions.open(principal("p"), a.clone(), Revision::LATEST_LEGACY).unwrap();
-        assert!(sessions.get(&session.id, &principal("p"), &a).is_some());
-        assert!(sessions.get(&session.id, &principal("q"), &a).is_none());
-        assert!(sessions.get(&session.id, &principal("p"), &b).is_none());
+        assert!(sessions.get(session.id.as_str(), &principal("p"), &a).is_some());
+        assert!(sessions.get(session.id.as_str(), &principal("q"), &a).is_none());
+        assert!(sessions.get(session.id.as_str(), &principal("p"), &b).is_none());
         sessions.close(&session);
-        assert!(sessions.get(&session.id, &principal("p"), &a).is_none());
+        assert!(sessions.get(session.id.as_str(), &principal("p"), &a).is_none());
     }
 
     #[test]
@@ -442,7 +458,7 @@ mod tests {
         let (here, there) = ([127, 0, 0, 1], [192, 0, 2, 1]);
         // Another program on this machine, which nothing tells apart from the flood but that it uses its session.
         let used = open("local", here).unwrap();
-        assert!(sessions.get(&used.id, &used.principal, &profile).is_some());
+        assert!(sessions.get(used.id.as_str(), &used.principal, &profile).is_some());
         let other = open("key:ci", there).unwrap();
         let admin = open("admin", here).unwrap();
         for _ in 0..1_000 {

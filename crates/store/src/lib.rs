@@ -3,6 +3,8 @@
 //! All methods that touch the database block and take milliseconds: call them where blocking is allowed
 //! (`spawn_blocking`). The exceptions are the hot path of the audit log, [`AuditLog::reserve`],
 //! [`AuditSlot::record`] and [`AuditLog::hash_arguments`], which only touch memory.
+//!
+//! Knows no protocol and no policy: it stores records and gives them back.
 
 mod active_sets;
 pub mod audit;

@@ -63,7 +63,7 @@ pub fn run(args: impl Iterator<Item = String>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tell(&format!("{error:#}"));
+            print_line(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -106,7 +106,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Options>> {
     Ok(Some(Options { gateway, url: url.context("the address of the server is missing")? }))
 }
 
-fn tell(message: &str) {
+fn print_line(message: &str) {
     let _ = writeln!(std::io::stderr(), "conformance-driver: {message}");
 }
 

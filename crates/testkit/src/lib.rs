@@ -1,4 +1,6 @@
 //! Fake servers and fixtures for the tests of the other crates.
+//!
+//! For tests only: nothing here is part of the product.
 
 #[cfg(feature = "fixture")]
 pub mod driver;

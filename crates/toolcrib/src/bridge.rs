@@ -106,19 +106,19 @@ pub(crate) async fn run(flags: ClientFlags, environment: Environment, starts: bo
         anyhow::Ok(LAST_ANSWERS)
     };
     // Each of them ends the bridge, so nothing is lost that is still needed.
-    let patience = tokio::select! {
+    let deadline = tokio::select! {
         served = serving => served,
         () = bridge.out.closed() => Ok(Duration::ZERO),
         _ = terminate.recv() => Ok(Duration::ZERO),
         _ = interrupt.recv() => Ok(Duration::ZERO),
     };
     bridge.background.close(Duration::ZERO).await;
-    bridge.calls.close(*patience.as_ref().unwrap_or(&Duration::ZERO)).await;
+    bridge.calls.close(*deadline.as_ref().unwrap_or(&Duration::ZERO)).await;
     // The gateway forgets a session by itself, too.
     let _ = tokio::time::timeout(FAREWELL, bridge.farewell()).await;
     drop(bridge);
     let written = tokio::time::timeout(FAREWELL, writer).await;
-    patience?;
+    deadline?;
     match written {
         Ok(written) => written.context("write to stdout")?,
         Err(_) => Ok(()),
@@ -160,7 +160,7 @@ impl Bridge {
                     None => self.forward(line).await,
                 }
             }
-            ClientMessage::Aside => self.forward(line).await,
+            ClientMessage::Unanswered => self.forward(line).await,
             ClientMessage::Requests(ids) => self.start(Call::legacy(line, ids)).await,
             ClientMessage::Modern(request, date) => self.start(Call::modern(line, request, date)).await,
         }

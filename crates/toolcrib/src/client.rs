@@ -294,7 +294,7 @@ impl Client {
         self.scope.close(CLOSE).await;
     }
 
-    /// Ends the session after a call was cancelled, so that the gateway hears of that first.
+    /// Ends the session after a call was cancelled, so that the gateway learns of that first.
     pub(crate) async fn abandon(self) {
         self.scope.close(CLOSE).await;
     }
@@ -421,7 +421,7 @@ impl Client {
     }
 
     async fn request(&self, id: u64, method: &str, params: Raw, options: CallOptions) -> Result<Raw, Problem> {
-        let params = self.said(id, params);
+        let params = self.with_meta(id, params);
         let outcome = self.link.call(id, method, params, options).await;
         let outcome = outcome.map_err(|error| failure::of_link(error, &self.located))?;
         outcome.map_err(|error| failure::of_rpc(&error, &self.located))

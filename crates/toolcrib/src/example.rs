@@ -66,7 +66,7 @@ pub(crate) trait Content {
     fn prompt(&self, name: &str, arguments: &Arguments) -> Option<Result<Value, ArgumentError>>;
 
     /// Whether the list of resources has changed since the last time it was asked.
-    fn has_news(&self) -> bool;
+    fn has_changes(&self) -> bool;
 }
 
 /// Who an example server is.

@@ -35,7 +35,7 @@ impl Lines {
         Self { stdin: tokio::io::stdin(), buffer: BytesMut::new(), limit }
     }
 
-    /// The next line that is not blank; `None` at the end. A line over the limit is thrown away and told.
+    /// The next line that is not blank; `None` at the end. A line over the limit is thrown away and reported.
     pub(crate) async fn next(&mut self) -> std::io::Result<Option<Result<Bytes, Problem>>> {
         let mut searched = 0;
         let mut too_long = false;

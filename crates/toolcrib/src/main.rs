@@ -1,4 +1,6 @@
 //! The binary `toolcrib`: the gateway, and the commands that speak to a running one over the wire like any client.
+//!
+//! The only crate that knows all others: `compose` puts the gateway together, `command` is the command line.
 
 mod autostart;
 mod bridge;

@@ -30,7 +30,7 @@ use words::Act;
 /// How many lines are remembered.
 const HISTORY: usize = 1_000;
 /// How long the end of the news may take.
-const LAST_NEWS: Duration = Duration::from_millis(200);
+const LAST_CHANGE: Duration = Duration::from_millis(200);
 /// The longest line that is read from a pipe, in bytes.
 const LINE_BYTES: usize = 16 << 20;
 
@@ -53,7 +53,7 @@ struct Repl {
     environment: Environment,
     runtime: Runtime,
     /// The task that looks for news, while it is wanted.
-    news: Option<Scope>,
+    changes: Option<Scope>,
     print: Print,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn run(
         flags: flags.clone(),
         environment: environment.clone(),
         runtime,
-        news: None,
+        changes: None,
         print: Arc::new(|line| drop(output::print(&line))),
     };
     let outcome = if std::io::stdin().is_terminal() { repl.converse(&version, &place) } else { repl.read_all() };
@@ -181,7 +181,11 @@ impl Repl {
             Act::Exit => return Ok(false),
             Act::Help => output::print(words::HELP)?,
             Act::Notifications(None) => {
-                output::print(if self.news.is_some() { "notifications are on\n" } else { "notifications are off\n" })?;
+                output::print(if self.changes.is_some() {
+                    "notifications are on\n"
+                } else {
+                    "notifications are off\n"
+                })?;
             }
             Act::Notifications(Some(true)) => self.start_notifications(),
             Act::Notifications(Some(false)) => self.quiet(),
@@ -211,7 +215,7 @@ impl Repl {
         let home = Home::find(self.flags.home(), &self.environment)?;
         let place = Contexts::load(&home)?.named(name, "the line")?.endpoint.clone();
         self.flags = self.flags.clone().at_context(name);
-        if self.news.is_some() {
+        if self.changes.is_some() {
             self.quiet();
             self.start_notifications();
         }
@@ -227,7 +231,7 @@ impl Repl {
 
     /// Looks for news from now on.
     fn start_notifications(&mut self) {
-        if self.news.is_some() {
+        if self.changes.is_some() {
             return;
         }
         let (flags, environment) = (self.flags.clone(), self.environment.clone());
@@ -243,12 +247,12 @@ impl Repl {
                 }
             });
         });
-        self.news = Some(scope);
+        self.changes = Some(scope);
     }
 
     fn quiet(&mut self) {
-        if let Some(scope) = self.news.take() {
-            self.runtime.block_on(scope.close(LAST_NEWS));
+        if let Some(scope) = self.changes.take() {
+            self.runtime.block_on(scope.close(LAST_CHANGE));
         }
     }
 }

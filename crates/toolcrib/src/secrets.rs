@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use toolcrib_auth::{
-    EntryName, KeyWish, Keyring, KeyringError, Reach, SecretEntry, SecretService, User, Vault, VaultError,
+    EntryName, KeyPreference, Keyring, KeyringError, Reach, SecretEntry, SecretService, User, Vault, VaultError,
 };
 use toolcrib_base::{Clock, Kind, Problem, Secret, SystemClock};
 use toolcrib_catalog::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretUser};
@@ -121,7 +121,7 @@ impl KeepSecrets for HomeSecrets {
             reach: Reach::new(secret.servers.clone(), secret.profiles.clone()),
             set_at: SystemClock.now(),
         };
-        self.vault.set(&entry, value, KeyWish::Keyring).map_err(|error| problem(&error))
+        self.vault.set(&entry, value, KeyPreference::Keyring).map_err(|error| problem(&error))
     }
 
     fn remove(&self, name: &str) -> Result<(), Problem> {

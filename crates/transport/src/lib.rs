@@ -3,6 +3,8 @@
 //! [`link`] is one connection to one server whatever carries it, [`call`] what every connection shares; [`peer`] matches
 //! answers on ordered connections (a [`process`], memory), [`http::link`] on HTTP. [`http::server`] is the edge towards
 //! clients.
+//!
+//! Knows no lists and no restarts: `upstream` decides what is said on a connection and when to open one.
 
 pub mod call;
 pub mod http;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use toolcrib_base::SessionName;
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::{Capabilities, Era, Revision};
 use toolcrib_transport::CallHandler;
@@ -17,7 +18,7 @@ pub struct Client {
     /// The principal; `None` is the owner, to whom the main connection belongs.
     pub principal: Option<Arc<str>>,
     /// The session of a legacy client.
-    pub session: Option<Arc<str>>,
+    pub session: Option<SessionName>,
     /// The conversation with the server that the caller names itself; only where the server's policy is
     /// [`SessionPolicy::Handle`], or [`SessionPolicy::Request`] for what takes several calls.
     pub conversation: Option<Arc<Conversation>>,
@@ -56,7 +57,7 @@ impl Client {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ConnectionKey {
     pub(crate) principal: Option<Arc<str>>,
-    pub(crate) session: Option<Arc<str>>,
+    pub(crate) session: Option<SessionName>,
     pub(crate) handle: Option<Arc<str>>,
     /// Part of every key under every policy.
     pub(crate) environment: Option<Arc<Environment>>,
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     fn client(principal: Option<&str>, conversation: Option<&Arc<Conversation>>) -> Client {
-        let session = Some("s".into());
+        let session = Some(SessionName::new("s"));
         Client {
             principal: principal.map(Into::into),
             session,

@@ -175,8 +175,8 @@ impl ServerContext {
         if installs { usual.max(install::CLOSING + install::CLEAN_UP * 3 / 2) } else { usual }
     }
 
-    /// What an installation left half written, once its program has ended. Told in the server's status.
-    pub(crate) async fn left_behind(&self, stderr: Vec<String>) -> Option<HalfWritten> {
+    /// What an installation left half written, once its program has ended. Reported in the server's status.
+    pub(crate) async fn half_written(&self, stderr: Vec<String>) -> Option<HalfWritten> {
         let cache = Arc::clone(&self.config.installs.as_ref()?.cache);
         let half = tokio::task::spawn_blocking(move || cache.half_written(&stderr)).await.ok().flatten();
         let news = half.clone();

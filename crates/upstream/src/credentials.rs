@@ -1,4 +1,5 @@
-//! What a request over HTTP proves of the principal that it is made for. The composition root knows; nothing here does.
+//! Credentials of a request over HTTP for the principal that it is made for. The composition root supplies them;
+//! nothing here knows any.
 
 use std::fmt;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! What happens to servers, told to the composition root.
+//! Events of servers, for the composition root.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who is on the way to a server or at it: as long as someone is, it is not stopped for idling.
+//! Counts who is on the way to a server or at it: as long as someone is, it is not stopped for idling.
 //!
 //! One number decides, so that no call can slip in between the last look and the stop.
 

@@ -116,7 +116,7 @@ impl Server {
         let stderr = kept.as_ref().and_then(|peer| peer.process()).map(|program| program.stderr().last(install::LINES));
         match (seen, stderr) {
             (Err(mut failure), Some(stderr)) => {
-                let half = context.left_behind(stderr).await;
+                let half = context.half_written(stderr).await;
                 failure.why.push_str(&half.map(|half| install::told(&half)).unwrap_or_default());
                 Err(failure)
             }

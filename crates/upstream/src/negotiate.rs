@@ -112,7 +112,7 @@ async fn opened_modern(link: &Link) -> Result<Handshake, HandshakeError> {
         }
         Link::Peer(_) => discovered(discover(link).await?),
     };
-    asked_again(link, opened.ok_or(HandshakeError::NotModern)?).await
+    retry_discover(link, opened.ok_or(HandshakeError::NotModern)?).await
 }
 
 async fn discover(link: &Link) -> Result<Result<Raw, RpcError>, LinkError> {
@@ -135,7 +135,7 @@ async fn probe_peer(link: &Link, offered: &Capabilities) -> Result<Handshake, Ha
             other => other?,
         };
         return match discovered(outcome) {
-            Some(opened) => asked_again(link, opened).await,
+            Some(opened) => retry_discover(link, opened).await,
             None => Ok(handshake(link, offered).await?),
         };
     }
@@ -163,7 +163,7 @@ async fn probe_http(link: &Link, http: &Arc<HttpLink>, offered: &Capabilities) -
     let probed = http.probe(id, discover_params(id), Revision::LATEST, Duration::MAX).await?;
     if let Some(opened) = probed.outcome.and_then(discovered) {
         http.set_modern(opened.revision);
-        return asked_again(link, opened).await;
+        return retry_discover(link, opened).await;
     }
     match probed.status {
         // Neither era can be told without a credential; a broken server is not called legacy.
@@ -183,7 +183,7 @@ async fn posted_handshake(link: &Link, offered: &Capabilities) -> Result<Handsha
 
 /// A server that named its revisions in an error has not said yet what it offers: it is asked once more, in one of
 /// them.
-async fn asked_again(link: &Link, opened: Handshake) -> Result<Handshake, HandshakeError> {
+async fn retry_discover(link: &Link, opened: Handshake) -> Result<Handshake, HandshakeError> {
     if opened.inventory.capabilities.is_some() {
         return Ok(opened);
     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
-use toolcrib_base::Timestamp;
 use toolcrib_base::task::Scope;
+use toolcrib_base::{SessionName, Timestamp};
 use toolcrib_protocol::{Era, Notification, Raw, method};
 use toolcrib_transport::{CallHandler, Link};
 
@@ -261,9 +261,9 @@ impl Pool {
         &self,
         wanted: LeaseRequest<'_>,
         task: &impl Fn(&ConnectionKey, &Arc<ExtraConnection>, OwnedSemaphorePermit) -> ExtraTask,
-        patience: Duration,
+        deadline: Duration,
     ) -> Result<(Arc<ExtraConnection>, UseGuard), LeaseError> {
-        let until = Instant::now() + patience;
+        let until = Instant::now() + deadline;
         let LeaseRequest { key, conversation, not, alone, mut place } = wanted;
         loop {
             let mut unused = std::pin::pin!(self.unused.notified());
@@ -363,9 +363,9 @@ impl Pool {
     }
 
     /// Ends the connections of a session that has ended.
-    pub(crate) fn forget_session(&self, session: &str) {
+    pub(crate) fn forget_session(&self, session: &SessionName) {
         self.lock().retain(|key, extra| {
-            let ends = key.session.as_deref() == Some(session);
+            let ends = key.session.as_ref() == Some(session);
             if ends {
                 extra.end();
             }
@@ -374,9 +374,9 @@ impl Pool {
     }
 
     /// The roots of a session's client have changed: said on the connections that are its own.
-    pub(crate) fn roots_changed(&self, session: &str) {
+    pub(crate) fn roots_changed(&self, session: &SessionName) {
         let open = self.lock();
-        let own = open.iter().filter(|(key, _)| key.session.as_deref() == Some(session) && key.offered.roots_changed);
+        let own = open.iter().filter(|(key, _)| key.session.as_ref() == Some(session) && key.offered.roots_changed);
         own.for_each(|(_, extra)| extra.roots.send_replace(()));
     }
 
@@ -442,7 +442,7 @@ impl Pool {
     }
 
     /// Tells how the server is where its main connection, which reports itself, idles.
-    async fn tell_if_idle(&self) {
+    async fn emit_status_if_idle(&self) {
         if self.context.status.borrow().state == State::Idle {
             let (server, status) = (self.context.config.name.clone(), self.status());
             self.context.emit(Event::Status { server, status }).await;
@@ -538,14 +538,14 @@ impl ExtraTask {
                     conversation.begin();
                 }
                 publish.send_replace(ExtraState::Live(Arc::clone(&live)));
-                self.pool.tell_if_idle().await;
+                self.pool.emit_status_if_idle().await;
                 tokio::select! {
                     () = stop.stopped() => {}
                     _ = quit.wait_for(|quit| *quit) => {}
                     () = self.attend(&live, &mut reported) => {}
                 }
                 self.pool.remove(&self.key, &self.extra);
-                self.pool.tell_if_idle().await;
+                self.pool.emit_status_if_idle().await;
                 live.link.close(self.context.deps.grace).await;
             }
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use tokio::sync::watch;
-use toolcrib_base::Timestamp;
 use toolcrib_base::task::Scope;
+use toolcrib_base::{SessionName, Timestamp};
 use toolcrib_protocol::{Era, Raw, RequestTrace, Revision, RpcError};
 use toolcrib_transport::{CallHandler, CallOptions, LinkError};
 
@@ -262,12 +262,12 @@ impl Server {
     }
 
     /// Ends what belongs to a session that has ended.
-    pub fn forget_session(&self, session: &str) {
+    pub fn forget_session(&self, session: &SessionName) {
         self.pool.forget_session(session);
     }
 
     /// Tells the servers' ends of a session's own connections that its client's roots have changed.
-    pub fn roots_changed(&self, session: &str) {
+    pub fn roots_changed(&self, session: &SessionName) {
         self.pool.roots_changed(session);
     }
 

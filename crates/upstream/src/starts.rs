@@ -1,4 +1,4 @@
-//! How many servers start at a time: as many as the machine bears. Anyone who is called starts at once.
+//! Limits how many servers start at a time to what the machine bears. A server that is called starts at once.
 
 use std::sync::Arc;
 

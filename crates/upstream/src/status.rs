@@ -1,4 +1,4 @@
-//! How a server is, in words that are true: ready means that its tools were listed on this connection.
+//! The status of a server. Ready means that its tools were listed on this connection.
 
 use toolcrib_base::Timestamp;
 

@@ -1,4 +1,5 @@
-//! What a program's stderr says of its failure: the lines that name an error, and the text that carries them.
+//! Reads a program's stderr for the reason of its failure: the lines that name an error, and the text that carries
+//! them.
 
 /// How many of a program's last lines are reported.
 const LAST_LINES: usize = 3;

@@ -1,5 +1,5 @@
-//! What callers want to hear of a server: counted by resource and by task, and kept while connections come and go. What
-//! is asked of the server on one connection is the keeper's business.
+//! What callers subscribe to at a server: counted by resource and by task, and kept while connections come and go. The
+//! keeper decides what the server is asked on one connection.
 
 use std::collections::BTreeMap;
 use std::fmt;

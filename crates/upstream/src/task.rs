@@ -303,14 +303,14 @@ impl ServerTask {
         self.context.subscriptions.lapse();
         let kept: Option<Arc<Peer>> = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = kept.as_ref().and_then(|peer| peer.process()).filter(|_| is_installing) {
-            self.look_behind(&mut left, program.stderr().last(install::LINES)).await;
+            self.find_half_written(&mut left, program.stderr().last(install::LINES)).await;
         }
         left
     }
 
     /// Looks for what a program that installs itself left half written when it ended.
-    async fn look_behind(&self, left: &mut ConnectionEnd, stderr: Vec<String>) {
-        let Some(half) = self.context.left_behind(stderr).await else { return };
+    async fn find_half_written(&self, left: &mut ConnectionEnd, stderr: Vec<String>) {
+        let Some(half) = self.context.half_written(stderr).await else { return };
         let told = install::told(&half);
         match left {
             ConnectionEnd::Failed(why) => why.push_str(&told),

@@ -1,4 +1,4 @@
-//! What a caller can do who finds a server unavailable. What its administrator can do stands in `gateway`.
+//! Advice for a caller who finds a server unavailable. Advice for its administrator is in `gateway`.
 
 use toolcrib_base::ServerName;
 use toolcrib_upstream::{ServerUnavailable, State, Status};

@@ -1,4 +1,4 @@
-//! The arguments of meta-tools: reading one, and, where the dialect is strict, whether there are any that nobody knows.
+//! The arguments of meta-tools: reads one, and, where the dialect is strict, refuses unknown ones.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

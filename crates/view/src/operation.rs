@@ -14,7 +14,7 @@ use toolcrib_protocol::Raw;
 
 use crate::schema::{ArgumentCheck, CheckOutcome};
 
-pub use fields::{tell_unknown, unknown_argument};
+pub use fields::{check_known, unknown_argument};
 pub use route::{Method, RoutedOperation};
 pub use table::OperationTable;
 
@@ -206,8 +206,8 @@ impl Operation {
     pub fn check(&self, arguments: &Raw) -> Result<(), Problem> {
         let schema = self.input_schema();
         let given = arguments.to_value();
-        fields::tell_unknown(&schema, &given)?;
-        fields::tell_missing(&schema, &given)?;
+        fields::check_known(&schema, &given)?;
+        fields::check_required(&schema, &given)?;
         let id = toolcrib_base::ToolId::new(core_name(), self.tool);
         let check = ArgumentCheck::compile(&id, Some(&Raw::from_value(&schema)));
         match check.check(arguments) {

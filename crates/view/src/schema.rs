@@ -49,7 +49,7 @@ impl ArgumentCheck {
     pub fn compile(id: &ToolId, schema: Option<&Raw>) -> Self {
         let Some(schema) = schema else { return Self(None) };
         if schema.bytes().len() > SCHEMA_BYTES {
-            tracing::warn!(target: "toolcrib::server", server = %id.server, "the schema of `{}` is too large to check arguments with", id.tool);
+            tracing::warn!(target: "toolcrib::server", server = %id.server, "the schema of `{}` is too large, so arguments are not checked", id.tool);
             return Self(None);
         }
         let value = schema.to_value();

@@ -1,4 +1,4 @@
-//! A definition and the server that runs by it.
+//! A definition and the server that runs it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

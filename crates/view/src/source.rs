@@ -34,7 +34,7 @@ pub trait VisibleNames {
     fn may_name(&self, name: &str) -> bool;
 
     /// The same without what a tool of a source uses. A name that belongs to no server that the profile may have is
-    /// never told.
+    /// never reported.
     fn may_name_alone(&self, name: &str) -> bool;
 
     /// Whether an administrator can use what has this name.

@@ -1,5 +1,5 @@
-//! What a caller may know of: everything where it administers, else what its profile shows. Every operation that lists,
-//! shows or tells of objects asks here, so that they all hide the same.
+//! What a caller may see: everything for an administrator, else what its profile shows. Every operation that lists or
+//! shows objects asks here, so that all hide the same.
 //!
 //! The rule for reading without the right to administer: an object is there if the profile shows all that it uses, and of
 //! such an object a caller learns what it is and in which state, never how it is reached, what it was given, or a text

@@ -1,5 +1,5 @@
-//! Who may connect: no page of another site, and the principal that the credential proves: the token of the token file,
-//! or a key of the profile that is asked for.
+//! Who may connect: no page of another site, and only with a credential that proves a principal: the token of the token
+//! file, or a key of the profile.
 
 mod page;
 

@@ -2,6 +2,8 @@
 //!
 //! [`guard`] checks `Host`, `Origin` and the credential of every request before any route sees it. The routes are one
 //! file each in `route/`; to add one, add its file and its line in [`route::answer`].
+//!
+//! Knows no tool and no server: a request that the guard lets in goes to the gateway.
 
 mod arrival;
 mod bodies;
@@ -61,7 +63,7 @@ impl Site {
     /// its grace. Requests that run are answered first.
     async fn end_streams(self: Arc<Self>, mut stop: Stop, scope: Scope) {
         stop.stopped().await;
-        self.gateway.sessions.end_news();
+        self.gateway.sessions.end_notifications();
         self.sse_clients.finish(&scope);
     }
 }

@@ -1,5 +1,5 @@
-//! Revoked keys: anyone who came in with one is sent out when the profile's file no longer has it. A request that comes
-//! later is refused by `guard`; this ends what is open.
+//! Revoked keys: ends the open streams and sessions of a key that the profile's file no longer has. `guard` refuses a
+//! request that comes later.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

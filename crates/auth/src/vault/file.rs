@@ -295,7 +295,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8], write: Write) -> Result<(), Vau
         File::open(folder)?.sync_all()
     })();
     if written.is_err() {
-        // The first error is the one to tell.
+        // The first error is the one to report.
         let _ = fs::remove_file(&temporary);
     }
     written.map_err(failed)

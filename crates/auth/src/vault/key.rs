@@ -18,7 +18,7 @@ const FILE_BYTES: u64 = 1_024;
 
 /// Where the key of a new vault should lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyWish {
+pub enum KeyPreference {
     /// In the keyring where there is one, else in a file.
     Keyring,
     /// In a file, for machines where no one unlocks the keyring.
@@ -44,14 +44,18 @@ impl KeyPlace {
     }
 
     /// Makes the key of a new vault. Call it with the lock held.
-    pub(super) fn make(vault: &Path, keyring: Option<&dyn Keyring>, wish: KeyWish) -> Result<(Key, Self), VaultError> {
+    pub(super) fn make(
+        vault: &Path,
+        keyring: Option<&dyn Keyring>,
+        preference: KeyPreference,
+    ) -> Result<(Key, Self), VaultError> {
         let path = file_of(vault);
         // Kept from a vault that was moved away, or put here on purpose.
         if let Some(key) = read_file(&path)? {
             return Ok((key, Self::File));
         }
         let key = Key::random();
-        if let (KeyWish::Keyring, Some(keyring)) = (wish, keyring) {
+        if let (KeyPreference::Keyring, Some(keyring)) = (preference, keyring) {
             match keyring.set(&entry(&key.id()), &Secret::new(key.to_text().as_str())) {
                 Ok(()) => return Ok((key, Self::Keyring)),
                 Err(KeyringError::Absent { .. }) => {}

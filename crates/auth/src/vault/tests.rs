@@ -48,7 +48,7 @@ fn listed(entry: &str, reach: Reach) -> SecretEntry {
 }
 
 fn put(vault: &Vault, entry: &str, value: &str) -> Result<bool, VaultError> {
-    vault.set(&listed(entry, Reach::default()), &Secret::new(value), KeyWish::Keyring)
+    vault.set(&listed(entry, Reach::default()), &Secret::new(value), KeyPreference::Keyring)
 }
 
 #[track_caller]
@@ -127,10 +127,10 @@ fn several_are_set_together_or_not_at_all() {
     let before = fs::read(vault.path()).unwrap();
     let (a, b) = (listed("new-a", Reach::default()), listed("new-b", Reach::default()));
     let (good, bad) = (Secret::new("x"), Secret::new("x\0"));
-    assert!(matches!(vault.set_all(&[(&a, &good), (&b, &bad)], KeyWish::File), Err(VaultError::Value { .. })));
-    assert_eq!(vault.set_all(&[], KeyWish::File).unwrap(), 0);
+    assert!(matches!(vault.set_all(&[(&a, &good), (&b, &bad)], KeyPreference::File), Err(VaultError::Value { .. })));
+    assert_eq!(vault.set_all(&[], KeyPreference::File).unwrap(), 0);
     assert_eq!(fs::read(vault.path()).unwrap(), before);
-    assert_eq!(vault.set_all(&[(&a, &good), (&b, &good), (&a, &good)], KeyWish::File).unwrap(), 1);
+    assert_eq!(vault.set_all(&[(&a, &good), (&b, &good), (&a, &good)], KeyPreference::File).unwrap(), 1);
     assert_eq!((value(&vault, "new-a"), names(&vault).len()), ("x".to_owned(), 4));
 }
 
@@ -153,7 +153,7 @@ fn an_entry_is_for_those_it_names() {
     let (files, mail, work) =
         (ServerName::new("files").unwrap(), ServerName::new("mail").unwrap(), ProfileName::new("work").unwrap());
     let reach = Reach::new(vec![files.clone()], vec![work.clone()]);
-    vault.set(&listed("c", reach.clone()), &Secret::new("x"), KeyWish::Keyring).unwrap();
+    vault.set(&listed("c", reach.clone()), &Secret::new("x"), KeyPreference::Keyring).unwrap();
     let ask = |server, profile| other(&vault).get(&name("c"), &User { server, profile });
     assert_eq!(ask(Some(&files), Some(&work)).unwrap().expose(), "x");
     for (server, profile) in [(Some(&files), None), (Some(&mail), Some(&work)), (None, Some(&work)), (None, None)] {
@@ -310,14 +310,14 @@ fn the_key_lies_in_the_keyring_where_there_is_one() {
 
 #[test]
 fn without_a_keyring_or_on_wish_the_key_lies_in_a_file() {
-    for (keyring, wish, is_file) in [
-        (Memory { is_absent: true, ..Memory::default() }, KeyWish::Keyring, true),
-        (Memory::default(), KeyWish::File, true),
-        (Memory::default(), KeyWish::Keyring, false),
+    for (keyring, preference, is_file) in [
+        (Memory { is_absent: true, ..Memory::default() }, KeyPreference::Keyring, true),
+        (Memory::default(), KeyPreference::File, true),
+        (Memory::default(), KeyPreference::Keyring, false),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let vault = Vault::new(folder.path(), Some(Arc::new(keyring)));
-        vault.set(&listed("a", Reach::default()), &Secret::new("x"), wish).unwrap();
+        vault.set(&listed("a", Reach::default()), &Secret::new("x"), preference).unwrap();
         assert_eq!(folder.path().join("vault.key").exists(), is_file);
     }
     let folder = tempfile::tempdir().unwrap();

@@ -44,7 +44,7 @@ pub(super) async fn measure(run: &Run, program: &Path, findings: &mut Findings) 
 }
 
 /// Lets the gateway list all servers of a home once, so that it knows them the next time.
-async fn make_known(program: &Path, home: &Home, tools: usize) -> anyhow::Result<()> {
+async fn list_once(program: &Path, home: &Home, tools: usize) -> anyhow::Result<()> {
     let gateway = Gateway::start(program, home).await?;
     let mut client = Client::open(&gateway.profile("direct"), Manner::Legacy).await?;
     let listed = until_listed(&mut client, |names| names.len() == tools).await;

@@ -103,8 +103,9 @@ impl RequestContext<'_> {
                 // Its outcome; or, where it waits for input, the stream on which it asks.
                 return self.step(admitted, server, RESULT, named.clone()).await;
             }
-            let wish = task.get("pollInterval").and_then(|wish| wish.as_str().parse().ok()).unwrap_or(POLL.1 / 5);
-            tokio::time::sleep(Duration::from_millis(wish.clamp(POLL.0, POLL.1))).await;
+            let interval =
+                task.get("pollInterval").and_then(|interval| interval.as_str().parse().ok()).unwrap_or(POLL.1 / 5);
+            tokio::time::sleep(Duration::from_millis(interval.clamp(POLL.0, POLL.1))).await;
         }
     }
 

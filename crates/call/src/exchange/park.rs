@@ -15,7 +15,7 @@ use crate::admission::AdmittedCall;
 use crate::context::RequestContext;
 use crate::dispatch::{self, CallOutcome, OutgoingCall};
 use crate::exchange::ServerRequest;
-use crate::parking::{Attachment, ParkTicket, ParkedCall, RETURN_MS, given_up};
+use crate::parking::{Attachment, ParkTicket, ParkedCall, ParkedCallId, RETURN_MS, abandoned};
 
 /// How long further questions are waited for after the first.
 const GATHER: Duration = Duration::from_millis(20);
@@ -37,7 +37,7 @@ impl RequestContext<'_> {
                 Err(refused) => *refused,
             };
         }
-        let (call, parked) = match self.path.parking.enter(self.caller.principal.id.as_str()) {
+        let (call, parked) = match self.path.parking.enter(&self.caller.principal.id) {
             Ok(entered) => entered,
             Err(problem) => return CallOutcome::Unanswered(problem),
         };
@@ -50,11 +50,17 @@ impl RequestContext<'_> {
     }
 
     /// The call that a state leads to, with the client's answers given to it.
-    fn parked(&self, state: &Raw, params: &Raw, digest: &str) -> Result<(String, Arc<ParkedCall>), Box<CallOutcome>> {
-        let (parking, principal) = (&self.path.parking, self.caller.principal.id.as_str());
+    fn parked(
+        &self,
+        state: &Raw,
+        params: &Raw,
+        digest: &str,
+    ) -> Result<(ParkedCallId, Arc<ParkedCall>), Box<CallOutcome>> {
+        let (parking, principal) = (&self.path.parking, &self.caller.principal.id);
         let ticket = parking.opened(state).ok_or_else(|| Box::new(invalid("is not one that was given out here")))?;
-        let is_own =
-            ticket.principal == principal && ticket.profile == self.caller.profile.as_str() && ticket.digest == digest;
+        let is_own = ticket.principal == principal.as_str()
+            && ticket.profile == self.caller.profile.as_str()
+            && ticket.digest == digest;
         if !is_own {
             return Err(Box::new(invalid("belongs to another call")));
         }
@@ -68,11 +74,11 @@ impl RequestContext<'_> {
     }
 
     /// Runs the call in a task of its own: it outlives the request that began it.
-    fn start(&self, admitted: AdmittedCall, request: ServerRequest<'_>, call: &str, parked: Arc<ParkedCall>) {
+    fn start(&self, admitted: AdmittedCall, request: ServerRequest<'_>, call: &ParkedCallId, parked: Arc<ParkedCall>) {
         let (path, caller) = (Arc::clone(self.path), self.caller.clone());
         let (server, method) = (request.server.clone(), request.method.to_owned());
         let params = ask::retry(&request.params, &[], None);
-        let call = call.to_owned();
+        let call = call.clone();
         let handler: Arc<dyn CallHandler> = Arc::<ParkedCall>::clone(&parked);
         let to_server = Call {
             client: self.client_of(request.server),
@@ -89,26 +95,32 @@ impl RequestContext<'_> {
             // Dropping the call takes it back at the server.
             let ended = tokio::select! {
                 ended = calling => ended,
-                () = given_up(&parked) => CallOutcome::Cancelled,
+                () = abandoned(&parked) => CallOutcome::Cancelled,
                 () = tokio::time::sleep(LONGEST) => CallOutcome::Cancelled,
                 () = stop.stopped() => CallOutcome::Cancelled,
             };
             admitted.end(ended.audited());
             let kept = parked.ended_with(ended);
             if let Some(kept) = kept {
-                path.parking.make_room_to_keep(caller.principal.id.as_str());
+                path.parking.make_room_to_keep(&caller.principal.id);
                 tokio::select! {
                     () = tokio::time::sleep(kept) => {}
                     () = stop.stopped() => {}
                 }
             }
-            path.parking.remove(caller.principal.id.as_str(), &call);
+            path.parking.remove(&caller.principal.id, &call);
         });
     }
 
     /// Waits at a call until it has ended or asks.
-    async fn attend(&self, attachment: Attachment<'_>, server: &Server, call: &str, digest: String) -> CallOutcome {
-        let mut news = attachment.parked.watch();
+    async fn attend(
+        &self,
+        attachment: Attachment<'_>,
+        server: &Server,
+        call: &ParkedCallId,
+        digest: String,
+    ) -> CallOutcome {
+        let mut changes = attachment.parked.watch();
         loop {
             if attachment.parked.is_asking() {
                 // What a server asks at the same time is asked of the client at the same time.
@@ -124,15 +136,15 @@ impl RequestContext<'_> {
                 }
                 None => {}
             }
-            if news.changed().await.is_err() {
+            if changes.changed().await.is_err() {
                 return CallOutcome::Cancelled;
             }
         }
     }
 
-    fn ticket(&self, call: &str, digest: String) -> String {
+    fn ticket(&self, call: &ParkedCallId, digest: String) -> String {
         self.path.parking.seal(&ParkTicket {
-            call: call.to_owned(),
+            call: call.clone(),
             principal: self.caller.principal.id.as_str().to_owned(),
             profile: self.caller.profile.to_string(),
             digest,

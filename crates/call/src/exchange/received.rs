@@ -10,7 +10,7 @@ use toolcrib_upstream::Server;
 use crate::context::RequestContext;
 use crate::dispatch::CallOutcome;
 
-/// How much of an unknown `resultType` is told.
+/// How much of an unknown `resultType` is reported.
 const SHOWN: usize = 40;
 
 impl RequestContext<'_> {

@@ -1,4 +1,4 @@
-//! `resources/subscribe` and `resources/unsubscribe`: what a session hears on its streams.
+//! `resources/subscribe` and `resources/unsubscribe`: notifications go to the streams of the session.
 use std::sync::Arc;
 
 use toolcrib_base::{Kind, Problem};
@@ -81,7 +81,7 @@ impl RequestContext<'_> {
         let subscription = hub.watch(&self.path.views, number, uri, permitted);
         if session.is_closed() {
             // It ended before its listener began: nothing else would end that.
-            hub.forget_session(&session.audit_name());
+            hub.forget_session(session.name());
             let problem = Some(Problem::new(Kind::NotFound, "the session has ended"));
             return Err(SubscribeError { outcome: Outcome::Cancelled, problem });
         }

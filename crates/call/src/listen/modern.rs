@@ -78,7 +78,7 @@ impl RequestContext<'_> {
         let watching = join_all(own.into_iter().map(|(id, changes)| self.watch_own(&listening, id, changes)));
         let ended = tokio::select! {
             biased;
-            ended = self.hear(channel, &listening, &granted) => ended,
+            ended = self.stream_changes(channel, &listening, &granted) => ended,
             () = async { drop(watching.await); std::future::pending().await } => End::Ours,
         };
         match ended {
@@ -109,7 +109,7 @@ impl RequestContext<'_> {
         let (hub, number) = (&self.path.subscriptions, listening.listener.number());
         let mut asked = Vec::new();
         for uri in wanted.uris {
-            // Hidden and unknown ones are told apart by nothing.
+            // Hidden and unknown ones look the same.
             let Some(place) = self.view().resources.place(&uri) else { continue };
             let act = Act::ReadResource { server: place.name.clone(), uri: place.uri.as_str().into() };
             let target = format!("{}/{}", place.name, place.uri);
@@ -147,7 +147,7 @@ impl RequestContext<'_> {
         Ok(Filter { uris, tasks, ..listening.listener.lists().clone() })
     }
 
-    async fn hear(&self, channel: &Channel, listening: &ListenPlace, granted: &Filter) -> End {
+    async fn stream_changes(&self, channel: &Channel, listening: &ListenPlace, granted: &Filter) -> End {
         let listener = &listening.listener;
         let mut closing = self.path.subscriptions.closing();
         let mut stop = self.path.servers.scope().stop_signal();

@@ -1,12 +1,13 @@
-//! Which calls there are: those that run, as many as may wait for a server, and those that have ended and are kept for a
-//! client that lost the answer, which are few.
+//! The table of parked calls, with its limits: those that run, and a few that have ended and are kept for a client that
+//! lost the answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::time::Instant;
+use toolcrib_base::PrincipalId;
 
-use super::{ParkedCall, lock};
+use super::{ParkedCall, ParkedCallId, lock};
 
 /// How many calls there may be. Those that run have a place at their server, or wait for one.
 const MOST: usize = 8_192;
@@ -20,7 +21,7 @@ const KEPT_OF_ONE: usize = 64;
 /// The calls by principal and name.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    by: HashMap<Arc<str>, HashMap<String, Arc<ParkedCall>>>,
+    principals: HashMap<PrincipalId, HashMap<ParkedCallId, Arc<ParkedCall>>>,
     count: usize,
 }
 
@@ -29,41 +30,41 @@ impl Table {
         self.count
     }
 
-    pub(super) fn get(&self, principal: &str, call: &str) -> Option<Arc<ParkedCall>> {
-        self.by.get(principal)?.get(call).cloned()
+    pub(super) fn get(&self, principal: &PrincipalId, call: &ParkedCallId) -> Option<Arc<ParkedCall>> {
+        self.principals.get(principal)?.get(call).cloned()
     }
 
     /// Puts one in; `false` when there are too many.
-    pub(super) fn insert(&mut self, principal: &str, call: String, parked: Arc<ParkedCall>) -> bool {
-        let of_one = self.by.get(principal).map_or(0, HashMap::len);
+    pub(super) fn insert(&mut self, principal: &PrincipalId, call: ParkedCallId, parked: Arc<ParkedCall>) -> bool {
+        let of_one = self.principals.get(principal).map_or(0, HashMap::len);
         if self.count >= MOST || of_one >= OF_ONE {
             return false;
         }
         self.count += 1;
-        self.by.entry(principal.into()).or_default().insert(call, parked);
+        self.principals.entry(principal.clone()).or_default().insert(call, parked);
         true
     }
 
-    pub(super) fn remove(&mut self, principal: &str, call: &str) {
-        let Some(calls) = self.by.get_mut(principal) else { return };
+    pub(super) fn remove(&mut self, principal: &PrincipalId, call: &ParkedCallId) {
+        let Some(calls) = self.principals.get_mut(principal) else { return };
         self.count -= usize::from(calls.remove(call).is_some());
         if calls.is_empty() {
-            self.by.remove(principal);
+            self.principals.remove(principal);
         }
     }
 
     /// One of this principal has ended and is kept: the one that was kept longest goes, where there are too many.
-    pub(super) fn make_room_to_keep(&mut self, principal: &str) {
-        let kept = |calls: &HashMap<String, Arc<ParkedCall>>| -> Vec<(Instant, String)> {
+    pub(super) fn make_room_to_keep(&mut self, principal: &PrincipalId) {
+        let kept = |calls: &HashMap<ParkedCallId, Arc<ParkedCall>>| -> Vec<(Instant, ParkedCallId)> {
             calls.iter().filter_map(|(call, it)| Some((lock(&it.state).kept_since?, call.clone()))).collect()
         };
-        let of_one = self.by.get(principal).map(kept).unwrap_or_default();
+        let of_one = self.principals.get(principal).map(kept).unwrap_or_default();
         if of_one.len() > KEPT_OF_ONE
             && let Some((_, call)) = of_one.into_iter().min()
         {
             return self.remove(principal, &call);
         }
-        let all = self.by.iter().flat_map(|(who, calls)| kept(calls).into_iter().map(|it| (it, Arc::clone(who))));
+        let all = self.principals.iter().flat_map(|(who, calls)| kept(calls).into_iter().map(|it| (it, who.clone())));
         let all: Vec<_> = all.collect();
         if all.len() > KEPT
             && let Some(((_, call), who)) = all.into_iter().min()
@@ -77,12 +78,20 @@ impl Table {
 mod tests {
     use super::*;
 
+    fn who(name: &str) -> PrincipalId {
+        PrincipalId::new(name)
+    }
+
+    fn id(number: usize) -> ParkedCallId {
+        ParkedCallId(number.to_string())
+    }
+
     fn call(table: &mut Table, principal: &str, name: usize, is_kept: bool) -> bool {
         let parked = ParkedCall::begin();
         lock(&parked.state).kept_since = is_kept.then(Instant::now);
-        let is_in = table.insert(principal, name.to_string(), parked);
+        let is_in = table.insert(&who(principal), id(name), parked);
         if is_kept {
-            table.make_room_to_keep(principal);
+            table.make_room_to_keep(&who(principal));
         }
         is_in
     }
@@ -94,9 +103,13 @@ mod tests {
         assert!(!call(&mut table, "a", OF_ONE, false));
         assert!((0..OF_ONE).all(|name| call(&mut table, "b", name, false)));
         assert!(!call(&mut table, "c", 0, false));
-        table.remove("a", "7");
-        table.remove("a", "7");
-        assert!(call(&mut table, "c", 0, false) && table.get("c", "0").is_some() && table.get("a", "0").is_some());
+        table.remove(&who("a"), &id(7));
+        table.remove(&who("a"), &id(7));
+        assert!(
+            call(&mut table, "c", 0, false)
+                && table.get(&who("c"), &id(0)).is_some()
+                && table.get(&who("a"), &id(0)).is_some()
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -108,13 +121,17 @@ mod tests {
             tokio::time::advance(std::time::Duration::from_millis(1)).await;
         }
         assert_eq!(table.len(), KEPT_OF_ONE + 1);
-        assert!(table.get("a", "0").is_none() && table.get("a", "1").is_some() && table.get("a", "9999").is_some());
+        assert!(
+            table.get(&who("a"), &id(0)).is_none()
+                && table.get(&who("a"), &id(1)).is_some()
+                && table.get(&who("a"), &id(9999)).is_some()
+        );
         for principal in ["b", "c", "d", "e"] {
             for name in 0..KEPT_OF_ONE {
                 call(&mut table, principal, name, true);
             }
         }
         assert_eq!(table.len(), KEPT + 1);
-        assert!(table.get("a", "9999").is_some(), "one that runs is never forgotten");
+        assert!(table.get(&who("a"), &id(9999)).is_some(), "one that runs is never forgotten");
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use toolcrib_base::SessionName;
 use toolcrib_base::task::{Scope, Stop};
 use toolcrib_protocol::subscription::{Change, Filter};
 use toolcrib_session::Session;
@@ -19,19 +20,19 @@ impl Subscriptions {
     /// The listener of a session, created at the first use.
     pub(crate) fn of_session(&self, session: &Arc<Session>, scope: &Scope) -> Arc<Listener> {
         let mut state = lock(&self.state);
-        let name = session.audit_name();
-        if let Some(entry) = state.sessions.get(&name).and_then(|number| state.listeners.get(number)) {
+        let name = session.name();
+        if let Some(entry) = state.sessions.get(name).and_then(|number| state.listeners.get(number)) {
             return Arc::clone(&entry.listener);
         }
         let listener = state.add(&session.profile, Filter::default(), None);
-        state.sessions.insert(name, listener.number);
+        state.sessions.insert(name.clone(), listener.number);
         drop(state);
         scope.spawn(deliver(Arc::downgrade(session), Arc::clone(&listener), scope.stop_signal()));
         listener
     }
 
     /// A session has ended.
-    pub fn forget_session(&self, session: &str) {
+    pub fn forget_session(&self, session: &SessionName) {
         let mut state = lock(&self.state);
         let gone = state.sessions.remove(session).map(|number| state.remove(number));
         drop(state);
@@ -40,7 +41,7 @@ impl Subscriptions {
     }
 
     pub(crate) fn unsubscribe(&self, session: &Session, uri: &str) {
-        let number = lock(&self.state).sessions.get(&session.audit_name()).copied();
+        let number = lock(&self.state).sessions.get(session.name()).copied();
         if let Some(number) = number {
             self.unwatch(WatchKind::Resource, number, uri);
         }

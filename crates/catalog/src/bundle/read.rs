@@ -1,5 +1,5 @@
 //! Reading a bundle, which somebody else may have written: every definition goes through its own reader, and what the
-//! bundle may not carry is told with its place.
+//! bundle may not carry is reported with its place.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn read(root: Cursor<'_>) -> Option<Bundle> {
             // What counts is what the definition says; here it is only explained.
             Some(need) => (need.title, need.help_url) = (told.title, told.help_url),
             None => {
-                let hint = "remove it: what is needed is what definitions refer to".to_owned();
+                let hint = "remove it: requirements come from the references in the definitions".to_owned();
                 cursor.problem(format!("expected a need of a definition above, got `{}`", told.id()), Some(hint));
             }
         }

@@ -45,7 +45,7 @@ fn read(text: &str) -> Result<Bundle, Vec<DefinitionProblem>> {
 }
 
 /// What is said of a wrong bundle, hints included.
-fn told(text: &str) -> String {
+fn report(text: &str) -> String {
     let problems = read(text).expect_err(text);
     let line = |problem: &DefinitionProblem| format!("{problem} | {}\n", problem.hint.clone().unwrap_or_default());
     problems.iter().map(line).collect()
@@ -103,8 +103,8 @@ fn a_secret_in_any_other_place_is_refused_by_its_name_and_not_repeated() {
     ] {
         let text = format!("name: github\n{server}\n");
         let ground = Ground::new(&[("profiles/team.yaml", TEAM), ("servers/github.yaml", &text)]);
-        let told = ground.bundle().unwrap_err().to_string();
-        assert!(told.starts_with(&format!("`{place}` of server `github`")), "{told}");
+        let report = ground.bundle().unwrap_err().to_string();
+        assert!(report.starts_with(&format!("`{place}` of server `github`")), "{report}");
     }
     let fine = "name: github\ncommand: x\nargs: [\"--token-file\", /run/t, \"--keys\", \"--max-tokens\", \"800\", \"${API_KEY}\"]\n";
     let ground = Ground::new(&[("profiles/team.yaml", TEAM), ("servers/github.yaml", fine)]);
@@ -138,8 +138,8 @@ fn what_someone_else_wrote_is_read_strictly() {
         (String::new(), "", "the file is empty"),
     ] {
         let shown: String = text.chars().take(200).collect();
-        let told = told(&text);
-        assert!(told.contains(expected) && told.contains(&format!("bundle{place}")), "{shown}\n{told}");
+        let report = report(&text);
+        assert!(report.contains(expected) && report.contains(&format!("bundle{place}")), "{shown}\n{report}");
     }
 }
 

@@ -101,7 +101,7 @@ impl SettingsFile {
         let copy = folder.join(format!("{stamp}-{}-{name}", &random::hex_128()[..8]));
         let kept = private_file(&copy).and_then(|mut file| write(&mut file, bytes));
         if kept.is_err() {
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let _ = fs::remove_file(&copy);
         }
         kept.map_err(failed)?;

@@ -18,7 +18,7 @@ pub fn translate_object(object: &Object, around: &Surroundings<'_>) -> Result<Dr
 }
 
 /// The names of a server's tools begin with its name unless it has a prefix. So one that gets another name keeps the old
-/// one as its prefix, where that can be; what changes is told.
+/// one as its prefix, where that can be; what changes is reported.
 fn keep_names(draft: &mut Draft) {
     let (old, new) = (draft.origin.key.clone(), draft.name.to_string());
     if old == new {

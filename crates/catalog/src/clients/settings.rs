@@ -26,7 +26,7 @@ pub enum SettingsError {
     #[error("{}:{}: {message}", at.line, at.column)]
     Wrong { at: Position, message: String },
     /// What we would write is not what we meant.
-    #[error("it is written in a way that cannot be changed safely")]
+    #[error("its format cannot be edited safely")]
     Unsure,
     /// A server that was taken out is there again with other words.
     #[error("the removed server `{}` exists again with different content", masked(key))]

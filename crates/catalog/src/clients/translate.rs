@@ -34,7 +34,7 @@ const TOOL_RULES: [&str; 12] = [
     "trust",
     "autoapprove",
 ];
-/// Keys about signing in, which begins anew with us.
+/// Keys about signing in, which starts again with us.
 const SIGN_IN: [&str; 6] =
     ["auth", "authProviderType", "headersHelper", "http_headers_helper", "oauth", "oauth_resource"];
 /// The keys of muster's `auth` at every depth; none of them holds a secret itself.
@@ -95,7 +95,7 @@ impl std::fmt::Debug for Surroundings<'_> {
 /// Why our own entry is left out.
 pub const ITSELF: &str = "it is Toolcrib itself";
 
-/// One server; the reason why it is left out otherwise. What is told of it repeats nothing that looks like a secret.
+/// One server; the reason why it is left out otherwise. What is reported about it repeats nothing that looks like a secret.
 pub fn translate(
     client: &'static Client,
     file: PathBuf,

@@ -47,11 +47,11 @@ pub enum ConfigureError {
     Missing { entry: ServerName, variables: Vec<String> },
     #[error("`{0}` is a secret and must not be stored in a file")]
     PlainSecret(String),
-    #[error("`{0}` is not a value that the server takes")]
+    #[error("the server does not accept this value of `{0}`")]
     Refused(String),
     #[error("`{0}` is in arguments or a URL, where references are not resolved")]
     ReferenceInPlace(String),
-    #[error("`{0}` has no header to travel in")]
+    #[error("no header is defined for `{0}`")]
     NoHeader(String),
     #[error("the definition would be invalid: {}", .0.first().map(ToString::to_string).unwrap_or_default())]
     Definition(Vec<DefinitionProblem>),

@@ -290,7 +290,7 @@ fn answers_that_do_not_fit_are_refused() {
     }
     assert_eq!(refused(None, &[]), "`CRM_KEY` of entry `crm` has no value");
     assert_eq!(refused(None, &[("CRM_KEY", "k-abc")]), "`CRM_KEY` is a secret and must not be stored in a file");
-    assert_eq!(refused(None, &[key, ("REGION", "asia")]), "`REGION` is not a value that the server takes");
+    assert_eq!(refused(None, &[key, ("REGION", "asia")]), "the server does not accept this value of `REGION`");
     assert_eq!(
         refused(None, &[key, ("REGION", "env:R")]),
         "`REGION` is in arguments or a URL, where references are not resolved"

@@ -28,7 +28,7 @@ pub fn kind_named(word: &str) -> Option<DefinitionKind> {
 }
 
 /// What is meant by `apiVersion` and `kind`.
-pub(super) fn meant(api_version: Option<&str>, kind: Option<&str>) -> DocumentKind {
+pub(super) fn document_kind(api_version: Option<&str>, kind: Option<&str>) -> DocumentKind {
     let group = api_version.map(|version| version.split('/').next().unwrap_or_default());
     let is_ours = group.is_none_or(|group| GROUPS.contains(&group));
     let Some(word) = kind else { return DocumentKind::Unsaid };

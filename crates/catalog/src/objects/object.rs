@@ -88,7 +88,7 @@ impl Reader<'_> {
             Some(metadata) => member(metadata, "name").and_then(Node::as_text).map(|name| &**name),
             None => text(entries, "name"),
         };
-        let kind = match kind::meant(version, word) {
+        let kind = match kind::document_kind(version, word) {
             DocumentKind::Kind(kind)
                 if said.kind.is_some_and(|wanted| wanted != kind) && depth == 0 && version.is_none() =>
             {

@@ -12,7 +12,7 @@ const TIMEOUT_MAX: u32 = 300;
 /// What is wrong goes to the cursor's sink.
 pub(super) fn check(root: Cursor<'_>) {
     let Some(fields) = root.fields() else { return };
-    fields.untold("name");
+    fields.get_unlisted("name");
     let word = fields.get("type").and_then(|cursor| {
         let text = cursor.text()?;
         if !TYPES.contains(&text) {
@@ -49,14 +49,14 @@ pub(super) fn check(root: Cursor<'_>) {
             }
             command => drop(command.and_then(|cursor| cursor.word("a program"))),
         }
-        fields.untold("url");
+        fields.get_unlisted("url");
     } else {
         let hint = "add `url:` with the server's address".to_owned();
         fields.require("url", "the server's address", hint).and_then(|cursor| cursor.word("an address"));
-        fields.untold("command");
+        fields.get_unlisted("command");
     }
     // Keys of other clients' settings that `clients::translate` reads all the same.
-    OF_CLIENTS.iter().for_each(|key| drop(fields.untold(key)));
+    OF_CLIENTS.iter().for_each(|key| drop(fields.get_unlisted(key)));
     // What muster knows beside these, or knew once, changes nothing here.
     fields.finish_leniently();
 }

@@ -2,7 +2,7 @@
 
 use crate::reader::Cursor;
 
-/// So many tools are told apart as well from a list as by a search, and a search takes a step more.
+/// So many tools can be chosen from a list as well as by a search, and a search takes a step more.
 const TOOLS: u32 = 40;
 /// What a list may cost at the start of every conversation.
 const TOKENS: u32 = 8_000;

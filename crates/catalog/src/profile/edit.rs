@@ -74,7 +74,7 @@ fn edited(
     file: &Path,
     stem: &str,
     text: &str,
-    meant: &ProfileDefinition,
+    expected: &ProfileDefinition,
     change: impl FnOnce(&mut Vec<Value>),
 ) -> Result<String, KeyEditError> {
     let says = |text: &str| Some(yaml::parse_into(text, &Sink::new(file))?.value());
@@ -85,7 +85,7 @@ fn edited(
     now.insert("keys".to_owned(), keys.into());
     let text = yaml::amend(text, &was, &now, &says).ok_or(KeyEditError::Form)?;
     match read_profile(file, stem, &text) {
-        Ok(read) if read == *meant => Ok(text),
+        Ok(read) if read == *expected => Ok(text),
         _ => Err(KeyEditError::Form),
     }
 }

@@ -16,7 +16,7 @@ pub enum ToolsEditError {
     #[error("the definition has problems: {}", .0.first().map(ToString::to_string).unwrap_or_default())]
     Wrong(Vec<DefinitionProblem>),
     /// Its keys are not at the beginnings of lines, or a tool is one that no file can hold.
-    #[error("the tools cannot be written into it without changing what else it says")]
+    #[error("the tools cannot be added without changing other parts of the file")]
     Form,
 }
 

@@ -109,7 +109,7 @@ fn tool(cursor: &Cursor<'_>) -> Option<LifecycleTool> {
     let texts = |cursor: Cursor<'_>| cursor.map(|_, path| path.text().map(str::to_owned));
     let mut outputs: BTreeMap<String, String> = fields.get("outputs").map(texts).unwrap_or_default();
     // The word of older files.
-    let mapping = fields.untold("responseMapping").or_else(|| fields.untold("response_mapping"));
+    let mapping = fields.get_unlisted("responseMapping").or_else(|| fields.get_unlisted("response_mapping"));
     outputs.extend(mapping.map(texts).unwrap_or_default());
     let tool = LifecycleTool {
         tool: name.clone().unwrap_or_default(),

@@ -82,7 +82,7 @@ fn read(cursor: &Cursor<'_>, depth: usize) -> Option<Condition> {
     };
     // Asked for, so that they are not told again as unknown.
     for key in kinds.into_iter().chain(["args", "expect", "expectNot", "expect_not"]) {
-        fields.untold(key);
+        fields.get_unlisted(key);
     }
     fields.finish();
     condition

@@ -162,11 +162,11 @@ fn for_each(cursor: Cursor<'_>) -> Option<Action> {
 
 /// A key that must be there, said as people know it from muster.
 fn required<'a>(fields: &Fields<'a>, key: &'static str, hint: String) -> Option<Cursor<'a>> {
-    if fields.has(key) && fields.untold(key).is_some_and(|cursor| !cursor.node().is_null()) {
+    if fields.has(key) && fields.get_unlisted(key).is_some_and(|cursor| !cursor.node().is_null()) {
         return fields.get(key);
     }
     fields.problem(key, format!("{key} is required"), Some(hint));
-    fields.untold(key);
+    fields.get_unlisted(key);
     None
 }
 
@@ -224,7 +224,7 @@ fn list(cursor: &Cursor<'_>, word: &str, action: impl Fn(&Fields<'_>, &Cursor<'_
         }
         // What a step of another kind would have is told by the kind.
         for key in ["tool", "args", "arguments"] {
-            fields.untold(key);
+            fields.get_unlisted(key);
         }
         fields.finish();
         complete.then_some(read)
@@ -242,7 +242,7 @@ fn retry(cursor: Cursor<'_>) -> Option<Retry> {
         delay: fields.get("delay").and_then(|cursor| delay(&cursor)).unwrap_or(Period::seconds(1)),
         backoff: fields
             .either("backoff", "backoff_multiplier")
-            .or_else(|| fields.untold("backoffMultiplier"))
+            .or_else(|| fields.get_unlisted("backoffMultiplier"))
             .and_then(|cursor| cursor.number(1, 10))
             .unwrap_or(1),
     };
@@ -253,7 +253,7 @@ fn retry(cursor: Cursor<'_>) -> Option<Retry> {
 fn delay(cursor: &Cursor<'_>) -> Option<Period> {
     let delay: Period = cursor.parsed()?;
     if delay > RETRY_DELAY_MAX {
-        let hint = "a step that is tried again may wait longer by `backoff`, up to the same bound".to_owned();
+        let hint = "`backoff` can make a retried step wait longer, up to the same limit".to_owned();
         cursor.problem(format!("expected a wait of at most {RETRY_DELAY_MAX}, got `{delay}`"), Some(hint));
         return None;
     }

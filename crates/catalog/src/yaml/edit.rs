@@ -1,5 +1,5 @@
 //! A text that is made to say something else, with its comments and its order kept: key by key and item by item, by
-//! lines. What came of it is read again; whatever cannot be changed in this way is for the caller to write anew.
+//! lines. What came of it is read again; whatever cannot be changed in this way is for the caller to rewrite.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::render::render;
 
-/// How many places of a line are tried as the beginning of its comment: each is read anew.
+/// How many places of a line are tried as the beginning of its comment: each is read again.
 const PLACES: usize = 8;
 
 /// What a text says.
@@ -22,7 +22,7 @@ pub(crate) fn amend(
     read: Read<'_>,
 ) -> Option<String> {
     let says = |text: &String| read(text).is_some_and(|value| value.as_object() == Some(after));
-    // Items keep their comments; where that fails, the whole list is written anew.
+    // Items keep their comments; where that fails, the whole list is rewritten.
     let amended = [true, false].into_iter().filter_map(|by_items| amended(text, before, after, read, by_items));
     amended.into_iter().find(says)
 }
@@ -166,7 +166,7 @@ mod tests {
         parse(Path::new("a.yaml"), text).ok().map(|node| node.value())
     }
 
-    /// The text made to say `after`, written anew where that is all that can be done.
+    /// The text made to say `after`, rewritten where that is all that can be done.
     fn changed(text: &str, after: &Value) -> String {
         let (before, meant) = (says(text).unwrap(), after.as_object().unwrap());
         let text = amend(text, before.as_object().unwrap(), meant, &says).unwrap_or_else(|| render(after));

@@ -39,13 +39,13 @@ impl Availability {
             let names = missing.join(", ");
             if missing.is_empty() {
                 if was_missing {
-                    table.tell_class(name, "ToolsRestored", "has all its tools again", false);
+                    table.emit_class(name, "ToolsRestored", "has all its tools again", false);
                 }
-                table.tell_class(name, "Available", "can be used", false);
+                table.emit_class(name, "Available", "can be used", false);
             } else {
-                table.tell_class(name, "ToolsMissing", &format!("is missing tools: {names}"), true);
+                table.emit_class(name, "ToolsMissing", &format!("is missing tools: {names}"), true);
                 if !was_missing {
-                    table.tell_class(name, "Unavailable", "cannot be used", true);
+                    table.emit_class(name, "Unavailable", "cannot be used", true);
                 }
             }
             before.insert(name.clone(), missing);

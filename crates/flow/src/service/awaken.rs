@@ -52,7 +52,7 @@ async fn wake(table: &Table, entry: &Entry) {
         let started = table.start(&subject.name, hands, &AssumeReady, Vec::new()).await;
         if let Err(problem) = started {
             let message = format!("failed to start service `{}` with the gateway: {}", subject.name, problem.message);
-            table.tell_service(subject.name.as_str(), "Failed", message, true);
+            table.emit_service(subject.name.as_str(), "Failed", message, true);
         }
     }
 }

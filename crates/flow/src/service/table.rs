@@ -233,7 +233,7 @@ impl Table {
     }
 
     fn report_classes(&self, before: &Catalog, after: &Catalog) {
-        let tell = |name: &ObjectName, reason, what| self.tell_class(name, reason, what, false);
+        let tell = |name: &ObjectName, reason, what| self.emit_class(name, reason, what, false);
         for (name, class) in &after.service_classes {
             match before.service_classes.get(name) {
                 None => tell(name, "Created", "is there"),
@@ -247,7 +247,7 @@ impl Table {
     }
 
     /// Tells what happened to a service class.
-    pub(super) fn tell_class(&self, name: &ObjectName, reason: &'static str, what: &str, warning: bool) {
+    pub(super) fn emit_class(&self, name: &ObjectName, reason: &'static str, what: &str, warning: bool) {
         let message = format!("service class `{name}` {what}");
         self.around.house.emit(ObjectEvent {
             kind: ObjectKind::ServiceClass,
@@ -259,7 +259,7 @@ impl Table {
     }
 
     /// Tells what happened to a service that its task does not tell.
-    pub(super) fn tell_service(&self, name: &str, reason: &'static str, message: String, warning: bool) {
+    pub(super) fn emit_service(&self, name: &str, reason: &'static str, message: String, warning: bool) {
         let kind = ObjectKind::ServiceInstance;
         self.around.house.emit(ObjectEvent { kind, name: name.to_owned(), reason, message, warning });
     }
@@ -351,7 +351,7 @@ impl Table {
         } else {
             format!("service `{name}` was removed because its file is gone")
         };
-        self.tell_service(name.as_str(), "Deleted", message, runs);
+        self.emit_service(name.as_str(), "Deleted", message, runs);
         if let Some(records) = &self.around.records
             && let Err(error) = records.remove(name.as_str())
         {

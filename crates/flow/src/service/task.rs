@@ -132,7 +132,7 @@ impl ServiceTask {
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     tokio::select! {
                         () = stop.stopped() => return,
-                        () = self.look_after() => {}
+                        () = self.check_health() => {}
                     }
                     examined = Instant::now();
                 }
@@ -258,7 +258,7 @@ impl ServiceTask {
     }
 
     /// One round of the health loop, as the creator of the service.
-    async fn look_after(&mut self) {
+    async fn check_health(&mut self) {
         let Ok(class) = self.class() else { return };
         let Some(tool) = class.examiner(Examiner::Loop) else { return };
         let subject = self.subject.load_full();

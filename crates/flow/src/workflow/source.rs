@@ -143,21 +143,21 @@ impl Source for Workflows {
     fn apply(&self, loaded: &Arc<Catalog>) -> Vec<DefinitionProblem> {
         let before = self.inner.table();
         let (table, problems) = Table::of(loaded, &before);
-        let news = table.news(&before);
+        let changes = table.changes(&before);
         let broken: Vec<(String, String)> =
             table.broken.iter().map(|(name, why)| (name.to_string(), why.clone())).collect();
         *self.inner.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
         for (names, reason, what) in [
-            (&news.created, "Created", "created"),
-            (&news.updated, "Updated", "updated"),
-            (&news.deleted, "Deleted", "deleted"),
+            (&changes.created, "Created", "created"),
+            (&changes.updated, "Updated", "updated"),
+            (&changes.deleted, "Deleted", "deleted"),
         ] {
             for name in names {
                 self.inner.emit(name.as_str(), reason, format!("workflow `{name}` was {what}"), false);
             }
         }
         for (name, why) in broken {
-            if news.created.iter().chain(&news.updated).any(|it| it.as_str() == name) {
+            if changes.created.iter().chain(&changes.updated).any(|it| it.as_str() == name) {
                 self.inner.emit(&name, "ValidationFailed", format!("workflow `{name}` is not valid: {why}"), true);
             }
         }

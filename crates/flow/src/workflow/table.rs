@@ -66,7 +66,7 @@ impl Table {
         (table, problems)
     }
 
-    pub(super) fn news(&self, before: &Self) -> TableChanges {
+    pub(super) fn changes(&self, before: &Self) -> TableChanges {
         let (now, then) = (&self.definitions, &before.definitions);
         let is_new = |name: &&ObjectName| !then.contains_key(*name);
         let is_changed = |name: &&ObjectName| then.get(*name).is_some_and(|then| *then != now[*name]);

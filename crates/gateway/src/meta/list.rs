@@ -32,7 +32,7 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
     let all = Row::all(context.view());
     let page = Page::cut(&all, offset, limit, |row| row.shown(Detail::Description));
     let mut value = json!({ "tools": page.rows, "total": all.len(), "truncated": page.next.is_some() });
-    tell_next(&mut value, page.next, is_lowered, "list_tools");
+    add_next_page(&mut value, page.next, is_lowered, "list_tools");
     Ok(reply::data(&value))
 }
 
@@ -101,7 +101,7 @@ pub(super) async fn filter(context: &Context<'_>, arguments: &Raw) -> Result<Raw
         "filters": filters, "total_tools": Row::all(view).len(), "filtered_count": page.rows.len(),
         "total": matching.len(), "truncated": page.next.is_some(), "tools": page.rows,
     });
-    tell_next(&mut value, page.next, is_lowered, "filter_tools");
+    add_next_page(&mut value, page.next, is_lowered, "filter_tools");
     Ok(reply::data(&value))
 }
 
@@ -132,7 +132,7 @@ fn bounds(arguments: &Raw, usual: u64) -> Result<Bounds, Problem> {
 }
 
 /// What a page leaves out, and how to get it.
-fn tell_next(value: &mut Value, next: Option<usize>, is_lowered: bool, tool: &str) {
+fn add_next_page(value: &mut Value, next: Option<usize>, is_lowered: bool, tool: &str) {
     let lowered = is_lowered.then(|| format!("limit is at most {MOST} and was taken as that."));
     let more = next.map(|next| format!("There are more: {tool} with offset {next}, or filter_tools with a query."));
     if let Some(next) = next {

@@ -64,7 +64,7 @@ fn wanted(context: &Context<'_>, arguments: &Raw) -> Result<LoadTargets, Problem
         return Ok(wanted);
     }
     for name in names(arguments)? {
-        let tools = meant(context, &name, &BTreeSet::new());
+        let tools = tools_of_name(context, &name, &BTreeSet::new());
         match view.available.named(&name).filter(|_| tools.is_empty()) {
             Some(candidate) => wanted.entries.push(Arc::clone(candidate)),
             None if tools.is_empty() => return Err(unknown(context, &name)),
@@ -205,11 +205,11 @@ fn deactivate(context: &Context<'_>, arguments: &Raw, now: &BTreeSet<ToolId>) ->
 fn named(context: &Context<'_>, arguments: &Raw, loaded: &BTreeSet<ToolId>) -> Result<Vec<ToolId>, Problem> {
     let mut tools = Vec::new();
     for name in names(arguments)? {
-        let meant = meant(context, &name, loaded);
-        if meant.is_empty() {
+        let tools_of_name = tools_of_name(context, &name, loaded);
+        if tools_of_name.is_empty() {
             return Err(unknown(context, &name));
         }
-        tools.extend(meant);
+        tools.extend(tools_of_name);
     }
     tools.sort();
     tools.dedup();
@@ -226,7 +226,7 @@ fn names(arguments: &Raw) -> Result<Vec<String>, Problem> {
 
 /// What a name means: a tool, or with `server/*` all that the profile shows of a server. What is `loaded` has a name
 /// even where the profile shows it no longer.
-fn meant(context: &Context<'_>, name: &str, loaded: &BTreeSet<ToolId>) -> Vec<ToolId> {
+fn tools_of_name(context: &Context<'_>, name: &str, loaded: &BTreeSet<ToolId>) -> Vec<ToolId> {
     if let Some(tool) = context.view().tool(name) {
         return vec![tool.id.clone()];
     }

@@ -1,4 +1,4 @@
-//! The sessions that follow what happens: each is told by notifications what it asked for, until it ends or asks no more.
+//! The sessions that follow events: each gets a notification for what it asked for, until it ends or stops following.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 

@@ -1,4 +1,4 @@
-//! What happens to servers, read off their definitions, their states and their inventories.
+//! Events of servers, derived from their definitions, states and inventories.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,7 +51,7 @@ impl ServerEvents {
     /// Reads which definitions were known. Blocks.
     pub(crate) fn new(facts: Facts) -> Self {
         let known = facts.all(DEFINED).unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot read which servers were defined");
+            tracing::warn!(%error, "cannot read the list of defined servers");
             Vec::new()
         });
         let defined = known.into_iter().map(|(name, fact)| (name, fact.value)).collect();
@@ -61,12 +61,12 @@ impl ServerEvents {
     /// Compares the definitions with those of before. Blocks: it remembers them.
     pub(crate) fn of_definitions(&self, servers: &BTreeMap<ServerName, Arc<ServerDefinition>>) -> Vec<ObjectEvent> {
         let mut defined = lock(&self.defined);
-        let mut news = Vec::new();
+        let mut events = Vec::new();
         let gone: Vec<String> = defined.keys().filter(|name| !servers.contains_key(name.as_str())).cloned().collect();
         for name in gone {
             defined.remove(&name);
             lock(&self.states).remove(name.as_str());
-            news.push(normal(&name, "Deleted", format!("server `{name}` was removed")));
+            events.push(normal(&name, "Deleted", format!("server `{name}` was removed")));
             self.remember(&name, None);
         }
         for (name, definition) in servers {
@@ -76,16 +76,16 @@ impl ServerEvents {
                 Some(before) if *before == digest => continue,
                 // Written by an earlier version, in a way that says nothing now.
                 Some(before) if !is_comparable(before) => {}
-                Some(_) => news.push(normal(name, "Updated", format!("the definition of server `{name}` changed"))),
+                Some(_) => events.push(normal(name, "Updated", format!("the definition of server `{name}` changed"))),
                 None => {
                     let kind = definition.transport.kind();
-                    news.push(normal(name, "Created", format!("server `{name}` ({kind}) was defined")));
+                    events.push(normal(name, "Created", format!("server `{name}` ({kind}) was defined")));
                 }
             }
             self.remember(name, Some(&digest));
             defined.insert(name.to_owned(), digest);
         }
-        news
+        events
     }
 
     fn remember(&self, name: &str, digest: Option<&str>) {
@@ -94,7 +94,7 @@ impl ServerEvents {
             None => self.facts.remove(DEFINED, name).map(|_| ()),
         };
         if let Err(error) = kept {
-            tracing::warn!(server = name, %error, "failed to save that the server was defined");
+            tracing::warn!(server = name, %error, "failed to save the list of defined servers");
         }
     }
 
@@ -128,11 +128,11 @@ impl ServerEvents {
                 vec![warning(name, "LoginRequired", format!("server `{name}` requires an OAuth login"))]
             }
             State::Ready => {
-                let mut news = vec![normal(name, "Started", format!("server `{name}` is ready"))];
+                let mut events = vec![normal(name, "Started", format!("server `{name}` is ready"))];
                 if before.outage.take().is_some() {
-                    news.push(normal(name, "RecoverySucceeded", format!("server `{name}` is back")));
+                    events.push(normal(name, "RecoverySucceeded", format!("server `{name}` is back")));
                 }
-                news
+                events
             }
             State::Failed => failed(name, was, before, why),
             State::Idle if was == State::Ready => {
@@ -175,13 +175,13 @@ fn failed(name: &str, was: State, told: &mut ReportedState, why: &str) -> Vec<Ob
         (Some(before), _) if before == why => Vec::new(),
         (Some(_), _) => vec![warning(name, "RecoveryFailed", format!("server `{name}` is still away: {why}"))],
         (None, State::Ready) => {
-            let mut news = vec![warning(name, "HealthCheckFailed", format!("server `{name}` was lost: {why}"))];
+            let mut events = vec![warning(name, "HealthCheckFailed", format!("server `{name}` was lost: {why}"))];
             if told.tools > 0 {
                 let message = format!("the {} tools of server `{name}` do not answer", told.tools);
-                news.push(warning(name, "ToolsUnavailable", message));
+                events.push(warning(name, "ToolsUnavailable", message));
             }
-            news.push(normal(name, "RecoveryStarted", format!("server `{name}` is being started again")));
-            news
+            events.push(normal(name, "RecoveryStarted", format!("server `{name}` is being started again")));
+            events
         }
         (None, _) => vec![
             warning(name, "Failed", format!("server `{name}` failed: {why}")),
@@ -197,16 +197,16 @@ mod tests {
 
     use super::*;
 
-    fn reasons(news: &[ObjectEvent]) -> Vec<&str> {
-        news.iter().map(|it| it.reason).collect()
+    fn reasons(events: &[ObjectEvent]) -> Vec<&str> {
+        events.iter().map(|it| it.reason).collect()
     }
 
     #[test]
     fn each_change_of_state_is_told_and_an_outage_once() {
         let store = Store::in_memory(Config::default()).unwrap();
-        let news = ServerEvents::new(store.facts());
+        let events = ServerEvents::new(store.facts());
         let server = ServerName::new("a").unwrap();
-        lock(&news.defined).insert("a".to_owned(), String::new());
+        lock(&events.defined).insert("a".to_owned(), String::new());
         let check = |state: State, error: Option<&str>, expect: &[&str]| {
             let last_error = error.map(str::to_owned);
             let (since, next_retry) = (Timestamp(0), None);
@@ -221,7 +221,7 @@ mod tests {
                 note: None,
                 half_written: None,
             };
-            let told = news.of_state(&server, &status);
+            let told = events.of_state(&server, &status);
             assert_eq!(reasons(&told), expect, "{state:?} {error:?}");
             told
         };
@@ -245,7 +245,7 @@ mod tests {
         check(State::Starting, None, &["Restarting"]);
         check(State::Ready, None, &["Started"]);
         check(State::Idle, None, &["Stopped"]);
-        lock(&news.defined).clear();
+        lock(&events.defined).clear();
         check(State::Stopped, None, &[]);
     }
 
@@ -258,11 +258,11 @@ mod tests {
         let servers = || toolcrib_catalog::load(home.path()).servers;
         let check = |expect: &[(&str, &str)]| {
             // Each time as after a start.
-            let news = ServerEvents::new(store.facts());
-            let told = news.of_definitions(&servers());
+            let events = ServerEvents::new(store.facts());
+            let told = events.of_definitions(&servers());
             let told: Vec<_> = told.iter().map(|it| (it.name.as_str(), it.reason)).collect();
             assert_eq!(told, expect);
-            assert!(news.of_definitions(&servers()).is_empty(), "and only once");
+            assert!(events.of_definitions(&servers()).is_empty(), "and only once");
         };
         check(&[]);
         std::fs::write(file("a"), "name: a\ncommand: run\n").unwrap();

@@ -163,7 +163,7 @@ fn update(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
             _ => {
                 let shown: String = key.chars().take(64).collect();
                 return Err(wrong(format!("`aggregator.{shown}` cannot be changed here"))
-                    .hint("`host` and `port` can; every other setting stands in config.toml."));
+                    .hint("Only `host` and `port` can be set here; every other setting is in config.toml."));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What becomes of loaded tools: quotas, idling, new sessions, restarts; and who is told.
+//! What becomes of loaded tools: quotas, idling, new sessions, restarts; and who is notified.
 
 use std::sync::Arc;
 
@@ -194,18 +194,21 @@ async fn what_no_one_uses_is_unloaded_and_exactly_those_who_listed_it_are_told()
         let modern = house.modern("default");
         load(&client, &["alpha/one", "alpha/two"]).await;
         load(&modern, &["beta/four"]).await;
-        let mut other_news = other.stream();
+        let mut other_notifications = other.stream();
         time.advance(400_000);
         house.gateway.unload_idle();
         client.call("alpha_one", &json!({})).await;
-        let mut news = client.stream();
+        let mut notifications = client.stream();
         time.advance(200_000);
         house.gateway.unload_idle();
         assert_eq!(active(&client).await, ["alpha/one"], "{kind}: the call kept it");
-        assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), CHANGED);
+        assert_eq!(method_of(&eventually("news", notifications.recv()).await.unwrap()), CHANGED);
         assert!(!active(&modern).await.contains(&"beta/four".to_owned()), "{kind}");
         house.gateway.unload_idle();
-        assert!(news.try_recv().is_none() && other_news.try_recv().is_none(), "{kind}: one change, one word");
+        assert!(
+            notifications.try_recv().is_none() && other_notifications.try_recv().is_none(),
+            "{kind}: one change, one word"
+        );
         assert!(client.listed().await.contains(&"alpha_one".to_owned()));
         time.advance(400_000);
         house.gateway.unload_idle();
@@ -268,7 +271,7 @@ async fn a_new_session_begins_with_nothing_where_the_profile_says_so() {
         let (client, other) = (house.legacy("default"), house.legacy_of("somebody", "default"));
         load(&client, &["alpha/one"]).await;
         load(&other, &["alpha/one"]).await;
-        let mut news = client.stream();
+        let mut notifications = client.stream();
         let params = Raw::from_value(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}));
         let request = Request { id: Id::from_number(1), method: "initialize".into(), params };
         let who = Principal { id: PrincipalId::new("local"), is_admin: false };
@@ -276,7 +279,7 @@ async fn a_new_session_begins_with_nothing_where_the_profile_says_so() {
         let (_, session) = house.gateway.initialize(&snapshot, &request, &who, None);
         assert!(session.is_some());
         assert_eq!(active(&client).await, expected);
-        assert_eq!(news.try_recv().map(|message| method_of(&message)), reset.then(|| CHANGED.to_owned()));
+        assert_eq!(notifications.try_recv().map(|message| method_of(&message)), reset.then(|| CHANGED.to_owned()));
         assert_eq!(active(&other).await, ["alpha/one"], "everybody's own");
     }
 }
@@ -287,15 +290,15 @@ async fn who_has_loaded_what_changes_or_goes_is_told_and_no_one_else() {
     let (one, other) = (house.legacy("default"), house.legacy("default"));
     load(&one, &["alpha/one", "alpha/two"]).await;
     load(&other, &["beta/four"]).await;
-    let (mut news, mut other_news) = (one.stream(), other.stream());
+    let (mut notifications, mut other_notifications) = (one.stream(), other.stream());
     house.apply(&[stopped("alpha", &["one", "three"], "")]).await;
-    assert_eq!(news.try_recv().map(|message| method_of(&message)), Some(CHANGED.to_owned()));
+    assert_eq!(notifications.try_recv().map(|message| method_of(&message)), Some(CHANGED.to_owned()));
     assert!(one.listed().await.iter().all(|name| name != "alpha_two"));
     house.apply(&[stopped("alpha", &["one"], "")]).await;
-    assert!(news.try_recv().is_none(), "`three` was not loaded");
-    assert!(other_news.try_recv().is_none());
+    assert!(notifications.try_recv().is_none(), "`three` was not loaded");
+    assert!(other_notifications.try_recv().is_none());
     // What is gone can still be taken out by its id, and nobody's list changes by that.
     let gone = one.call("unload_tools", &json!({"names": ["alpha/two"]})).await;
     assert_ne!(gone["isError"], true, "{gone}");
-    assert!(news.try_recv().is_none());
+    assert!(notifications.try_recv().is_none());
 }

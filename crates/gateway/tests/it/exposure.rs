@@ -47,7 +47,7 @@ async fn each_exposure_lists_what_it_says_and_every_allowed_tool_still_answers()
 async fn loading_changes_the_list_of_the_legacy_client_and_never_that_of_the_modern_one() {
     let house = TestGateway::settled(&[server("alpha", &[]), profile("default", "exposure: dynamic")]).await;
     let (modern, legacy, other) = (house.modern("default"), house.legacy("default"), house.legacy("default"));
-    let (mut news, mut other_news) = (legacy.stream(), other.stream());
+    let (mut notifications, mut other_notifications) = (legacy.stream(), other.stream());
     let before = modern.listed().await;
     let names = json!({"names": ["alpha/echo", "alpha_pid"]});
 
@@ -58,18 +58,18 @@ async fn loading_changes_the_list_of_the_legacy_client_and_never_that_of_the_mod
     assert_eq!(legacy.listed().await, before, "another client's loading is its own");
 
     legacy.call("load_tools", &names).await;
-    let message = eventually("news", news.recv()).await.unwrap();
+    let message = eventually("news", notifications.recv()).await.unwrap();
     assert_eq!(method_of(&message), "notifications/tools/list_changed");
     assert_eq!(legacy.listed().await, [before.clone(), vec!["alpha_echo".into(), "alpha_pid".into()]].concat());
     assert_eq!(modern.listed().await, before);
     assert_eq!(other.listed().await, before, "another session of the same person is not disturbed");
-    assert!(other_news.try_recv().is_none());
+    assert!(other_notifications.try_recv().is_none());
 
     legacy.call("unload_tools", &json!({"names": ["alpha_echo"]})).await;
-    assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method_of(&eventually("news", notifications.recv()).await.unwrap()), "notifications/tools/list_changed");
     assert_eq!(legacy.listed().await, [before.clone(), vec!["alpha_pid".into()]].concat());
     assert_eq!(modern.listed().await, before);
-    assert!(news.try_recv().is_none(), "one change, one word");
+    assert!(notifications.try_recv().is_none(), "one change, one word");
 }
 
 #[tokio::test]
@@ -78,10 +78,10 @@ async fn loading_changes_no_list_where_the_profile_does_not_list_what_is_loaded(
         let lines = format!("exposure: {exposure}\ngroups: [load]");
         let house = TestGateway::settled(&[stopped("alpha", &["one", "two"], ""), profile("default", &lines)]).await;
         let legacy = house.legacy("default");
-        let (mut news, before) = (legacy.stream(), legacy.listed().await);
+        let (mut notifications, before) = (legacy.stream(), legacy.listed().await);
         assert_ne!(legacy.call("load_tools", &json!({"names": ["alpha_one"]})).await["isError"], true);
         assert_eq!(legacy.listed().await, before, "{exposure}");
-        assert!(news.try_recv().is_none(), "{exposure}");
+        assert!(notifications.try_recv().is_none(), "{exposure}");
     }
 }
 
@@ -91,18 +91,18 @@ async fn a_durable_set_is_one_for_all_sessions_of_a_principal_and_all_of_them_ar
     let house = TestGateway::settled(&[stopped("alpha", &["one", "two"], ""), profile("default", lines)]).await;
     let (first, second) = (house.legacy("default"), house.legacy("default"));
     let stranger = house.legacy_of("somebody", "default");
-    let (mut news, mut stranger_news) = (second.stream(), stranger.stream());
+    let (mut notifications, mut stranger_notifications) = (second.stream(), stranger.stream());
     first.call("load_tools", &json!({"names": ["alpha_one"]})).await;
     assert!(second.listed().await.contains(&"alpha_one".to_owned()));
-    assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method_of(&eventually("news", notifications.recv()).await.unwrap()), "notifications/tools/list_changed");
     assert!(!stranger.listed().await.contains(&"alpha_one".to_owned()));
-    assert!(stranger_news.try_recv().is_none());
+    assert!(stranger_notifications.try_recv().is_none());
 
     // A modern client of the same principal changes the legacy ones' list, never its own.
     let modern = house.modern("default");
     let before = modern.listed().await;
     modern.call("load_tools", &json!({"names": ["alpha_two"]})).await;
-    assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method_of(&eventually("news", notifications.recv()).await.unwrap()), "notifications/tools/list_changed");
     assert!(second.listed().await.contains(&"alpha_two".to_owned()));
     assert_eq!(modern.listed().await, before);
 }
@@ -112,9 +112,9 @@ async fn a_server_with_new_lists_changes_them_for_both_eras_and_notifies_the_leg
     let files = [server("alpha", &["--list-changed-after", "1"]), profile("default", "exposure: direct")];
     let house = TestGateway::settled(&files).await;
     let (modern, legacy) = (house.modern("default"), house.legacy("default"));
-    let mut news = legacy.stream();
+    let mut notifications = legacy.stream();
     legacy.text("alpha_pid", &json!({})).await;
-    assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method_of(&eventually("news", notifications.recv()).await.unwrap()), "notifications/tools/list_changed");
     for client in [&modern, &legacy] {
         assert!(client.listed().await.contains(&"alpha_late".to_owned()));
     }
@@ -145,10 +145,10 @@ async fn auto_lists_few_tools_directly_and_many_by_search_with_the_pinned_ones()
 
     // The catalogue grows: both eras are told, and nobody's list depends on who else is there.
     let legacy = house.legacy("few");
-    let mut news = legacy.stream();
+    let mut notifications = legacy.stream();
     let names: Vec<String> = (0..60).map(|n| format!("tool_{n}")).collect();
     house.apply(&[stopped("beta", &names.iter().map(String::as_str).collect::<Vec<_>>(), "")]).await;
-    assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method_of(&eventually("news", notifications.recv()).await.unwrap()), "notifications/tools/list_changed");
     for client in house.both("few") {
         assert_eq!(client.listed().await, MENU);
     }
@@ -172,9 +172,9 @@ async fn auto_lists_everything_to_legacy_clients_that_search_long_lists_themselv
     assert_eq!(house.modern("default").listed().await, MENU, "modern clients choose by the profile's URL");
 
     let deferring = house.legacy_named("claude-code", "default");
-    let mut news = deferring.stream();
+    let mut notifications = deferring.stream();
     house.apply(&[stopped("beta", &["four"], "")]).await;
-    assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method_of(&eventually("news", notifications.recv()).await.unwrap()), "notifications/tools/list_changed");
     assert!(deferring.listed().await.contains(&"beta_four".to_owned()));
 }
 

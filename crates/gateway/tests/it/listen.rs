@@ -107,7 +107,7 @@ async fn an_update_reaches_every_client_that_asked_for_it_and_no_one_else() {
     for house in houses().await {
         let (scope, [modern, legacy]) = (Scope::new(), house.both("default"));
         let other = house.legacy("default");
-        let (mut news, mut quiet) = (legacy.stream(), other.stream());
+        let (mut notifications, mut quiet) = (legacy.stream(), other.stream());
         let filter = json!({"resourceSubscriptions": ["fake://text", "fake://item/7"], "futureChanged": true});
         let (mut first, granted) = Listen::open(&scope, &modern, "\"a\"", &filter).await;
         assert_eq!(granted, json!({"resourceSubscriptions": ["fake://item/7", "fake://text"]}));
@@ -123,7 +123,7 @@ async fn an_update_reaches_every_client_that_asked_for_it_and_no_one_else() {
         touch(&modern, &["fake://binary", "fake://text/part", "other:x"]).await;
         assert_eq!(first.update().await, "fake://text/part");
         assert_eq!(second.update().await, "fake://text/part");
-        let told = parts(&eventually("news", news.recv()).await.unwrap());
+        let told = parts(&eventually("news", notifications.recv()).await.unwrap());
         assert_eq!(told, (UPDATED.to_owned(), json!({"uri": "fake://text/part"})));
         touch(&modern, &["fake://item/7"]).await;
         assert_eq!(first.update().await, "fake://item/7");
@@ -134,7 +134,7 @@ async fn an_update_reaches_every_client_that_asked_for_it_and_no_one_else() {
         assert!(matches!(eventually("the end", second.task).await.unwrap(), Some(Err(_))));
         assert_eq!(legacy.ask("resources/unsubscribe", &json!({"uri": "fake://text"})).await, Ok(json!({})));
         until_watched(&modern, &[]).await;
-        assert!(news.try_recv().is_none() && quiet.try_recv().is_none());
+        assert!(notifications.try_recv().is_none() && quiet.try_recv().is_none());
         assert!(third.queue.is_empty());
     }
 }
@@ -226,8 +226,8 @@ async fn a_session_that_reads_nothing_hears_the_news_once_it_reads() {
     let legacy = house.legacy("default");
     assert_eq!(legacy.ask("resources/subscribe", &json!({"uri": "fake://text"})).await, Ok(json!({})));
     touch(&legacy, &["fake://text"]).await;
-    let mut news = legacy.stream();
-    assert_eq!(parts(&eventually("news", news.recv()).await.unwrap()).1, json!({"uri": "fake://text"}));
+    let mut notifications = legacy.stream();
+    assert_eq!(parts(&eventually("news", notifications.recv()).await.unwrap()).1, json!({"uri": "fake://text"}));
 }
 
 #[tokio::test]

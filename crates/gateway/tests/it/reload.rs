@@ -1,4 +1,4 @@
-//! Taking definitions anew: servers and profiles that are added, changed and removed.
+//! Reloading definitions: servers and profiles that are added, changed and removed.
 
 use serde_json::json;
 use toolcrib_protocol::{Id, Raw};
@@ -12,10 +12,10 @@ const DIRECT: &str = "exposure: direct";
 async fn an_added_server_is_there_and_the_others_run_on() {
     let house = TestGateway::settled(&[server("alpha", &[]), profile("default", DIRECT)]).await;
     let legacy = house.legacy("default");
-    let mut news = legacy.stream();
+    let mut notifications = legacy.stream();
     let pid = legacy.text("alpha_pid", &json!({})).await;
     house.apply(&[server("beta", &[])]).await;
-    assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method_of(&eventually("news", notifications.recv()).await.unwrap()), "notifications/tools/list_changed");
     for client in [&legacy, &house.modern("default")] {
         assert!(client.listed().await.contains(&"beta_echo".to_owned()));
         assert_eq!(client.text("beta_echo", &json!({"text": "a"})).await, "a");
@@ -72,12 +72,12 @@ async fn profiles_are_added_changed_and_removed() {
     assert!(house.gateway.view("work").is_none());
     house.apply(&[profile("work", "exposure: direct\ntools: {deny: [\"alpha/two\"]}")]).await;
     let [modern, legacy] = house.both("work");
-    let mut news = legacy.stream();
+    let mut notifications = legacy.stream();
     for client in [&modern, &legacy] {
         assert_eq!(client.listed().await, ["alpha_one"]);
     }
     house.apply(&[profile("work", "exposure: direct")]).await;
-    assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method_of(&eventually("news", notifications.recv()).await.unwrap()), "notifications/tools/list_changed");
     for client in [&modern, &legacy] {
         assert_eq!(client.listed().await, ["alpha_one", "alpha_two"]);
     }
@@ -95,11 +95,11 @@ async fn profiles_are_added_changed_and_removed() {
 async fn the_same_definitions_again_change_nothing() {
     let house = TestGateway::settled(&[server("alpha", &[]), profile("default", DIRECT)]).await;
     let legacy = house.legacy("default");
-    let mut news = legacy.stream();
+    let mut notifications = legacy.stream();
     let pid = legacy.text("alpha_pid", &json!({})).await;
     house.apply(&[]).await;
     assert_eq!(legacy.text("alpha_pid", &json!({})).await, pid);
-    assert!(news.try_recv().is_none(), "nothing changed, so nothing is said");
+    assert!(notifications.try_recv().is_none(), "nothing changed, so nothing is said");
 }
 
 #[tokio::test]

@@ -60,7 +60,7 @@ async fn a_call_after_a_change_of_era_runs_at_most_once_and_the_server_is_reache
                     };
                     eventually("the server", reached).await;
                     if !stdio && before == Speaks::Legacy {
-                        // A lost session is opened anew in the course of one call. What looks like another era may be an
+                        // A lost session is opened again in the course of one call. What looks like another era may be an
                         // error of the tool as well: that call is not made again, the next one reaches the server.
                         let most = if after == Speaks::Modern { 2 } else { 1 };
                         assert!(tries <= most, "{client:?} {after:?}: {tries} tries");

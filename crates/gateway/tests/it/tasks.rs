@@ -285,7 +285,7 @@ async fn our_tasks_ask_end_and_are_bounded() {
     );
     let handle = handle.await.unwrap().to_value();
     let id = &handle["taskId"];
-    let mut news = house.gateway.path.tasks.watch(&caller, id.as_str().unwrap()).unwrap();
+    let mut notifications = house.gateway.path.tasks.watch(&caller, id.as_str().unwrap()).unwrap();
     let asking = until(&client, id, "input_required").await;
     assert_eq!(asking["statusMessage"], "asking");
     let wrong = about(&client, "tasks/update", id, &json!({ "inputResponses": 7 })).await.unwrap_err();
@@ -294,7 +294,10 @@ async fn our_tasks_ask_end_and_are_bounded() {
     about(&client, "tasks/update", id, &answers).await.unwrap();
     let done = until(&client, id, "completed").await;
     assert_eq!(done["result"]["answer"], json!({ "action": "decline" }));
-    assert!(news.has_changed().is_err() || *news.borrow_and_update() > 0, "whoever listens heard of it");
+    assert!(
+        notifications.has_changed().is_err() || *notifications.borrow_and_update() > 0,
+        "whoever listens heard of it"
+    );
 
     let mute = house.gateway.path.tasks.run(
         house.gateway.servers().scope(),

@@ -83,7 +83,7 @@ impl Door {
             return status(StatusCode::FORBIDDEN);
         }
         match (&head.method, head.uri.path()) {
-            (&Method::GET, "/mcp") => self.news(),
+            (&Method::GET, "/mcp") => self.changes(),
             (&Method::POST, "/mcp") => match server::read_body(body, largest()).await {
                 Ok(body) => match speak::answer(&self.live, &body).await {
                     Some(answer) => json(Body::pieces(answer.to_parts())),
@@ -114,8 +114,8 @@ impl Door {
         }
     }
 
-    /// The stream on which a client of Streamable HTTP hears of changes.
-    fn news(&self) -> Response<Body> {
+    /// The stream on which a client of Streamable HTTP learns of changes.
+    fn changes(&self) -> Response<Body> {
         let (sender, messages) = mpsc::channel(WAITING);
         self.tell_changes(sender);
         events(Stream { first: None, messages })

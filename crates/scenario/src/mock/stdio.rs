@@ -27,7 +27,7 @@ pub async fn serve(
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) -> io::Result<()> {
     let (live, scope) = (Arc::new(Live::new(mock)), Scope::new());
-    let (tell, news) = mpsc::channel(1);
+    let (tell, changes) = mpsc::channel(1);
     if let Some(file) = file {
         scope.spawn(watch(file, Arc::clone(&live), tell));
     }
@@ -35,13 +35,13 @@ pub async fn serve(
         let live = Arc::clone(&live);
         async move { speak::answer(&live, &bytes).await }
     };
-    let served = stdio::serve(answer, news, input, output).await;
+    let served = stdio::serve(answer, changes, input, output).await;
     scope.close(Duration::ZERO).await;
     served
 }
 
 /// Reloads the file whenever it is rewritten.
-async fn watch(file: PathBuf, live: Arc<Live>, news: mpsc::Sender<Bytes>) {
+async fn watch(file: PathBuf, live: Arc<Live>, changes: mpsc::Sender<Bytes>) {
     let written = || std::fs::metadata(&file).and_then(|metadata| metadata.modified()).ok();
     let mut last: Option<SystemTime> = written();
     loop {
@@ -55,7 +55,7 @@ async fn watch(file: PathBuf, live: Arc<Live>, news: mpsc::Sender<Bytes>) {
         // A file that is wrong changes nothing.
         let Ok(mock) = Mock::read(&file, &text) else { continue };
         live.replace(mock);
-        if news.send(speak::changed()).await.is_err() {
+        if changes.send(speak::changed()).await.is_err() {
             return;
         }
     }

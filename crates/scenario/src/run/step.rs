@@ -55,15 +55,15 @@ pub(super) async fn run(step: &Step, course: &mut Course<'_>, until: Instant) ->
 
 /// Acts once, or again and again until the awaited state is there.
 async fn await_state(step: &Step, course: &mut Course<'_>, until: Instant) -> Vec<String> {
-    let patience = step.expected.wait_for_state.map(|wait| (Instant::now() + wait).min(until));
+    let deadline = step.expected.wait_for_state.map(|wait| (Instant::now() + wait).min(until));
     let mut pause = FIRST_WAIT;
     loop {
         let unmet = once(step, course, until).await;
-        let Some(patience) = patience else { return unmet };
+        let Some(deadline) = deadline else { return unmet };
         if unmet.is_empty() {
             return unmet;
         }
-        if Instant::now() + pause >= patience {
+        if Instant::now() + pause >= deadline {
             let waited = step.expected.wait_for_state.unwrap_or_default();
             return [vec![format!("`wait_for_state`: not so after {waited:?}")], unmet].concat();
         }

@@ -129,7 +129,7 @@ impl Session {
             answer.id.as_ref().and_then(number).and_then(|number| lock(&self.questions.waiting).remove(&number));
         let taken = waiting.is_some_and(|waiting| waiting.send(answer.outcome).is_ok());
         if !taken {
-            tracing::debug!(session = %self.audit_name, "a response without a request");
+            tracing::debug!(session = %self.name, "a response without a request");
         }
         taken
     }

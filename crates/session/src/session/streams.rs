@@ -99,7 +99,7 @@ impl Streams {
     }
 
     /// Ends the streams that carry what belongs to no request.
-    pub(super) fn end_news(&self) {
+    pub(super) fn end_notifications(&self) {
         for kept in lock(&self.kept).iter().filter(|kept| kept.for_notifications) {
             kept.stream.finish(None);
         }

@@ -1,4 +1,4 @@
-//! Opening: who may, which files are refused, and what the person is told.
+//! Opening: who may, which files are refused, and what the error says.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

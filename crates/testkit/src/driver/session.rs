@@ -7,7 +7,7 @@ use rmcp::transport::StreamableHttpClientTransport;
 use serde_json::{Map, Value, json};
 
 use super::person::Person;
-use super::{Scenario, arguments, tell};
+use super::{Scenario, arguments, print_line};
 
 /// Tools with a wrong `x-mcp-header`. The SDK's own client does not list them, so that a gateway which offers them
 /// would not be noticed: through a gateway they are called by name.
@@ -116,7 +116,7 @@ async fn call(session: &Session, name: &str, arguments: Map<String, Value>) {
 
 fn report(kind: &str, name: &str, outcome: Result<Value>) {
     match outcome {
-        Ok(result) => tell(&format!("{kind} {name}: {result}")),
-        Err(error) => tell(&format!("{kind} {name} failed: {error:#}")),
+        Ok(result) => print_line(&format!("{kind} {name}: {result}")),
+        Err(error) => print_line(&format!("{kind} {name} failed: {error:#}")),
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn call(call: &Call) -> Outcome {
 pub(super) fn respond(server: &Server, method: &str, params: &Value, modern: bool) -> Outcome {
     let (outcome, told) = respond_quietly(server, method, params, modern);
     if let Some(told) = told {
-        server.tell("notifications/tasks", &told);
+        server.notify_listeners("notifications/tasks", &told);
     }
     outcome
 }

@@ -298,8 +298,8 @@ impl Server {
         }
     }
 
-    /// Tells all who listen.
-    pub(super) fn tell(&self, method: &str, params: &Value) {
+    /// Notifies every listener.
+    pub(super) fn notify_listeners(&self, method: &str, params: &Value) {
         let listeners = self.state().listeners.clone();
         for (listener, _) in &listeners {
             let mut params = params.clone();

@@ -158,7 +158,7 @@ impl Bridge {
                     }
                     if !has_told {
                         has_told = true;
-                        self.gateway.say_away(&why, AWAY).await;
+                        self.gateway.report_unreachable(&why, AWAY).await;
                     }
                     self.gateway.forget();
                     tokio::time::sleep(backoff.next_wait()).await;

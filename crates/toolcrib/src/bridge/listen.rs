@@ -55,7 +55,7 @@ impl Bridge {
                 Err(LinkError::Status { status: 400..500, .. }) if !place.forget() => return,
                 Err(_) => self.gateway.forget(),
             }
-            tokio::time::sleep(backoff.next_wait().max(place.asked_wait().unwrap_or_default())).await;
+            tokio::time::sleep(backoff.next_wait().max(place.retry_wait().unwrap_or_default())).await;
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct GatewayLocator {
 enum Start {
     /// It runs, or it is someone else's to start.
     Over,
-    UnderWay,
+    InProgress,
     Failed(Problem),
 }
 
@@ -49,7 +49,7 @@ impl GatewayLocator {
     /// Lets those who look wait until the gateway of this home runs; what is then to be done, if it is to be started.
     pub(super) fn start(&self) -> Option<GatewayStarter> {
         let wanted = GatewayStarter::new(&self.query)?;
-        self.start.send_replace(Start::UnderWay);
+        self.start.send_replace(Start::InProgress);
         Some(wanted)
     }
 
@@ -63,12 +63,12 @@ impl GatewayLocator {
     pub(super) fn failure(&self) -> Option<Problem> {
         match &*self.start.borrow() {
             Start::Failed(problem) => Some(problem.clone()),
-            Start::Over | Start::UnderWay => None,
+            Start::Over | Start::InProgress => None,
         }
     }
 
     /// Says that a gateway is away, and how long it is waited for.
-    pub(super) async fn say_away(&self, why: &str, patience: Duration) {
+    pub(super) async fn report_unreachable(&self, why: &str, deadline: Duration) {
         let place = self
             .query
             .locate()
@@ -76,7 +76,7 @@ impl GatewayLocator {
             .and_then(Result::ok)
             .map(|located| format!(" at {}", located.uri))
             .unwrap_or_default();
-        let seconds = patience.as_secs();
+        let seconds = deadline.as_secs();
         super::note(&format!("the gateway{place} does not answer ({why}); waiting up to {seconds} s"));
     }
 
@@ -86,7 +86,7 @@ impl GatewayLocator {
             return Ok(Arc::clone(found));
         }
         // The sender lives as long as we do, and starting has its own deadline.
-        let _ = self.start.subscribe().wait_for(|start| !matches!(start, Start::UnderWay)).await;
+        let _ = self.start.subscribe().wait_for(|start| !matches!(start, Start::InProgress)).await;
         let ended = || Problem::new(Kind::Internal, "stopped looking for the gateway");
         let endpoint = Arc::new(endpoint(&self.query.locate().await.ok_or_else(ended)??)?);
         *lock(&self.found) = Some(Arc::clone(&endpoint));

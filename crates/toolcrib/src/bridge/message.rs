@@ -12,7 +12,7 @@ pub(super) enum ClientMessage {
     /// The client cancels the request with this raw id.
     Cancelled(String),
     /// Another notification, or an answer.
-    Aside,
+    Unanswered,
     /// A request of a legacy session, or a batch with these requests.
     Requests(Vec<Id>),
     /// A request that says its revision itself.
@@ -37,11 +37,11 @@ impl ClientMessage {
                 method::INITIALIZED => Self::Initialized,
                 method::CANCELLED => {
                     let id = notification.params.get("requestId");
-                    id.map_or(Self::Aside, |id| Self::Cancelled(id.as_str().to_owned()))
+                    id.map_or(Self::Unanswered, |id| Self::Cancelled(id.as_str().to_owned()))
                 }
-                _ => Self::Aside,
+                _ => Self::Unanswered,
             },
-            Ok(Message::Answer(_)) => Self::Aside,
+            Ok(Message::Answer(_)) => Self::Unanswered,
             Err(BadMessage::Batch) => match Message::parse_batch(line, rules) {
                 Ok(messages) => {
                     let ids: Vec<Id> = messages
@@ -51,7 +51,7 @@ impl ClientMessage {
                             _ => None,
                         })
                         .collect();
-                    if ids.is_empty() { Self::Aside } else { Self::Requests(ids) }
+                    if ids.is_empty() { Self::Unanswered } else { Self::Requests(ids) }
                 }
                 Err(bad) => Self::Unreadable(bad.to_answer()),
             },
@@ -79,7 +79,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":7,"result":{}}"#,
             r#"[{"jsonrpc":"2.0","id":7,"result":{}}]"#,
         ] {
-            assert_eq!(read(aside), ClientMessage::Aside, "{aside}");
+            assert_eq!(read(aside), ClientMessage::Unanswered, "{aside}");
         }
         assert_eq!(read(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), ClientMessage::Requests(vec![id.clone()]));
         assert_eq!(

@@ -78,7 +78,7 @@ pub(super) fn stamped(params: &Raw, capabilities: &Raw, progress_token: Option<u
 
 impl Client {
     /// The parameters of the request of this id as they are sent.
-    pub(super) fn said(&self, id: u64, params: Raw) -> Raw {
+    pub(super) fn with_meta(&self, id: u64, params: Raw) -> Raw {
         let Some(capabilities) = &self.declares else { return params };
         let token = meta::progress_token(&params).map(|_| id);
         stamped(&params, capabilities, token)
@@ -96,15 +96,17 @@ impl Client {
                 Ending::Error(error) => return Ok(Err(error)),
             }
             let rest = until.saturating_duration_since(Instant::now());
-            let wish =
-                state.get("pollIntervalMs").and_then(|wish| wish.as_str().parse().ok()).map(Duration::from_millis);
-            let pause = wish.unwrap_or(LONGEST_POLL).clamp(SHORTEST_POLL, LONGEST_POLL);
+            let interval = state
+                .get("pollIntervalMs")
+                .and_then(|interval| interval.as_str().parse().ok())
+                .map(Duration::from_millis);
+            let pause = interval.unwrap_or(LONGEST_POLL).clamp(SHORTEST_POLL, LONGEST_POLL);
             if rest <= pause {
                 return Err(LinkError::Timeout(rest));
             }
             tokio::time::sleep(pause).await;
             let number = self.link.next_id();
-            let params = self.said(number, Raw::from_value(&json!({ "taskId": id })));
+            let params = self.with_meta(number, Raw::from_value(&json!({ "taskId": id })));
             let options = CallOptions::within(until.saturating_duration_since(Instant::now()));
             state = match self.link.call(number, method::TASKS_GET, params, options).await? {
                 Ok(state) => state,

@@ -80,7 +80,7 @@ impl Client {
         let within = CallOptions::within(deadline.min(self.deadline));
         let options = CallOptions { status: Some(Arc::clone(&status)), ..within };
         let id = self.link.next_id();
-        let params = self.said(id, params);
+        let params = self.with_meta(id, params);
         let answered = self.link.call(id, method, params, options).await;
         (answered, Some(status.load(Ordering::Relaxed)).filter(|status| *status != 0))
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use toolcrib_auth::KeyWish;
+use toolcrib_auth::KeyPreference;
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_catalog::clients::{self as catalog, Client, ConnectOutcome, SettingsFile, Source, Undo, preview};
 
@@ -51,25 +51,25 @@ pub(crate) struct NewEntry {
 /// Reads a client's settings and sees what is to be written. Nothing is written yet.
 pub(crate) fn plan(
     client: &'static Client,
-    wish: &ConnectRequest<'_>,
+    request: &ConnectRequest<'_>,
     flags: &Flags,
     environment: &Environment,
 ) -> Result<Plan, Problem> {
     let home = Home::find(flags.home.as_deref(), environment)?;
     let (source, path) = target(client, flags, environment)?;
     let file = SettingsFile::read(&path).map_err(|error| failed(&error))?;
-    if !file.exists() && !wish.create && !path.parent().is_some_and(Path::is_dir) {
+    if !file.exists() && !request.create && !path.parent().is_some_and(Path::is_dir) {
         let message =
             format!("{} has no settings here: the folder of `{}` does not exist", client.title, path.display());
         let hint = format!("start {} once, pass its file with `--file PATH`, or add `--create`", client.title);
         return Err(Problem::new(Kind::NotFound, message).hint(hint));
     }
     let with_home = flags.home.is_some() || environment.get(HOME_VARIABLE).is_some();
-    let (entry, way) = entry(client, wish, &home, with_home, environment)?;
+    let (entry, way) = entry(client, request, &home, with_home, environment)?;
     let earlier = record::read(&home, client, &path);
     let before = file.text().map_err(|error| failed(&error))?;
     let ServerMoves { keys, notes } =
-        moving(&Place { client, source, path: &path, home: &home }, wish, earlier.as_ref(), environment)?;
+        moving(&Place { client, source, path: &path, home: &home }, request, earlier.as_ref(), environment)?;
     let has_moved = earlier.as_ref().is_some_and(|record| !record.moved.is_empty());
     let failed_at = |error: &catalog::SettingsError| wrong(&path, error);
     let undo = earlier.as_ref().map(Record::undo);
@@ -120,14 +120,14 @@ struct ServerMoves {
 /// before.
 fn moving(
     place: &Place<'_>,
-    wish: &ConnectRequest<'_>,
+    request: &ConnectRequest<'_>,
     earlier: Option<&Record>,
     environment: &Environment,
 ) -> Result<ServerMoves, Problem> {
     let Place { client, source, path, home } = *place;
     let mut moving = ServerMoves::default();
     moving.keys.extend(earlier.into_iter().flat_map(|record| &record.moved).map(|(key, _)| key.clone()));
-    if !wish.moves || !path.exists() {
+    if !request.moves || !path.exists() {
         return Ok(moving);
     }
     let mut gathered = gather(&[client], Some(path), home, environment)?;
@@ -135,10 +135,10 @@ fn moving(
         return Err(problem);
     }
     let loaded = toolcrib_catalog::load(home.path());
-    let profile = wish.profile.map_or("default", |profile| profile.as_str());
+    let profile = request.profile.map_or("default", |profile| profile.as_str());
     let shown = loaded.profiles.values().find(|known| known.name.as_str() == profile);
     let container = source.servers.first().map(|way| way.join(".")).unwrap_or_default();
-    let taking = ImportPlan::plan(gathered, home, environment, KeyWish::Keyring)?;
+    let taking = ImportPlan::plan(gathered, home, environment, KeyPreference::Keyring)?;
     for (draft, name) in taking.present_servers() {
         let key = &draft.origin.key;
         let is_shown = shown.is_none_or(|profile| profile.servers.iter().any(|glob| glob.matches(name.as_str())));
@@ -188,7 +188,7 @@ impl NewEntry {
         format!("{} ({what}):\n{}{notes}", self.path.display(), preview(before, &self.text))
     }
 
-    /// Writes it after a copy of the file was kept; what to tell.
+    /// Writes it after a copy of the file was kept; gives what to report.
     pub(crate) fn write(&self) -> Result<String, Problem> {
         let Self { client, home, path, file, .. } = self;
         if let Some(folder) = path.parent().filter(|_| !file.exists()) {
@@ -242,7 +242,7 @@ impl NewEntry {
 /// Our entry, and what it leads to in words.
 fn entry(
     client: &Client,
-    wish: &ConnectRequest<'_>,
+    request: &ConnectRequest<'_>,
     home: &Home,
     with_home: bool,
     environment: &Environment,
@@ -267,8 +267,8 @@ fn entry(
         })?;
         Ok(vec!["--home".to_owned(), folder.to_owned()])
     };
-    if !wish.own_gateway {
-        let url = address(wish.endpoint, wish.profile, home, environment)?;
+    if !request.own_gateway {
+        let url = address(request.endpoint, request.profile, home, environment)?;
         if client.speaks_http() {
             let entry = catalog::entry(client, &url, command, &[], false).ok_or_else(only_reads)?;
             return Ok((entry, format!("by {url}")));
@@ -277,13 +277,13 @@ fn entry(
         // Like the clients that come by HTTP it may use tools; the token would let it administer as well.
         args.extend(is_loopback(&url).then(|| "--no-token".to_owned()));
         // It starts the gateway of this home where none runs.
-        if wish.endpoint.is_none() {
+        if request.endpoint.is_none() {
             args.extend(own_home()?);
         }
         return starts(&args);
     }
     let mut args = vec!["stdio".to_owned()];
-    if let Some(profile) = wish.profile {
+    if let Some(profile) = request.profile {
         args.extend(["--profile".to_owned(), profile.to_string()]);
     }
     args.extend(own_home()?);
@@ -310,10 +310,10 @@ mod tests {
         let settings = r#"{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}"#;
         fs::write(at(".cursor/mcp.json"), settings).unwrap();
         let client = toolcrib_catalog::clients::client("cursor").unwrap();
-        let wish = ConnectRequest { moves: true, ..ConnectRequest::default() };
+        let request = ConnectRequest { moves: true, ..ConnectRequest::default() };
         let flags = Flags { preview: false, yes: true, file: None, home: None };
         let home = Home::find(None, &environment).unwrap();
-        let plan = || match plan(client, &wish, &flags, &environment).unwrap() {
+        let plan = || match plan(client, &request, &flags, &environment).unwrap() {
             Plan::New(joining) => joining,
             Plan::Already(way) => panic!("connected {way}"),
         };

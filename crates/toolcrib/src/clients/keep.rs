@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use toolcrib_auth::{EntryName, KeyWish, Reach, SecretEntry, User, Vault};
+use toolcrib_auth::{EntryName, KeyPreference, Reach, SecretEntry, User, Vault};
 use toolcrib_base::{Clock, Kind, Problem, Secret, ServerName, SystemClock};
 use toolcrib_catalog::clients::SecretReference;
 
@@ -16,7 +16,7 @@ pub(crate) struct ImportVault {
     /// What it holds, by name.
     entries: BTreeMap<String, EntryName>,
     /// Where the key of a new vault should lie.
-    wish: KeyWish,
+    preference: KeyPreference,
 }
 
 /// How a definition refers to a secret of this name.
@@ -34,12 +34,17 @@ pub(crate) fn how_to_give(server: &ServerName, name: &str) -> String {
 impl ImportVault {
     /// Opens the vault of a home, if someone `needs` it: a vault that does not open is no reason not to import servers
     /// without secrets. There need not be one yet.
-    pub(crate) fn open(home: &Home, environment: &Environment, needs: bool, wish: KeyWish) -> Result<Self, Problem> {
+    pub(crate) fn open(
+        home: &Home,
+        environment: &Environment,
+        needs: bool,
+        preference: KeyPreference,
+    ) -> Result<Self, Problem> {
         let vault = secrets::vault(home, environment);
         let listed =
             if needs { vault.list().map_err(|error| not_opened(secrets::problem(&error)))? } else { Vec::new() };
         let entries = listed.into_iter().map(|entry| (entry.name.to_string(), entry.name)).collect();
-        Ok(Self { vault, entries, wish })
+        Ok(Self { vault, entries, preference })
     }
 
     /// The secret that is kept for a server under a name. One that this server may not have, or that does not open, is
@@ -64,7 +69,7 @@ impl ImportVault {
             entries.push((SecretEntry { name: entry, reach, set_at: SystemClock.now() }, value));
         }
         let entries: Vec<(&SecretEntry, &Secret)> = entries.iter().map(|(entry, value)| (entry, *value)).collect();
-        self.vault.set_all(&entries, self.wish).map_err(|error| not_opened(secrets::problem(&error)))?;
+        self.vault.set_all(&entries, self.preference).map_err(|error| not_opened(secrets::problem(&error)))?;
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde_json::{Value, json};
-use toolcrib_auth::KeyWish;
+use toolcrib_auth::KeyPreference;
 use toolcrib_base::{Kind, Problem, Secret, ServerName};
 use toolcrib_catalog::DefinitionKind;
 use toolcrib_catalog::clients::{
@@ -302,7 +302,7 @@ impl ImportPlan {
         gathered: ImportSources,
         home: &Home,
         environment: &Environment,
-        wish: KeyWish,
+        preference: KeyPreference,
     ) -> Result<Self, Problem> {
         let loaded = toolcrib_catalog::load(home.path());
         let folder = home.path().join(FOLDER);
@@ -318,7 +318,7 @@ impl ImportPlan {
             }
         }
         let needs = drafts.iter().any(|draft| !draft.secrets(&draft.name).is_empty());
-        let keep = ImportVault::open(home, environment, needs, wish)?;
+        let keep = ImportVault::open(home, environment, needs, preference)?;
         let stored = |server: &ServerName, name: &str| keep.stored(server, name);
         settled.extend(settle(drafts, &loaded.servers, &is_taken, &keep::reference, &stored));
         Ok(Self { settled, left_out: gathered.left_out, keep, imported, folder })
@@ -418,7 +418,7 @@ impl ImportPlan {
         Ok(())
     }
 
-    /// What to tell of a secret that is neither in the client's settings nor kept here.
+    /// What to report of a secret that is neither in the client's settings nor kept here.
     fn missing(&self, server: &ServerName, secret: &SecretReference) -> Option<String> {
         let is_missing = secret.value.is_none() && self.keep.stored(server, &secret.name).is_none();
         let how = || keep::how_to_give(server, &secret.name);

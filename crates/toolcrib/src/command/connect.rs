@@ -34,14 +34,14 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<()> {
     let Arguments { client, flags, .. } = arguments;
-    let wish = ConnectRequest {
+    let request = ConnectRequest {
         profile: arguments.profile.as_ref(),
         endpoint: arguments.endpoint.as_deref(),
         own_gateway: arguments.stdio,
         create: arguments.create,
         moves: arguments.moves,
     };
-    let joining = match join::plan(client, &wish, flags, environment)? {
+    let joining = match join::plan(client, &request, flags, environment)? {
         Plan::Already(way) => {
             return Ok(output::print(&format!("{} is already connected, {way}\n", client.title))?);
         }

@@ -68,7 +68,7 @@ struct DefinitionSource {
 
 /// One thing to be created or updated.
 #[derive(Debug)]
-pub(crate) struct Wish {
+pub(crate) struct Manifest {
     pub(super) row: &'static Row,
     pub(super) name: String,
     /// The definition's own text, where the operation takes it.
@@ -83,9 +83,9 @@ pub(crate) struct Wish {
 
 /// Everything that is requested, read before any request is sent.
 #[derive(Debug)]
-pub(crate) struct Wishes {
+pub(crate) struct ManifestSet {
     verb: Verb,
-    pub(super) all: Vec<Wish>,
+    pub(super) all: Vec<Manifest>,
     pub(super) dry_run: bool,
     /// What is reported beside them.
     pub(super) notes: Vec<String>,
@@ -94,16 +94,16 @@ pub(crate) struct Wishes {
 // === impl Create ===
 
 impl Create {
-    pub(crate) fn wishes(&self) -> Result<Wishes, Problem> {
+    pub(crate) fn manifests(&self) -> Result<ManifestSet, Problem> {
         if let Some(file) = &self.from.file {
             self.from.flags.refuse("--file")?;
             let files = std::slice::from_ref(file);
-            return Wishes::of_files(files, self.kind.as_ref(), &self.words, Verb::Create, self.dry_run);
+            return ManifestSet::of_files(files, self.kind.as_ref(), &self.words, Verb::Create, self.dry_run);
         }
-        Ok(Wishes { verb: Verb::Create, all: vec![self.of_flags()?], dry_run: self.dry_run, notes: Vec::new() })
+        Ok(ManifestSet { verb: Verb::Create, all: vec![self.of_flags()?], dry_run: self.dry_run, notes: Vec::new() })
     }
 
-    fn of_flags(&self) -> Result<Wish, Problem> {
+    fn of_flags(&self) -> Result<Manifest, Problem> {
         let Some(kind) = &self.kind else { return Err(wrong("nothing to create")) };
         let names = kind.names(&self.words);
         let row = kind.row;
@@ -111,7 +111,7 @@ impl Create {
             (_, []) => Err(super::get::nameless(row, "create")),
             ("server", [name]) => {
                 let value = self.from.flags.definition()?;
-                Ok(Wish { row, name: name.clone(), text: None, value, changes: false, secrets: Vec::new() })
+                Ok(Manifest { row, name: name.clone(), text: None, value, changes: false, secrets: Vec::new() })
             }
             ("service", [name, class, pairs @ ..]) => {
                 self.from.flags.refuse("a service")?;
@@ -120,14 +120,21 @@ impl Create {
                 if self.persist {
                     value["persist"] = true.into();
                 }
-                Ok(Wish { row, name: name.clone(), text: None, value, changes: false, secrets: Vec::new() })
+                Ok(Manifest { row, name: name.clone(), text: None, value, changes: false, secrets: Vec::new() })
             }
             ("service", [name]) => Err(wrong(format!("no service class given for the service `{name}`")).hint(
                 format!("write `toolcrib create service {name} CLASS --key value`; see `toolcrib list serviceclasses`"),
             )),
             ("profile", [name]) => {
                 self.from.flags.refuse("a profile")?;
-                Ok(Wish { row, name: name.clone(), text: None, value: json!({}), changes: false, secrets: Vec::new() })
+                Ok(Manifest {
+                    row,
+                    name: name.clone(),
+                    text: None,
+                    value: json!({}),
+                    changes: false,
+                    secrets: Vec::new(),
+                })
             }
             (_, [name]) => Err(wrong(format!("a {} is created from a file", row.singular()))
                 .hint(format!("write `toolcrib create {} {name} --file FILE`", row.one))),
@@ -139,19 +146,26 @@ impl Create {
 // === impl Update ===
 
 impl Update {
-    pub(crate) fn wishes(&self) -> Result<Wishes, Problem> {
+    pub(crate) fn manifests(&self) -> Result<ManifestSet, Problem> {
         let all = match (&self.from.file, &self.kind) {
             (Some(file), kind) => {
                 self.from.flags.refuse("--file")?;
                 let files = std::slice::from_ref(file);
-                return Wishes::of_files(files, kind.as_ref(), &self.words, Verb::Update, self.dry_run);
+                return ManifestSet::of_files(files, kind.as_ref(), &self.words, Verb::Update, self.dry_run);
             }
             (None, Some(kind)) if kind.row.one == "server" => {
                 let [name] = &kind.names(&self.words)[..] else {
                     return Err(super::get::nameless(kind.row, "update"));
                 };
                 let value = self.from.flags.changes()?;
-                vec![Wish { row: kind.row, name: name.clone(), text: None, value, changes: true, secrets: Vec::new() }]
+                vec![Manifest {
+                    row: kind.row,
+                    name: name.clone(),
+                    text: None,
+                    value,
+                    changes: true,
+                    secrets: Vec::new(),
+                }]
             }
             (None, kind) => {
                 let word = kind.as_ref().map_or("thing", |kind| kind.row.one);
@@ -159,16 +173,17 @@ impl Update {
                     .hint(format!("write `toolcrib update {word} NAME --file FILE`")));
             }
         };
-        Ok(Wishes { verb: Verb::Update, all, dry_run: self.dry_run, notes: Vec::new() })
+        Ok(ManifestSet { verb: Verb::Update, all, dry_run: self.dry_run, notes: Vec::new() })
     }
 }
 
-pub(crate) async fn run(wishes: &Wishes, client: &Client, output: Output) -> anyhow::Result<()> {
-    wishes.notes.iter().for_each(|note| output.note(note));
+pub(crate) async fn run(manifests: &ManifestSet, client: &Client, output: Output) -> anyhow::Result<()> {
+    manifests.notes.iter().for_each(|note| output.note(note));
     let mut failed: Option<Problem> = None;
-    for wish in &wishes.all {
-        let doing = format!("{} {}", if wishes.verb == Verb::Create { "creating" } else { "updating" }, wish.name);
-        match output.busy(&doing, fulfil(wish, wishes, client, output)).await {
+    for manifest in &manifests.all {
+        let doing =
+            format!("{} {}", if manifests.verb == Verb::Create { "creating" } else { "updating" }, manifest.name);
+        match output.busy(&doing, write(manifest, manifests, client, output)).await {
             Ok(()) => {}
             Err(problem) if failed.is_none() => failed = Some(problem),
             Err(problem) => output.note(&format!("error: {}", problem.message)),
@@ -177,21 +192,21 @@ pub(crate) async fn run(wishes: &Wishes, client: &Client, output: Output) -> any
     failed.map_or(Ok(()), |problem| Err(problem.into()))
 }
 
-async fn fulfil(wish: &Wish, wishes: &Wishes, client: &Client, output: Output) -> Result<(), Problem> {
-    let row = wish.row;
-    let operation = row.act(wishes.verb).ok_or_else(|| wrong(format!("{} cannot be written", row.plural())))?;
-    if wishes.dry_run {
-        if wish.changes {
+async fn write(manifest: &Manifest, manifests: &ManifestSet, client: &Client, output: Output) -> Result<(), Problem> {
+    let row = manifest.row;
+    let operation = row.act(manifests.verb).ok_or_else(|| wrong(format!("{} cannot be written", row.plural())))?;
+    if manifests.dry_run {
+        if manifest.changes {
             let message = "`--dry-run` cannot check a part of a definition";
             return Err(wrong(message).hint("pass the whole definition with `--file FILE`"));
         }
-        return validate(wish, wishes, operation, client, output).await;
+        return validate(manifest, manifests, operation, client, output).await;
     }
-    wish.keep_secrets(client, output).await?;
-    let mut asked = wish.asked();
-    if wishes.verb == Verb::Update && matches!(row.one, "server" | "profile") && !wish.changes {
+    manifest.keep_secrets(client, output).await?;
+    let mut asked = manifest.asked();
+    if manifests.verb == Verb::Update && matches!(row.one, "server" | "profile") && !manifest.changes {
         let get = row.act(Verb::Get).unwrap_or_default();
-        let before = client.obtain(get, &json!({ "name": wish.name })).await;
+        let before = client.obtain(get, &json!({ "name": manifest.name })).await;
         let before = before.map_err(|problem| row.sought(problem))?.to_value();
         // Someone may have changed it in between: that is an error.
         asked["revision"] = before["revision"].clone();
@@ -200,8 +215,8 @@ async fn fulfil(wish: &Wish, wishes: &Wishes, client: &Client, output: Output) -
     let value = result.value();
     let printed = match output.format {
         Format::Json | Format::Yaml => output.answer(&value),
-        Format::Name => output.text(&format!("{}/{}", row.one, wish.name)),
-        Format::Table | Format::Wide => output.text(&wish.told(wishes.verb, &value, &result.text())),
+        Format::Name => output.text(&format!("{}/{}", row.one, manifest.name)),
+        Format::Table | Format::Wide => output.text(&manifest.told(manifests.verb, &value, &result.text())),
     };
     warn(&value.to_value(), output);
     printed.map_err(|error| Problem::new(Kind::Internal, format!("cannot print: {error}")))
@@ -209,15 +224,15 @@ async fn fulfil(wish: &Wish, wishes: &Wishes, client: &Client, output: Output) -
 
 /// Says whether a definition would be right.
 async fn validate(
-    wish: &Wish,
-    wishes: &Wishes,
+    manifest: &Manifest,
+    manifests: &ManifestSet,
     operation: &str,
     client: &Client,
     output: Output,
 ) -> Result<(), Problem> {
     let operation = operation.replace("_create", "_validate").replace("_update", "_validate");
-    let mut asked = wish.asked();
-    if let Some(class) = wishes.class_of(wish) {
+    let mut asked = manifest.asked();
+    if let Some(class) = manifests.class_of(manifest) {
         asked["serviceClass"] = class.clone();
     }
     let result = client.act(&operation, &asked).await?;
@@ -230,8 +245,11 @@ async fn validate(
         return Err(if hint.is_empty() { problem } else { problem.hint(hint) });
     }
     warn(&value, output);
-    let text =
-        if value.is_object() { format!("{} '{}' is valid", wish.row.singular(), wish.name) } else { result.text() };
+    let text = if value.is_object() {
+        format!("{} '{}' is valid", manifest.row.singular(), manifest.name)
+    } else {
+        result.text()
+    };
     output.text(&text).map_err(|error| Problem::new(Kind::Internal, format!("cannot print: {error}")))
 }
 
@@ -242,9 +260,9 @@ pub(super) fn warn(said: &Value, output: Output) {
     }
 }
 
-// === impl Wishes ===
+// === impl ManifestSet ===
 
-impl Wishes {
+impl ManifestSet {
     /// What files request, to be done by a verb, or only looked at.
     pub(super) fn of_files(
         files: &[PathBuf],
@@ -253,21 +271,21 @@ impl Wishes {
         verb: Verb,
         dry_run: bool,
     ) -> Result<Self, Problem> {
-        let found = file::wishes(files, kind, words, verb)?;
-        Ok(Self { verb, all: found.wishes, dry_run, notes: found.notes })
+        let found = file::manifests(files, kind, words, verb)?;
+        Ok(Self { verb, all: found.manifests, dry_run, notes: found.notes })
     }
 
     /// The class of a service that is requested too, and would be there by then.
-    fn class_of(&self, service: &Wish) -> Option<&Value> {
+    fn class_of(&self, service: &Manifest) -> Option<&Value> {
         let name = service.value.get("serviceClassName").or_else(|| service.value.get("service_class_name"))?;
-        let is_it = |wish: &&Wish| wish.row.one == "serviceclass" && wish.name == *name;
-        self.all.iter().filter(|_| service.row.one == "service").find(is_it).map(|wish| &wish.value)
+        let is_it = |manifest: &&Manifest| manifest.row.one == "serviceclass" && manifest.name == *name;
+        self.all.iter().filter(|_| service.row.one == "service").find(is_it).map(|manifest| &manifest.value)
     }
 }
 
-// === impl Wish ===
+// === impl Manifest ===
 
-impl Wish {
+impl Manifest {
     /// Puts the secrets into the vault that it does not have yet; what is kept already stays as it is.
     pub(super) async fn keep_secrets(&self, client: &Client, output: Output) -> Result<(), Problem> {
         if self.secrets.is_empty() {

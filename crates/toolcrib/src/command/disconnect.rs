@@ -156,7 +156,7 @@ impl Disconnection {
         format!("{}{what}:\n{}", self.path.display(), preview(before, &self.back))
     }
 
-    /// Writes it; what to tell.
+    /// Writes it; gives what to report.
     fn write(&self, home: &Home, keep_copies: bool) -> Result<String, Problem> {
         let client = self.client;
         let copy = replace(home, client, &self.file, (!self.goes()).then_some(self.back.as_str()))?;

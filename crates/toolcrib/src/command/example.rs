@@ -78,7 +78,7 @@ fn listen(server: Arc<dyn Example>, address: SocketAddr) -> anyhow::Result<ExitC
     until_interrupted(async move {
         let listener = TcpListener::bind(address).await.with_context(|| format!("listen on `{address}`"))?;
         let url = format!("http://{}{}", listener.local_addr().context("read the address")?, example::http::PATH);
-        // The token is never told: every client of this machine is served alike.
+        // The token is never printed: every client of this machine is served alike.
         let guard = Guard::new(random::token(), Vec::new(), Vec::new());
         writeln!(io::stderr().lock(), "serving url={url}").context("tell the address")?;
         example::http::serve(listener, server, guard, Scope::new()).await;

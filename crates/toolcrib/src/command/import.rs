@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use toolcrib_auth::KeyWish;
+use toolcrib_auth::KeyPreference;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::clients::{Answer, CLIENTS, Client, Format};
 
@@ -48,8 +48,8 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
         return Err(no_servers(&gathered.files, problems).into());
     }
     let copies = Copies::of(&gathered.objects, &home);
-    let wish = if arguments.key_file { KeyWish::File } else { KeyWish::Keyring };
-    let mut taking = ImportPlan::plan(gathered, &home, environment, wish)?;
+    let preference = if arguments.key_file { KeyPreference::File } else { KeyPreference::Keyring };
+    let mut taking = ImportPlan::plan(gathered, &home, environment, preference)?;
     taking.show(flags.preview)?;
     for line in copies.lines() {
         print(&format!("{line}\n"))?;
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     Ok(code)
 }
 
-/// What to tell when the files that were read hold nothing that could be imported.
+/// What to report when the files that were read hold nothing that could be imported.
 fn no_servers(files: &[(&'static Client, PathBuf, usize)], mut problems: Vec<Problem>) -> Problem {
     if !problems.is_empty() {
         let mut first = problems.remove(0);
@@ -106,7 +106,7 @@ fn sought_in(client: &Client) -> Vec<String> {
     ways.map(|way| format!("servers below `{}`", way.join("."))).collect()
 }
 
-/// What to tell when no file could be read.
+/// What to report when no file could be read.
 fn no_settings(problems: Vec<Problem>) -> Problem {
     let mut problems = problems.into_iter();
     let Some(mut first) = problems.next() else {

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use toolcrib_auth::KeyWish;
+use toolcrib_auth::KeyPreference;
 use toolcrib_base::Problem;
 use toolcrib_catalog::clients::{CLIENTS, Client};
 
@@ -104,8 +104,8 @@ impl Arguments {
         } else {
             print(&text::block(&listed(&found, &problems)))?;
         }
-        let wish = if self.key_file { KeyWish::File } else { KeyWish::Keyring };
-        let taking = ImportPlan::plan(gathered, home, environment, wish)?;
+        let preference = if self.key_file { KeyPreference::File } else { KeyPreference::Keyring };
+        let taking = ImportPlan::plan(gathered, home, environment, preference)?;
         let take = offer_servers(asker, &taking)?;
         let has_servers = !toolcrib_catalog::load(home.path()).servers.is_empty();
         let with_example = !has_servers && !take && {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde_json::{Value, json};
 use toolcrib_auth::vault::VALUE_BYTES;
-use toolcrib_auth::{EntryName, KeyWish, Reach, SecretEntry};
+use toolcrib_auth::{EntryName, KeyPreference, Reach, SecretEntry};
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, ServerName, SystemClock};
 use toolcrib_protocol::Raw;
 
@@ -84,8 +84,8 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
             let Some(value) = value(set, environment)? else { return Ok(ExitCode::from(super::INTERRUPTED)) };
             let reach = Reach::new(set.servers.clone(), set.profiles.clone());
             let entry = SecretEntry { name: set.name.clone(), reach, set_at: SystemClock.now() };
-            let wish = if set.key_file { KeyWish::File } else { KeyWish::Keyring };
-            let replaced = vault.set(&entry, &value, wish).map_err(|error| secrets::problem(&error))?;
+            let preference = if set.key_file { KeyPreference::File } else { KeyPreference::Keyring };
+            let replaced = vault.set(&entry, &value, preference).map_err(|error| secrets::problem(&error))?;
             let what = if replaced { "replaced" } else { "set" };
             plain(false).text(&format!("{what} `{0}`; definitions refer to it as `vault:{0}`", set.name))?;
         }

@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     }
 }
 
-/// Installs the service of a home, for the caller for it beside other things; what to tell.
+/// Installs the service of a home, for the caller for it beside other things; gives what to report.
 pub(super) async fn install_for(home: &Home, environment: &Environment) -> Result<String, Problem> {
     let manager = Manager::here(environment).ok_or_else(|| no_manager(None))?;
     install(&Service::new(manager, home, environment)?, environment).await

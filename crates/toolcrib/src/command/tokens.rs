@@ -44,7 +44,7 @@ fn rows(value: &Value) -> Vec<Value> {
     ]
 }
 
-/// How a task compares with listing everything; told as it is also where it saves nothing.
+/// How a task compares with listing everything; shown as it is also where it saves nothing.
 fn saving(value: &Value) -> String {
     let tokens = |value: &Value| value.as_u64().unwrap_or_default();
     let (everything, call) = (tokens(&value["everything"]["tokens"]), tokens(&value["task"]["call"]));

@@ -57,21 +57,21 @@ pub(super) fn run(verb: Verbs, environment: &Environment) -> anyhow::Result<Exit
             get::run(&arguments, client, environment, output).await
         }),
         Verbs::Create(arguments) => {
-            let wishes = arguments.wishes()?;
+            let manifests = arguments.manifests()?;
             with_gateway(&arguments.client, environment, async |client, output| {
-                create::run(&wishes, client, output).await
+                create::run(&manifests, client, output).await
             })
         }
         Verbs::Apply(arguments) => {
-            let wishes = arguments.wishes()?;
+            let manifests = arguments.manifests()?;
             with_gateway(&arguments.client, environment, async |client, output| {
-                apply::run(&wishes, client, output).await
+                apply::run(&manifests, client, output).await
             })
         }
         Verbs::Update(arguments) => {
-            let wishes = arguments.wishes()?;
+            let manifests = arguments.manifests()?;
             with_gateway(&arguments.client, environment, async |client, output| {
-                create::run(&wishes, client, output).await
+                create::run(&manifests, client, output).await
             })
         }
         Verbs::Delete(arguments) => with_gateway(&arguments.client, environment, async |client, output| {

@@ -155,7 +155,7 @@ impl Content for BasicsServer {
         })
     }
 
-    fn has_news(&self) -> bool {
+    fn has_changes(&self) -> bool {
         false
     }
 }

@@ -30,7 +30,7 @@ const ABOUT: ExampleInfo = ExampleInfo {
 pub(crate) struct NotesServer {
     clock: Arc<dyn Clock>,
     shelf: Mutex<Shelf>,
-    has_news: AtomicBool,
+    has_changes: AtomicBool,
 }
 
 const TOOLS: &[Tool<NotesServer>] = &[
@@ -168,7 +168,7 @@ fn limit() -> Value {
 
 impl NotesServer {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, shelf: Mutex::default(), has_news: AtomicBool::new(false) }
+        Self { clock, shelf: Mutex::default(), has_changes: AtomicBool::new(false) }
     }
 
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
@@ -177,7 +177,7 @@ impl NotesServer {
 
     /// A change that the list of resources shows.
     fn changed(&self) {
-        self.has_news.store(true, Ordering::Relaxed);
+        self.has_changes.store(true, Ordering::Relaxed);
     }
 }
 
@@ -251,8 +251,8 @@ impl Content for NotesServer {
         })
     }
 
-    fn has_news(&self) -> bool {
-        self.has_news.swap(false, Ordering::Relaxed)
+    fn has_changes(&self) -> bool {
+        self.has_changes.swap(false, Ordering::Relaxed)
     }
 }
 

@@ -38,8 +38,8 @@ pub(super) fn receive(example: &dyn Example, bytes: &Bytes) -> Replies {
         Ok(Message::Notification(_) | Message::Answer(_)) => None,
         Err(bad) => Some(bad.to_answer()),
     };
-    let has_news = example.content().is_some_and(Content::has_news);
-    let news = has_news.then(|| Notification::new(method::RESOURCES_CHANGED, Raw::empty_object()));
+    let has_changes = example.content().is_some_and(Content::has_changes);
+    let news = has_changes.then(|| Notification::new(method::RESOURCES_CHANGED, Raw::empty_object()));
     Replies { answer, news }
 }
 

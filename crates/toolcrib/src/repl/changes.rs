@@ -125,12 +125,12 @@ async fn next_nudge(stream: &mut EventStream) -> Option<Vec<String>> {
     // A stream is read in order, so a wait that is given up loses nothing.
     match tokio::time::timeout(BESIDES, stream.next()).await {
         Err(_) => return Some(happened),
-        Ok(Ok(Some(event))) => happened.extend(news(&event)),
+        Ok(Ok(Some(event))) => happened.extend(changes(&event)),
         Ok(Ok(None) | Err(_)) => return None,
     }
     let together = async {
         while let Ok(Ok(Some(event))) = tokio::time::timeout(TOGETHER, stream.next()).await {
-            happened.extend(news(&event));
+            happened.extend(changes(&event));
         }
     };
     // A gateway that never rests is looked at nonetheless.
@@ -140,7 +140,7 @@ async fn next_nudge(stream: &mut EventStream) -> Option<Vec<String>> {
 
 /// What an event of a service or a workflow tells people. Servers are seen by their tools, and single steps by anyone
 /// who looks at the run.
-fn news(event: &Event) -> Option<String> {
+fn changes(event: &Event) -> Option<String> {
     if event.event.as_deref() != Some("event") {
         return None;
     }
@@ -198,7 +198,7 @@ mod tests {
     fn services_and_workflows_are_news_and_their_steps_are_not() {
         let event = |of: &str, reason: &str, kind: &str| {
             let data = json!({ "resource_type": of, "reason": reason, "type": kind, "message": "it\u{1b} is" });
-            news(&Event { event: Some("event".into()), data: data.to_string().into(), ..Event::default() })
+            changes(&Event { event: Some("event".into()), data: data.to_string().into(), ..Event::default() })
         };
         let said = event("ServiceInstance", "ServiceInstanceStarted", "Normal");
         assert_eq!(said.as_deref(), Some("* it\\u{1b} is"));
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(event("Workflow", "WorkflowStepFailed", "Warning"), None);
         assert_eq!(event("ServiceInstance", "ServiceInstanceToolExecutionStarted", "Normal"), None);
         assert_eq!(event("MCPServer", "MCPServerStarted", "Normal"), None);
-        assert_eq!(news(&Event { event: Some("state".into()), data: "{}".into(), ..Event::default() }), None);
+        assert_eq!(changes(&Event { event: Some("state".into()), data: "{}".into(), ..Event::default() }), None);
         let many: Vec<String> = (0..100).map(|number| format!("* {number}")).collect();
         assert!(change_lines(&many).ends_with("* 19\n* 80 more; see `toolcrib events`\n"));
     }

@@ -243,7 +243,7 @@ async fn with_nothing_found_there_is_an_example() {
     let again = person.run(&["init", "--yes"]).await;
     says(&again.stdout, &["Everything is already set up"]);
     assert_eq!(person.files(), files);
-    // Anyone who runs a gateway over stdio has the state; the rest is done, and told.
+    // Anyone who runs a gateway over stdio has the state; the rest is done, and reported.
     person.write(".cursor/mcp.json", "{}");
     let mut stdio = person.start(&["stdio"]);
     let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;

@@ -76,7 +76,7 @@ impl Place {
     }
 
     /// The wait that the server asked for.
-    pub fn asked_wait(&self) -> Option<Duration> {
+    pub fn retry_wait(&self) -> Option<Duration> {
         self.retry
     }
 

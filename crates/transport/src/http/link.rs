@@ -52,7 +52,7 @@ pub struct HttpLink {
     limit: usize,
     answers: Arc<Semaphore>,
     cancellations: Arc<Semaphore>,
-    /// Who hears of the progress of running calls: many servers tell it on the stream that belongs to no call.
+    /// Who learns of the progress of running calls: many servers tell it on the stream that belongs to no call.
     handlers: CallHandlers,
 }
 

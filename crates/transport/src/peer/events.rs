@@ -37,7 +37,7 @@ pub(super) struct Posts {
     template: Arc<RequestTemplate>,
     rules: Rules,
     scope: Scope,
-    asides: Arc<Semaphore>,
+    unawaited: Arc<Semaphore>,
     /// Set to end the stream; its drop ends it too.
     closed: watch::Sender<bool>,
 }
@@ -72,7 +72,7 @@ pub(super) async fn open(
         template,
         rules: Rules::foreign(bounds.depth),
         scope: scope.clone(),
-        asides: Arc::new(Semaphore::new(MOST_UNAWAITED)),
+        unawaited: Arc::new(Semaphore::new(MOST_UNAWAITED)),
         closed: watch::Sender::new(false),
     };
     Ok((posts, stream))
@@ -160,7 +160,7 @@ impl Posts {
 
     /// Posts what nobody waits for.
     pub(super) fn send_or_drop(&self, line: Bytes) {
-        let Ok(place) = Arc::clone(&self.asides).try_acquire_owned() else { return };
+        let Ok(place) = Arc::clone(&self.unawaited).try_acquire_owned() else { return };
         let (client, template) = (self.client.clone(), Arc::clone(&self.template));
         self.scope.spawn(async move {
             let _place = place;

@@ -117,7 +117,7 @@ fn guard(grace: Duration, args: &[OsString]) -> io::Result<ExitCode> {
     let program = start(args, stdin)?;
     leave_pipes()?;
     let mut watch =
-        Watch { program, status: None, grace, lifeline: Some(lifeline), ending: None, children, ending_told: ending };
+        Watch { program, status: None, grace, lifeline: Some(lifeline), ending: None, children, end_signal: ending };
     let status = watch.until_none_left();
     Ok(watch.report(status))
 }
@@ -160,7 +160,7 @@ struct Watch {
     /// Set when the end was ordered.
     ending: Option<Ending>,
     children: UnixStream,
-    ending_told: UnixStream,
+    end_signal: UnixStream,
 }
 
 /// An end under way: when SIGKILL is due, and how long to wait after it before the next.
@@ -214,14 +214,14 @@ impl Watch {
     fn wait(&mut self, now: Instant) {
         let timeout = self.ending.map(|ending| ending.due.saturating_duration_since(now));
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        let mut fds = vec![PollFd::new(&self.children, PollFlags::IN), PollFd::new(&self.ending_told, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&self.children, PollFlags::IN), PollFd::new(&self.end_signal, PollFlags::IN)];
         fds.extend(self.lifeline.as_ref().map(|lifeline| PollFd::new(lifeline, PollFlags::IN)));
         // An interruption is a signal, which its pipe tells as well.
         let _ = poll(&mut fds, timeout.as_ref());
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
         drain(&self.children);
-        if drain(&self.ending_told) {
+        if drain(&self.end_signal) {
             self.end(self.grace);
         }
         if ready.get(2) == Some(&true)

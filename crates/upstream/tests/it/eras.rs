@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::advance;
+use toolcrib_base::SessionName;
 use toolcrib_protocol::{Capabilities, Era, Raw};
 use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
@@ -133,7 +134,7 @@ async fn legacy_clients_share_by_the_policy_of_the_server() {
     let clients = || {
         let of = |principal: Option<&str>, session: &str, offered: &Capabilities| Client {
             principal: principal.map(Into::into),
-            session: Some(session.into()),
+            session: Some(SessionName::new(session)),
             capabilities: Arc::new(offered.clone()),
             ..of(Era::Legacy)
         };

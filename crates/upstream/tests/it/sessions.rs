@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::advance;
-use toolcrib_base::Kind;
+use toolcrib_base::{Kind, SessionName};
 use toolcrib_protocol::{Answer, Capabilities, Era, Notification, Raw, Request};
 use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::HttpServer;
@@ -166,7 +166,7 @@ async fn a_conversation_is_one_connection_for_all_clients_of_its_principal() {
     let world = World::ready(policy(SessionPolicy::Handle, fake(&[]))).await;
     let [one, other] = [(); 2].map(|()| Conversation::new(Arc::default()));
     assert_ne!(one.handle(), other.handle());
-    let asked = Client { capabilities: Arc::new(FORM), session: Some("s".into()), ..within(&one) };
+    let asked = Client { capabilities: Arc::new(FORM), session: Some(SessionName::new("s")), ..within(&one) };
     assert!(!one.is_begun());
     for (client, expect) in [(within(&one), "1"), (asked, "2"), (within(&other), "1"), (within(&one), "3")] {
         assert_eq!(counted(&world, client).await, expect);

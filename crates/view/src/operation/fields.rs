@@ -5,7 +5,7 @@ use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, Problem};
 
 /// Names every argument that must be there and is not.
-pub(super) fn tell_missing(schema: &Value, arguments: &Value) -> Result<(), Problem> {
+pub(super) fn check_required(schema: &Value, arguments: &Value) -> Result<(), Problem> {
     let names = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let missing = names.filter(|name| arguments.get(name).is_none());
     let told: Vec<String> = missing.map(|name| format!("{name} argument is required")).collect();
@@ -13,7 +13,7 @@ pub(super) fn tell_missing(schema: &Value, arguments: &Value) -> Result<(), Prob
 }
 
 /// Names the first argument that a schema does not know, with what was probably meant.
-pub fn tell_unknown(schema: &Value, arguments: &Value) -> Result<(), Problem> {
+pub fn check_known(schema: &Value, arguments: &Value) -> Result<(), Problem> {
     let known = schema["properties"].as_object();
     let is_known = |name: &str| known.is_some_and(|known| known.contains_key(name));
     let Some(unknown) = arguments.as_object().and_then(|all| all.keys().find(|name| !is_known(name))) else {

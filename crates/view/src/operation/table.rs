@@ -34,7 +34,7 @@ impl OperationTable {
 
     /// The operation of a tool's name.
     pub fn by_tool(&self, name: &str) -> Option<&'static Operation> {
-        // Asked for at every call of a tool, so what cannot be one is told apart first.
+        // Asked for at every call of a tool, so names that cannot be a tool are refused first.
         name.starts_with("core_").then_some(())?;
         let at = self.rows.binary_search_by_key(&name, |operation| operation.tool).ok()?;
         self.rows.get(at).copied()

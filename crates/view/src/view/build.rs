@@ -46,7 +46,7 @@ pub struct Builder {
     names: Names,
     metrics: Arc<Metrics>,
     embed: Option<Arc<dyn Embed>>,
-    told: Mutex<HashSet<String>>,
+    warned: Mutex<HashSet<String>>,
     pub operations: Arc<OperationTable>,
     pub sources: ToolSources,
     /// What each source offered when it was indexed.
@@ -90,7 +90,7 @@ impl Builder {
             names,
             metrics,
             embed,
-            told: Mutex::default(),
+            warned: Mutex::default(),
             operations: Arc::default(),
             sources: Arc::new([]),
             offered: HashMap::new(),
@@ -329,7 +329,7 @@ impl Builder {
         let own = META_NAMES.iter().filter(|meta| meta.dialect == profile.dialect).map(|meta| meta.name);
         let operations = self.operations.iter().map(|operation| operation.tool);
         let reserved = own.chain(operations).collect();
-        let names = Naming { names: &self.names, profile, reserved, space: "", told: &self.told }.give(&wanted);
+        let names = Naming { names: &self.names, profile, reserved, space: "", warned: &self.warned }.give(&wanted);
         let opens = |(it, name): (&ToolDraft<'_>, &Arc<str>)| {
             (it.session == SessionPart::Open).then(|| (it.id.server.clone(), Arc::clone(name)))
         };
@@ -382,8 +382,8 @@ impl Builder {
         let schema = entry.input_schema();
         let Some(Err(invalid)) = schema.map(|schema| ParamHeaders::read(&schema)) else { return false };
         let text = format!("tool `{}/{}` is left out: {invalid}", running.definition.name, entry.key);
-        let mut told = self.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if told.insert(text.clone()) {
+        let mut warned = self.warned.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if warned.insert(text.clone()) {
             tracing::warn!("{text}");
         }
         true
@@ -401,7 +401,7 @@ impl Builder {
         }
         let wanted: Vec<_> = found.iter().map(|(id, _, running)| (id.clone(), owner(running))).collect();
         let names =
-            Naming { names: &self.names, profile, reserved: HashSet::new(), space: "prompt:", told: &self.told }
+            Naming { names: &self.names, profile, reserved: HashSet::new(), space: "prompt:", warned: &self.warned }
                 .give(&wanted);
         let mut prompts: Vec<_> = found
             .into_iter()

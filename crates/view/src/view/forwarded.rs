@@ -1,4 +1,5 @@
-//! What the servers of a profile can do beside the usual: their extensions, and capabilities that no one here knows.
+//! Capabilities of the servers of a profile that are forwarded to clients: extensions, and capabilities that the
+//! gateway does not know.
 
 use toolcrib_base::ServerName;
 use toolcrib_protocol::raw::{Edit, Writer};

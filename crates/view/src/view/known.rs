@@ -1,4 +1,4 @@
-//! Which names may be told to anyone who uses a profile, also names of what is not there.
+//! The names that may be shown to anyone who uses a profile, also names of what does not exist.
 //!
 //! The answer depends on the profile's rules and on the name, never on whether what it hides exists: so a text that
 //! leaves out what may not be named is the same with and without the hidden thing.

@@ -19,7 +19,7 @@ pub(super) struct Naming<'a> {
     /// Keeps prompts apart from tools in the records.
     pub(super) space: &'static str,
     /// Collisions that were told before: views are built often.
-    pub(super) told: &'a Mutex<HashSet<String>>,
+    pub(super) warned: &'a Mutex<HashSet<String>>,
 }
 
 /// How many collisions are remembered as told; a catalogue with more repeats itself in the log.
@@ -56,7 +56,7 @@ impl Naming<'_> {
                 if owner == *id && taken.insert(name.as_str().into()) {
                     given[*index] = Some(name.as_str().into());
                 } else {
-                    self.tell_collision(name, &owner, id);
+                    self.warn_collision(name, &owner, id);
                 }
             }
         }
@@ -64,9 +64,9 @@ impl Naming<'_> {
         names.map(|(name, (id, _))| name.unwrap_or_else(|| name::unique(id).into())).collect()
     }
 
-    fn tell_collision(&self, name: &str, owner: &ToolId, id: &ToolId) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < TOLD && !told.insert(format!("{} {}{name} {owner} {id}", self.profile.name, self.space)) {
+    fn warn_collision(&self, name: &str, owner: &ToolId, id: &ToolId) {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.len() < TOLD && !warned.insert(format!("{} {}{name} {owner} {id}", self.profile.name, self.space)) {
             return;
         }
         tracing::warn!(

@@ -14,7 +14,7 @@ use crate::report::{Table, maybe, median};
 
 use super::super::Run;
 use super::super::sheet::{Sheet, middle_and_greatest, millis};
-use super::{TOOLS, make_known};
+use super::{TOOLS, list_once};
 
 const SERVERS: usize = 20;
 /// Time for what a start leaves to be done, such as listing, before the next one is timed.
@@ -29,7 +29,7 @@ pub(super) async fn measure(run: &Run, program: &Path, sheet: &mut Sheet) -> any
     for index in 0..servers {
         home.lazy_server(&name(index), TOOLS, &["--big-mib", "0"])?;
     }
-    make_known(program, &home, servers * TOOLS).await.context("list all servers once")?;
+    list_once(program, &home, servers * TOOLS).await.context("list all servers once")?;
 
     let gateway = Gateway::start(program, &home).await?;
     let url = gateway.profile("direct");

@@ -11,7 +11,7 @@ use crate::report::{Table, maybe};
 
 use super::super::Run;
 use super::super::sheet::{Sheet, middle_and_greatest, millis};
-use super::{TOOLS, make_known};
+use super::{TOOLS, list_once};
 use crate::load::list;
 
 const SERVERS: usize = 10;
@@ -24,7 +24,7 @@ pub(super) async fn measure(_: &Run, program: &Path, sheet: &mut Sheet) -> anyho
         let hang = switch(&home, index);
         home.lazy_server(&format!("server-{index}"), TOOLS, &["--big-mib", "0", "--hang", &hang])?;
     }
-    make_known(program, &home, SERVERS * TOOLS).await.context("list all servers once")?;
+    list_once(program, &home, SERVERS * TOOLS).await.context("list all servers once")?;
     for index in 0..SERVERS {
         let hang = switch(&home, index);
         let program = serde_json::to_string(&std::env::current_exe()?)?;

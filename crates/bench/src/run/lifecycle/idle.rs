@@ -12,7 +12,7 @@ use crate::report::{Table, number};
 use super::super::Run;
 use super::super::calls::mib;
 use super::super::sheet::{Sheet, middle_and_greatest};
-use super::{TOOLS, make_known};
+use super::{TOOLS, list_once};
 use crate::load::list;
 
 const SERVERS: usize = 100;
@@ -27,7 +27,7 @@ pub(super) async fn measure(run: &Run, program: &Path, sheet: &mut Sheet) -> any
     for index in 0..servers {
         home.lazy_server(&format!("lazy-{index:03}"), TOOLS, &["--big-mib", "0"])?;
     }
-    make_known(program, &home, servers * TOOLS).await.context("list all servers once")?;
+    list_once(program, &home, servers * TOOLS).await.context("list all servers once")?;
 
     let mut table = Table::new(&["state", "resident MiB", "of it its own", "threads", "files", "processes"]);
     let (mut resident, mut processes) = (Vec::new(), 0);

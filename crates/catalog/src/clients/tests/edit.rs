@@ -363,7 +363,7 @@ fn document() -> impl Strategy<Value = String> {
 }
 
 /// What a document says, read by the library alone.
-fn said(text: &str) -> Value {
+fn parsed(text: &str) -> Value {
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &Default::default()).unwrap();
     parsed.value.map_or(Value::Null, Value::from)
@@ -430,18 +430,18 @@ proptest! {
             connect(client, source, &before, &ours(client), None).unwrap() else { panic!() };
         // Everything else is unchanged: what came in are pieces, and without them it is the same text.
         prop_assert!(splices.as_slice().iter().all(|splice| splice.out.is_empty()));
-        let mut expected = said(&before);
+        let mut expected = parsed(&before);
         let servers = expected.as_object_mut().unwrap().entry("mcpServers").or_insert_with(|| json!({}));
         servers.as_object_mut().unwrap().insert("toolcrib".to_owned(), ours(client));
-        prop_assert_eq!(said(&text).to_string(), expected.to_string());
+        prop_assert_eq!(parsed(&text).to_string(), expected.to_string());
         prop_assert_eq!(connect(client, source, &text, &ours(client), None).unwrap(), ConnectOutcome::Already);
         let undo = Some(EntryUndo { splices: &splices, made_container });
         prop_assert_eq!(disconnect(client, source, &text, undo).unwrap().unwrap(), before.clone());
         // Without the record: the same values, comments included, and again no entry of ours.
         let cut = disconnect(client, source, &text, None).unwrap().unwrap();
-        let mut expected = said(&before);
+        let mut expected = parsed(&before);
         expected.as_object_mut().unwrap().entry("mcpServers").or_insert_with(|| json!({}));
-        prop_assert_eq!(said(&cut).to_string(), expected.to_string());
+        prop_assert_eq!(parsed(&cut).to_string(), expected.to_string());
         prop_assert_eq!(cut.matches("/*").count(), before.matches("/*").count());
     }
 

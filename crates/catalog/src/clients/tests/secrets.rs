@@ -117,40 +117,40 @@ fn planted(value: &Value) -> Vec<(String, Value)> {
 }
 
 /// Everything that is said of a text when its servers are read, those left aside that are as they were.
-fn told_of_servers(client: &'static Client, source: &Source, text: &str, same: &[ClientServer]) -> Vec<String> {
-    let mut told = Vec::new();
+fn server_report(client: &'static Client, source: &Source, text: &str, same: &[ClientServer]) -> Vec<String> {
+    let mut report = Vec::new();
     let answers = BTreeMap::new();
     let variable = |_: &str| None;
     let home = Some(PathBuf::from("/people/me"));
     let around = Surroundings { answers: &answers, home, variable: &variable, own_authority: None };
     let found = find(client, source, text).unwrap_or_else(|error| {
-        told.push(error.to_string());
+        report.push(error.to_string());
         Vec::new()
     });
     for found in found.iter().filter(|found| !same.contains(found)) {
         match translate(client, PathBuf::from("f"), found, &around) {
-            Err(reason) => told.push(reason),
+            Err(reason) => report.push(reason),
             Ok(draft) => {
-                told.extend(draft.notes.iter().cloned());
+                report.extend(draft.notes.iter().cloned());
                 if let Err(problems) = draft.definition(&draft.name, &|name| format!("vault:{name}")) {
-                    told.extend(problems.iter().map(|problem| format!("{problem} {:?}", problem.hint)));
+                    report.extend(problems.iter().map(|problem| format!("{problem} {:?}", problem.hint)));
                 }
             }
         }
     }
-    told
+    report
 }
 
 /// The same with what is said when our own entry is put in and taken out.
-fn told(client: &'static Client, source: &Source, text: &str, same: &[ClientServer]) -> Vec<String> {
-    let mut told = told_of_servers(client, source, text, same);
+fn report(client: &'static Client, source: &Source, text: &str, same: &[ClientServer]) -> Vec<String> {
+    let mut report = server_report(client, source, text, same);
     if let Some(entry) = entry(client, "http://127.0.0.1:8700/mcp", "toolcrib", &[], false) {
         let connected = connect(client, source, text, &entry, None).map(drop);
-        told.extend(connected.err().map(|error| error.to_string()));
+        report.extend(connected.err().map(|error| error.to_string()));
     }
-    told.extend(disconnect(client, source, text, None).err().map(|error| error.to_string()));
-    told.extend(is_connected(client, source, text).err().map(|error| error.to_string()));
-    told
+    report.extend(disconnect(client, source, text, None).err().map(|error| error.to_string()));
+    report.extend(is_connected(client, source, text).err().map(|error| error.to_string()));
+    report
 }
 
 /// The clients and sources that are read in different ways.
@@ -178,7 +178,7 @@ fn no_message_about_a_client_s_settings_repeats_a_secret() {
         for (pointer, changed) in planted(&whole) {
             let text = text_of(client.format, &changed);
             // What is deeper is not looked at where our own entry goes.
-            let tell = if pointer.matches('/').count() < 3 { told } else { told_of_servers };
+            let tell = if pointer.matches('/').count() < 3 { report } else { server_report };
             for message in tell(client, source, &text, &same) {
                 if message.contains("marker") {
                     leaks.insert(format!("{} {pointer}: {message}", client.name));
@@ -225,7 +225,7 @@ fn no_message_about_broken_settings_repeats_a_secret() {
         ] {
             for secret in [&shaped(), PLAIN] {
                 for text in [text.replace("{}", secret), whole.clone() + &text.replace("{}", secret)] {
-                    for message in told(client, source, &text, &[]) {
+                    for message in report(client, source, &text, &[]) {
                         assert!(!message.contains("marker"), "{}: {message}\n{text}", client.name);
                         tried += 1;
                     }
@@ -235,7 +235,7 @@ fn no_message_about_broken_settings_repeats_a_secret() {
         // Cut anywhere, with a secret behind it.
         for (at, _) in whole.char_indices().step_by(7) {
             let text = format!("{}{PLAIN}", &whole[..at]);
-            tried += told(client, source, &text, &[]).into_iter().fold(0, |count, message| {
+            tried += report(client, source, &text, &[]).into_iter().fold(0, |count, message| {
                 assert!(!message.contains("marker"), "{}: {message}\n{text}", client.name);
                 count + 1
             });

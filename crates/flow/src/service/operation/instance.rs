@@ -197,7 +197,7 @@ pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
             return Err(failed(problem));
         }
     }
-    asking.table.tell_service(name.as_str(), "Created", format!("service `{name}` created"), false);
+    asking.table.emit_service(name.as_str(), "Created", format!("service `{name}` created"), false);
     match asking.table.start(&name, asking.hands(name.as_str()), asking, Vec::new()).await {
         Ok(_) => Ok(shown::instance(&entry, &asking.table.classes())),
         Err(problem) => {
@@ -235,7 +235,7 @@ pub(super) async fn delete(asking: &OperationCall) -> Result<Value, Problem> {
             format!("successfully deleted service '{name}', but it was not stopped: {}", problem.message)
         }
     };
-    asking.table.tell_service(&name, "Deleted", message.clone(), is_left);
+    asking.table.emit_service(&name, "Deleted", message.clone(), is_left);
     Ok(said(&name, message, None))
 }
 

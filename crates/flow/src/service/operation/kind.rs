@@ -72,9 +72,9 @@ pub(super) fn validate(asking: &OperationCall) -> Result<Value, Problem> {
     let (name, which, text) = written(asking, None)?;
     check(asking, &name, &which, &text).inspect_err(|problem| {
         let what = format!("is not valid: {}", problem.message);
-        asking.table.tell_class(&name, "ValidationFailed", &what, true);
+        asking.table.emit_class(&name, "ValidationFailed", &what, true);
     })?;
-    asking.table.tell_class(&name, "Validated", "is valid", false);
+    asking.table.emit_class(&name, "Validated", "is valid", false);
     Ok(said(name.as_str(), format!("Validation successful for ServiceClass {name}"), None))
 }
 

@@ -1,5 +1,5 @@
 //! A server's definition in muster's form: flat arguments, as its `core_mcpserver_create` takes them. What they say is
-//! written as a definition of ours; what belongs to another transport is left out, and told.
+//! written as a definition of ours; what belongs to another transport is left out, and reported.
 
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};

@@ -10,7 +10,7 @@ use toolcrib_catalog::clients::{Surroundings, translate_object};
 use toolcrib_catalog::objects::{Object, ObjectForm, ObjectProblem, Objects, kind_named, objects_at, objects_of_text};
 
 use super::super::server::text_of;
-use super::{Wish, wrong};
+use super::{Manifest, wrong};
 use crate::clients::keep;
 use crate::kind::{self, KindSelection, Row, Verb};
 
@@ -20,13 +20,13 @@ const TOLD_MAX: usize = 20;
 /// What stands in files.
 #[derive(Debug, Default)]
 pub(in crate::command) struct ParsedFiles {
-    pub(in crate::command) wishes: Vec<Wish>,
+    pub(in crate::command) manifests: Vec<Manifest>,
     /// What is reported beside them: what is left out, what has another name.
     pub(in crate::command) notes: Vec<String>,
 }
 
 /// The wishes of files. `chosen` is the kind, and the name behind it, that the command line says.
-pub(in crate::command) fn wishes(
+pub(in crate::command) fn manifests(
     files: &[PathBuf],
     chosen: Option<&KindSelection>,
     words: &[String],
@@ -53,15 +53,17 @@ pub(in crate::command) fn wishes(
         }
         for object in objects.objects {
             let place = object.place.to_string();
-            let wish = wish(object, chosen.map(|chosen| chosen.row), verb, &mut found.notes)
+            let manifest = manifest(object, chosen.map(|chosen| chosen.row), verb, &mut found.notes)
                 .map_err(|problem| Problem { message: format!("{place}: {}", problem.message), ..problem })?;
-            if let Some(twin) = found.wishes.iter().find(|it| it.row.one == wish.row.one && it.name == wish.name) {
+            if let Some(twin) =
+                found.manifests.iter().find(|it| it.row.one == manifest.row.one && it.name == manifest.name)
+            {
                 return Err(wrong(format!("{place}: duplicate {} `{}`", twin.row.singular(), twin.name)));
             }
-            found.wishes.push(wish);
+            found.manifests.push(manifest);
         }
     }
-    if found.wishes.is_empty() {
+    if found.manifests.is_empty() {
         return Err(nothing(files, &found.notes, verb));
     }
     Ok(found)
@@ -108,7 +110,12 @@ fn done(verb: Verb) -> &'static str {
 }
 
 /// One object as a wish.
-fn wish(object: Object, wanted: Option<&'static Row>, verb: Verb, notes: &mut Vec<String>) -> Result<Wish, Problem> {
+fn manifest(
+    object: Object,
+    wanted: Option<&'static Row>,
+    verb: Verb,
+    notes: &mut Vec<String>,
+) -> Result<Manifest, Problem> {
     let row = kind::named(object.kind.as_str()).filter(|row| row.takes(verb));
     let row = row.ok_or_else(|| wrong(format!("a {} cannot be {}", object.kind, done(verb))).hint(kinds(verb)))?;
     if wanted.is_some_and(|wanted| wanted.one != row.one) {
@@ -123,11 +130,11 @@ fn wish(object: Object, wanted: Option<&'static Row>, verb: Verb, notes: &mut Ve
         // Keys of older files from which nothing follows; the operation does not take them.
         value.retain(|key, _| !matches!(key.as_str(), "version" | "type" | "metadata"));
     }
-    Ok(Wish { row, name: object.name, text, value: value.into(), changes: false, secrets: Vec::new() })
+    Ok(Manifest { row, name: object.name, text, value: value.into(), changes: false, secrets: Vec::new() })
 }
 
 /// A server of muster's form: as `import` would write it.
-fn server(object: &Object, row: &'static Row, notes: &mut Vec<String>) -> Result<Wish, Problem> {
+fn server(object: &Object, row: &'static Row, notes: &mut Vec<String>) -> Result<Manifest, Problem> {
     let variable = |name: &str| std::env::var(name).ok();
     let answers = std::collections::BTreeMap::new();
     let around =
@@ -146,7 +153,7 @@ fn server(object: &Object, row: &'static Row, notes: &mut Vec<String>) -> Result
         return Err(wrong(lines.join("\n")));
     }
     let secrets = draft.secrets(&name);
-    Ok(Wish { row, name: name.to_string(), text: None, value, changes: false, secrets })
+    Ok(Manifest { row, name: name.to_string(), text: None, value, changes: false, secrets })
 }
 
 fn kinds(verb: Verb) -> String {
@@ -161,13 +168,13 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str, kind: Option<&str>, words: &[&str]) -> Result<Vec<Wish>, Problem> {
+    fn read(text: &str, kind: Option<&str>, words: &[&str]) -> Result<Vec<Manifest>, Problem> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.yaml");
         std::fs::write(&path, text).unwrap();
         let kind = kind.map(|word| KindSelection { row: kind::named(word).unwrap(), name: None });
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        wishes(&[path], kind.as_ref(), &words, Verb::Create).map(|found| found.wishes)
+        manifests(&[path], kind.as_ref(), &words, Verb::Create).map(|found| found.manifests)
     }
 
     #[test]
@@ -183,9 +190,9 @@ mod tests {
     #[test]
     fn documents_say_what_they_are() {
         let text = "# my server\nname: files\ncommand: npx\n";
-        let [wish] = &read(text, Some("server"), &[]).unwrap()[..] else { panic!() };
-        assert_eq!((wish.name.as_str(), wish.text.as_deref()), ("files", Some(text)));
-        assert_eq!(wish.asked(), json!({ "name": "files", "yaml": text }));
+        let [manifest] = &read(text, Some("server"), &[]).unwrap()[..] else { panic!() };
+        assert_eq!((manifest.name.as_str(), manifest.text.as_deref()), ("files", Some(text)));
+        assert_eq!(manifest.asked(), json!({ "name": "files", "yaml": text }));
         let wrapped = "apiVersion: muster.giantswarm.io/v1alpha1\nkind: Workflow\nmetadata: {name: w, labels: {a: b}}\nspec:\n  steps: [{id: s, tool: t}]\n";
         let text = format!("{wrapped}---\nkind: service\nname: s\nserviceClassName: c\n");
         let all = read(&text, None, &[]).unwrap();

@@ -103,7 +103,7 @@ fn notes_are_bounded() {
 #[test]
 fn notes_are_resources() {
     let desk = Desk::filled();
-    assert!(desk.server.has_news() && !desk.server.has_news());
+    assert!(desk.server.has_changes() && !desk.server.has_changes());
     let resources = desk.server.resources();
     assert_eq!((resources.len(), &resources[0]["uri"]), (3, &json!("note:///1")));
     assert_eq!(desk.server.read("note:///1").unwrap()["text"], "Two bottles of milk");

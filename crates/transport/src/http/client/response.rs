@@ -112,7 +112,7 @@ impl ResponseBody {
                 return Poll::Ready(Ok(0));
             }
             let read = ready!(connection.poll_read(cx));
-            if let Err(error) = self.heard(read) {
+            if let Err(error) = self.on_read(read) {
                 return Poll::Ready(Err(error));
             }
         }
@@ -132,7 +132,7 @@ impl ResponseBody {
                 // What is behind the body belongs to no request of ours.
                 self.is_persistent &= start + taken == whole.len();
                 whole.truncate(start + taken);
-                self.heard(read)?;
+                self.on_read(read)?;
                 continue;
             }
             let taken = self.decoder.decode(input).map_or(0, |decoded| decoded.data);
@@ -146,7 +146,7 @@ impl ResponseBody {
     }
 
     /// Takes note of what a read brought; at the end of the connection the body has to be at its end too.
-    fn heard(&mut self, read: std::io::Result<usize>) -> Result<(), LinkError> {
+    fn on_read(&mut self, read: std::io::Result<usize>) -> Result<(), LinkError> {
         match read {
             Ok(0) => {
                 self.is_persistent = false;

@@ -1,4 +1,4 @@
-//! Which handler hears of the progress of which running call, for progress that comes on the stream that belongs to no call.
+//! Which handler learns of the progress of which running call, for progress that comes on the stream that belongs to no call.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ impl CallHandlers {
         Registration { handlers: self, id }
     }
 
-    /// Who hears of this progress; `None` when no running call has its token.
+    /// Who learns of this progress; `None` when no running call has its token.
     pub(super) fn of(&self, progress: &Notification) -> Option<Arc<dyn CallHandler>> {
         let id = Id::from_raw(progress.params.get(meta::PROGRESS_TOKEN)?)?.number()?;
         self.lock().get(&id).cloned()

@@ -57,7 +57,7 @@ impl HttpLink {
                 Ok(Some(stream)) => {
                     if self.drain(stream, &mut place).await {
                         backoff.reset();
-                        least = place.asked_wait();
+                        least = place.retry_wait();
                     }
                 }
                 // The server has nothing to say on its own, or has forgotten us: the next call will find out.
@@ -66,7 +66,7 @@ impl HttpLink {
                 Err(LinkError::Status { status, .. }) if is_permanent(status) && !place.forget() => return,
                 Err(_) => {}
             }
-            let wait = least.unwrap_or_else(|| backoff.next_wait().max(place.asked_wait().unwrap_or_default()));
+            let wait = least.unwrap_or_else(|| backoff.next_wait().max(place.retry_wait().unwrap_or_default()));
             tokio::time::sleep(wait).await;
         }
     }
@@ -97,15 +97,15 @@ impl HttpLink {
             }
             match Message::parse(&event.data, self.rules) {
                 Err(BadMessage::Batch) => match Message::parse_batch(&event.data, self.rules) {
-                    Ok(batch) => batch.into_iter().for_each(|message| self.heard(message)),
-                    Err(error) => self.heard(Err(error)),
+                    Ok(batch) => batch.into_iter().for_each(|message| self.on_message(message)),
+                    Err(error) => self.on_message(Err(error)),
                 },
-                message => self.heard(message),
+                message => self.on_message(message),
             }
         }
     }
 
-    fn heard(self: &Arc<Self>, message: Result<Message, BadMessage>) {
+    fn on_message(self: &Arc<Self>, message: Result<Message, BadMessage>) {
         match message {
             Ok(Message::Notification(notification)) if notification.method == method::PROGRESS => {
                 if let Some(handler) = self.handlers.of(&notification) {

@@ -8,7 +8,7 @@ use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_view::Operation;
-use toolcrib_view::operation::tell_unknown;
+use toolcrib_view::operation::check_known;
 
 use super::super::mcp::is_json;
 
@@ -38,13 +38,13 @@ impl RequestParts<'_> {
         let properties = schema["properties"].as_object_mut();
         properties.into_iter().for_each(|known| known.retain(|name, _| !parameters.contains(&name.as_str())));
         let mut arguments = if operation.method.has_body() {
-            tell_unknown(&Value::Object(Map::new()), &Value::Object(self.query))?;
+            check_known(&Value::Object(Map::new()), &Value::Object(self.query))?;
             let body = body(self.body, self.depth)?;
-            tell_unknown(&schema, &body.to_value())?;
+            check_known(&schema, &body.to_value())?;
             body
         } else {
             let query = Value::Object(self.query);
-            tell_unknown(&schema, &query)?;
+            check_known(&schema, &query)?;
             Raw::from_value(&typed(query, &schema))
         };
         for (name, text) in self.values {

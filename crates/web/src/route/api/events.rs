@@ -72,7 +72,7 @@ pub(super) fn answer(site: &Arc<Site>, principal: &Principal, head: &Parts) -> R
 fn kinds(query: &str) -> Result<Vec<EventKind>, Problem> {
     let mut query = arguments::query(query)?;
     let wanted = query.remove("kinds");
-    toolcrib_view::operation::tell_unknown(&json!({ "properties": { "kinds": {} } }), &query.into())?;
+    toolcrib_view::operation::check_known(&json!({ "properties": { "kinds": {} } }), &query.into())?;
     let Some(wanted) = wanted.as_ref().and_then(|wanted| wanted.as_str()) else { return Ok(EventKind::ALL.to_vec()) };
     let kind = |word: &str| EventKind::ALL.into_iter().find(|kind| kind.as_str() == word);
     wanted

@@ -38,7 +38,7 @@ pub(super) async fn answer(site: &Arc<Site>, origin: &Origin, accept: Accept, bo
         Err(bad) => return respond::bad_request(&bad.to_answer()),
     };
     let caller = origin.caller(&session);
-    let asked = site.gateway.heard(&caller, messages);
+    let asked = site.gateway.take_batch(&caller, messages);
     if asked.is_empty() {
         return respond::status(StatusCode::ACCEPTED);
     }

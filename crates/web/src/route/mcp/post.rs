@@ -1,4 +1,4 @@
-//! What a client posts: one message, told apart by its era, or a batch.
+//! What a client posts: one message, dispatched by its era, or a batch.
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ fn initialize(site: &Arc<Site>, origin: &Origin, request: &Request) -> Response<
     let mut response = respond::answer(&answer, Era::Legacy);
     match session {
         Some(session) => {
-            let id = HeaderValue::from_str(&session.id).expect("hexadecimal digits fit a header");
+            let id = HeaderValue::from_str(session.id.as_str()).expect("hexadecimal digits fit a header");
             response.headers_mut().insert(HeaderName::from_static(header::SESSION_ID), id);
         }
         None => *response.status_mut() = StatusCode::BAD_REQUEST,

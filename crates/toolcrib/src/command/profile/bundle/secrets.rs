@@ -9,7 +9,7 @@ use std::str::FromStr;
 use anyhow::Context;
 use serde_json::{Map, Value};
 use toolcrib_auth::vault::VALUE_BYTES;
-use toolcrib_auth::{EntryName, KeyWish, Reach, SecretEntry, Vault};
+use toolcrib_auth::{EntryName, KeyPreference, Reach, SecretEntry, Vault};
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, ServerName, SystemClock};
 use toolcrib_catalog::SecretRef;
 
@@ -200,7 +200,7 @@ impl VaultLocation {
         let mut kept = Vec::new();
         for (need, value) in values {
             let done = entry(need, &plan.profile, value, &there, replace).and_then(|entry| {
-                vault.set(&entry, value, KeyWish::Keyring).map_err(|error| secrets::problem(&error))?;
+                vault.set(&entry, value, KeyPreference::Keyring).map_err(|error| secrets::problem(&error))?;
                 Ok(entry.name)
             });
             match done {
