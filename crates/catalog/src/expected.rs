@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_told_by_the_names_of_what_is_run() {
+    fn kinds_are_recognised_by_the_names_of_what_is_run() {
         for (line, expected) in [
             ("npx -y mcp-server-kubernetes", &["Kubernetes", "Node.js"][..]),
             ("npx @playwright/mcp@latest", &["browsers and the desktop", "Node.js"]),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_what_to_do() {
+    fn what_is_missing_is_reported_with_what_to_do() {
         let told = |line: &str, set: &[&str], given: &[&str]| {
             let (command, args) = words(line);
             missing(&command, &args, &|name| given.contains(&name), &|name| set.contains(&name))

@@ -256,7 +256,7 @@ async fn until(
 }
 
 #[tokio::test]
-async fn changes_are_told() {
+async fn changes_are_reported() {
     let home = Home::with(&[("servers/a.yaml", "name: a\ncommand: x\ntitle: first\n")]);
     let scope = Scope::new();
     let mut readings = watch(home.path(), &scope).await;
@@ -377,7 +377,7 @@ fn a_wrong_entry_does_not_uncover_what_it_hides() {
 }
 
 #[test]
-fn two_entries_of_one_name_in_one_folder_are_told() {
+fn two_entries_of_one_name_in_one_folder_are_reported() {
     let home = Home::with(&[
         ("registry/custom/a.json", r#"{"name": "twin", "title": "first"}"#),
         ("registry/custom/b.json", r#"{"title": "second", "name": "twin"}"#),
@@ -390,7 +390,7 @@ fn two_entries_of_one_name_in_one_folder_are_told() {
 }
 
 #[tokio::test]
-async fn changes_of_the_registry_are_told() {
+async fn changes_of_the_registry_are_reported() {
     let home = Home::with(&[]);
     let scope = Scope::new();
     let mut readings = watch(home.path(), &scope).await;

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_apart() {
+    fn requests_are_distinguished() {
         let modern = json!({"_meta": {meta::PROTOCOL_VERSION: "2026-07-28", meta::CLIENT_CAPABILITIES: {}}});
         let mut shaking = modern.clone();
         shaking["protocolVersion"] = "2025-11-25".into();

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_told_by_its_result_type() {
+    fn a_task_is_known_by_its_result_type() {
         for (result, task) in [
             (json!({"resultType": "task", "taskId": "t"}), true),
             (json!({"resultType": "complete", "taskId": "t"}), false),

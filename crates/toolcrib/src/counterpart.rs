@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_is_told() {
+    fn what_changes_nothing_is_reported() {
         let (out, notes) = rewritten("toolcrib check server x --debug");
         assert_eq!(out.unwrap(), "toolcrib check server x");
         assert!(notes[0].contains("`--debug` has no effect") && notes[0].contains("toolcrib logs"), "{notes:?}");

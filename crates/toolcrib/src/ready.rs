@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_and_the_odd_are_told_apart() {
+    fn the_dead_and_the_odd_are_distinguished() {
         let dead = ReadyFile {
             pid: i32::MAX.unsigned_abs(),
             url: String::new(),

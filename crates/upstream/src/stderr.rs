@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_that_says_what_failed_is_told() {
+    fn the_line_that_says_what_failed_is_reported() {
         check(
             "node:internal/modules/esm/resolve:873\n  throw new ERR_MODULE_NOT_FOUND(packageName, fileURLToPath(base), null);\n        ^\n\nError [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod' imported from /x/y.js\n    at packageResolve (node:internal/x:873:9)\n    at async y {\n  code: 'ERR_MODULE_NOT_FOUND'\n}\n\nNode.js v20.20.2\n",
             "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod' imported from /x/y.js",
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_error_the_end_is_told() {
+    fn without_an_error_the_end_is_reported() {
         let text = with_stderr("it ended".to_owned(), &["one", "two", "", "three", "four"]);
         assert_eq!(stderr_apart(&text), ("it ended", vec!["two", "three", "four"]));
         assert_eq!(latest(&["one".to_owned(), "two ".to_owned(), "}".to_owned()]), Some("two"));

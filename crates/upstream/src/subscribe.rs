@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_missed_is_told_once_the_server_tells_again() {
+    async fn what_was_missed_is_reported_once_the_server_tells_again() {
         let subscriptions = Arc::new(Subscriptions::default());
         let held = [subscriptions.subscribe(Kind::Resource, "a:1"), subscriptions.subscribe(Kind::Resource, "a:2")];
         subscriptions.settle(Kind::Resource, "a:1", &Verdict::Accepted);

@@ -126,7 +126,7 @@ fn what_people_miss_is_a_warning() {
 }
 
 #[test]
-fn wrong_entries_are_told_with_their_place() {
+fn wrong_entries_are_reported_with_their_place() {
     let head = "name: crm\nruntime: {command: x}\n";
     let (mut told, mut wanted) = (Vec::new(), Vec::new());
     for (text, expected) in [

@@ -32,7 +32,7 @@ fn values_tell_secrets() {
 }
 
 #[test]
-fn keys_that_are_more_than_names_are_not_told() {
+fn keys_that_are_more_than_names_are_not_reported() {
     let shaped = ["sk", "0123456789"].join("-");
     for (path, told) in [
         ("", ""),

@@ -138,7 +138,7 @@ fn a_key_in_the_place_of_its_hash_is_not_repeated() {
 }
 
 #[test]
-fn wrong_values_are_told_with_place_and_hint() {
+fn wrong_values_are_reported_with_place_and_hint() {
     for (lines, expected) in [
         ("read_only: yes", "2:12: `read_only`: expected `true` or `false`, got `yes`"),
         ("read_only:", "2:1: `read_only`: expected `true` or `false`, got nothing | remove the key for its default"),
@@ -180,7 +180,7 @@ fn wrong_values_are_told_with_place_and_hint() {
 
 /// A rule that silently never matches is worst where it should deny.
 #[test]
-fn patterns_that_cannot_match_are_told() {
+fn patterns_that_cannot_match_are_reported() {
     for (pattern, hint) in [
         ("write_file", "write `*/write_file` for this tool of any server, or `write_file/*` for a whole server"),
         ("write_*", "write `*/write_*`, or the name of the server in front"),

@@ -146,7 +146,7 @@ fn scalars_in_texts_stay_as_they_are_written() {
 }
 
 #[test]
-fn wrong_values_are_told_with_place_and_hint() {
+fn wrong_values_are_reported_with_place_and_hint() {
     for (lines, expected) in [
         (
             "timeouts: {call: soon}",
@@ -275,14 +275,14 @@ fn a_name_is_a_name_and_the_files_stem() {
 }
 
 #[test]
-fn all_problems_of_a_file_are_told_at_once_in_order() {
+fn all_problems_of_a_file_are_reported_at_once_in_order() {
     let told = problems("name: Files\ntransport: carrier\nstart: now\nwat: 1\ntimeouts: {list: 0s}\n");
     let fields: Vec<&str> = told.iter().map(|line| line.split('`').nth(1).unwrap()).collect();
     assert_eq!(fields, ["name", "transport", "start", "wat", "timeouts.list"]);
 }
 
 #[test]
-fn other_shapes_are_told() {
+fn other_shapes_are_reported() {
     for (text, got) in [("- a\n", "a list"), ("files\n", "a text"), ("7", "a text")] {
         bad(text, &format!("1:1: expected a map of keys and values, got {got}"));
     }

@@ -25,7 +25,7 @@ fn a_service_is_read_and_shown() {
 }
 
 #[test]
-fn what_is_wrong_is_told() {
+fn what_is_wrong_is_reported() {
     for (text, expected) in [
         ("name: db\n", "`serviceClassName`: expected its service class, got nothing"),
         ("name: db\nserviceClassName: a/b\n", "expected a name, got `a/b`"),

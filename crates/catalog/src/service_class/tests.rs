@@ -65,7 +65,7 @@ fn older_words_are_understood() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn what_is_wrong_is_reported_with_its_place() {
     let check = |from: &str, to: &str, expected: &str| {
         let problems = read(&PLAIN.replace(from, to)).unwrap_err().join("\n");
         assert!(problems.contains(expected), "{to}: {problems}");

@@ -83,7 +83,7 @@ fn folders_that_lead_back_end() {
 }
 
 #[test]
-fn two_entries_of_one_name_are_told_with_both_places() {
+fn two_entries_of_one_name_are_reported_with_both_places() {
     let home = home(&[
         ("registry/custom/a.json", "{\n  \"name\": \"twin\"\n}"),
         ("registry/custom/twin.yaml", &ENTRY.replace("NAME", "twin")),
@@ -99,7 +99,7 @@ fn two_entries_of_one_name_are_told_with_both_places() {
 }
 
 #[test]
-fn what_hides_another_is_told() {
+fn what_hides_another_is_reported() {
     let home = home(&[("registry/custom/git.yaml", &ENTRY.replace("NAME", "git"))]);
     assert_eq!(all(home.path())[0].notes, ["overrides the entry `git` (built in)"]);
     let named = Scope { paths: vec![home.path().join("registry")], ..Scope::default() };
@@ -107,7 +107,7 @@ fn what_hides_another_is_told() {
 }
 
 #[test]
-fn schemas_that_no_one_accepts_are_told() {
+fn schemas_that_no_one_accepts_are_reported() {
     let check = |schema: &str, expected: &str| {
         let home = home(&[
             (

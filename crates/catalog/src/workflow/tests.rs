@@ -123,7 +123,7 @@ fn arguments_that_no_value_could_fit_are_refused() {
 }
 
 #[test]
-fn a_name_that_clients_refuse_is_told_and_taken() {
+fn a_name_that_clients_refuse_is_reported_and_taken() {
     let text = "name: w\nargs: {\"a b\": {type: string}}\nsteps: [{id: a, tool: t}]\n";
     let (workflow, findings) = define::read_all::<WorkflowDefinition>(Path::new("workflows/w.yaml"), "w", text);
     assert!(workflow.is_some());

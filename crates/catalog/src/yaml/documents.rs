@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_are_told_apart_and_keep_their_lines() {
+    fn documents_are_distinguished_and_keep_their_lines() {
         let text = "---\n# one\na: 1\n---\n---\n# nothing\n---\nb: [x, 'y']\ntext: |\n  ---\n...\n";
         let found = documents(text, Path::new("f")).unwrap();
         assert_eq!(found.len(), 2, "{found:?}");
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_yaml_is_told_with_its_place() {
+    fn what_is_no_yaml_is_reported_with_its_place() {
         let problem = documents("a: 1\n---\nb: [\n", Path::new("x.yaml")).unwrap_err();
         assert!(problem.to_string().starts_with("x.yaml:4:"), "{problem}");
         let problem = documents("a: 1\na: 2\n", Path::new("x.yaml")).unwrap_err();

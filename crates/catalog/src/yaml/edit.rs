@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_another_form_is_written_anew() {
+    fn a_text_of_another_form_is_rewritten() {
         let after = json!({ "name": "a", "command": "x" });
         for text in
             ["{name: a, command: run} # c\n", "\"name\": a\n'command': run\n", "? name\n: a\n", "name: a\n...\n"]

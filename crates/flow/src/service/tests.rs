@@ -268,7 +268,7 @@ fn a_class_is_checked_when_it_is_loaded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_becomes_of_a_class_is_told_once() {
+async fn what_becomes_of_a_class_is_reported_once() {
     let world = World::new(&[("web", PLAIN), ("late", &PLAIN.replace("up", "late"))]);
     let available = super::availability::Availability::default();
     let look = || {
@@ -297,7 +297,7 @@ async fn what_becomes_of_a_class_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_wrong_in_a_class_is_told_with_its_line_and_the_class_cannot_be_used() {
+async fn what_is_wrong_in_a_class_is_reported_with_its_line_and_the_class_cannot_be_used() {
     let world = World::new(&[]);
     let text = class_text("web", &PLAIN.replace("{tool: up}", "{tool: up, args: {a: \"{{ .x\"}}"));
     write(&world.home, "service-classes/web.yaml", &text);

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn each_change_of_state_is_told_and_an_outage_once() {
+    fn each_change_of_state_is_reported_and_an_outage_once() {
         let store = Store::in_memory(Config::default()).unwrap();
         let events = ServerEvents::new(store.facts());
         let server = ServerName::new("a").unwrap();

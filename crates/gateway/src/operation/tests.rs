@@ -12,7 +12,7 @@ fn table() -> OperationTable {
 }
 
 #[test]
-fn no_operation_stands_twice_and_each_is_told_whole() {
+fn no_operation_stands_twice_and_each_is_reported_whole() {
     let mut tools = BTreeSet::new();
     let mut routes = BTreeSet::new();
     for rows in FILES {
@@ -67,7 +67,7 @@ fn schemas_compile_and_name_what_the_path_has() {
 }
 
 #[test]
-fn a_mistyped_argument_is_told_with_the_nearest() {
+fn a_mistyped_argument_is_reported_with_the_nearest() {
     let problem =
         table().by_tool("core_audit_list").unwrap().check(&Raw::from_value(&json!({ "limti": 1 }))).unwrap_err();
     assert!(problem.message.contains("`limti`"), "{}", problem.message);

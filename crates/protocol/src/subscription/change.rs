@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_news_wait_once_and_in_order() {
+    fn equal_changes_wait_once_and_in_order() {
         let mut queue = ChangeQueue::default();
         for _ in 0..1_000 {
             queue.push(updated("a:1", "a:1"));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_parts_becomes_news_of_the_whole() {
+    fn a_flood_of_parts_becomes_a_change_of_the_whole() {
         let mut queue = ChangeQueue::default();
         for number in 0..100_000 {
             queue.push(updated(&format!("a:/{number}"), "a:/"));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn news_are_told_as_notifications() {
+    fn changes_become_notifications() {
         for (change, method, params) in [
             (Change::Tools, "notifications/tools/list_changed", json!({})),
             (Change::Prompts, "notifications/prompts/list_changed", json!({})),

@@ -175,7 +175,7 @@ fn every_key_that_is_needed_is_missed() {
 }
 
 #[test]
-fn not_more_faults_are_told_than_someone_reads() {
+fn not_more_faults_are_reported_than_someone_reads() {
     let many: Map<String, Value> = (0..200).map(|index| (format!("key-{index}"), json!(1))).collect();
     assert_eq!(faults(&SCENARIO, &Value::Object(many)).len(), 50);
 }

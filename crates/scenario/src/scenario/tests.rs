@@ -198,7 +198,7 @@ fn typos_are_named_with_their_lines() {
 }
 
 #[test]
-fn every_fault_of_a_file_is_told() {
+fn every_fault_of_a_file_is_reported() {
     let found = wrong("name: n\ntagz: [a]\nsteps:\n- tol: x\n- tool: y\n  arg: {}\n");
     assert_eq!(found.len(), 4, "{found:?}");
 }

@@ -48,7 +48,7 @@ fn folders_are_searched_and_wrong_files_kept_apart() {
 }
 
 #[test]
-fn a_name_that_two_files_have_is_told_and_no_fault() {
+fn a_name_that_two_files_have_is_reported_and_no_fault() {
     let folder = folder(&[("1.yaml", A), ("2.yaml", A), ("3.yaml", B)]);
     let found = gather(folder.path()).unwrap();
     let remarks: Vec<usize> = found.scenarios.iter().map(|scenario| scenario.remarks.len()).collect();

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_told_apart() {
+    fn lines_are_distinguished() {
         let read = |text: &'static str| ClientMessage::read(&Bytes::from_static(text.as_bytes()), 64);
         let id = Id::from_number(1);
         assert_eq!(read(r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#), ClientMessage::Initialize(id.clone()));

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_server_is_told_with_its_stderr_and_what_to_do() {
+    fn a_failed_server_is_reported_with_its_stderr_and_what_to_do() {
         let text = text_of(&json!({
             "name": "a", "state": "failed", "since": "t", "tools": 3, "failed": "it ended", "advice": "run it",
             "stderr": ["no key"], "verifiedAt": null,
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_were_never_answered_are_told_by_tool() {
+    fn calls_that_were_never_answered_are_reported_by_tool() {
         let text = text_of(&json!({
             "name": "a", "state": "ready", "since": "t", "tools": 3, "advice": "restart it",
             "unanswered": { "build": 12, "wait": 1 },

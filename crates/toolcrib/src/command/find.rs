@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_score_is_told_by_its_parts() {
+    fn a_score_is_reported_by_its_parts() {
         let part = |share: f64| json!({ "raw": 1.0, "scaled": share * 2.0, "weight": 0.5, "share": share });
         let mut hit = json!({
             "id": "a/b", "score": 0.9,

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_of_a_copy_is_told_by_its_place() {
+    fn the_way_of_a_copy_is_known_by_its_place() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path();
         for (program, by, update) in [

@@ -361,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_that_will_not_stay_are_told() {
+    fn programs_that_will_not_stay_are_reported() {
         for (program, expected) in [
             ("/src/toolcrib/target/release/toolcrib", true),
             ("/tmp/x/toolcrib", true),

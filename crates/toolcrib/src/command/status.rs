@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_well_is_told_with_what_to_do() {
+    fn problems_are_reported_with_what_to_do() {
         let value = json!({
             "version": "1", "uptime_s": 3_725, "sessions": 2, "audit": { "recording": true, "lastError": null },
             "servers": [

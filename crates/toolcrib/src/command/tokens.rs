@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn gains_and_losses_are_told() {
+    fn gains_and_losses_are_reported() {
         assert_eq!(saving(&costs(9_950)), "a task costs 800 tokens instead of 10000: 92 % less");
         assert!(saving(&costs(100)).starts_with(
             "a task costs 800 tokens, with all tools listed 150: with so few \

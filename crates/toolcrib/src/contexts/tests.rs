@@ -51,7 +51,7 @@ fn musters_file_is_read() {
 }
 
 #[test]
-fn a_damaged_file_is_told_with_its_place() {
+fn a_damaged_file_is_reported_with_its_place() {
     let entry = |rest: &str| format!("contexts:\n- name: a\n  endpoint: http://a\n{rest}");
     for (text, part) in [
         ("contexts: [".to_owned(), "contexts.yaml:2:1: "),

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn services_and_workflows_are_news_and_their_steps_are_not() {
+    fn services_and_workflows_are_printed_and_their_steps_are_not() {
         let event = |of: &str, reason: &str, kind: &str| {
             let data = json!({ "resource_type": of, "reason": reason, "type": kind, "message": "it\u{1b} is" });
             changes(&Event { event: Some("event".into()), data: data.to_string().into(), ..Event::default() })
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_and_went_is_told() {
+    fn what_came_and_went_is_reported() {
         let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
         let before = ListedNames([set(&["a", "b"]), set(&["x:1"]), set(&[])]);
         let now = ListedNames([set(&["b", "c\u{1b}"]), set(&["x:1"]), set(&["p"])]);

@@ -77,7 +77,7 @@ async fn what_the_other_side_asks_is_answered_and_never_blocks() {
 }
 
 #[tokio::test]
-async fn odd_lines_are_told_and_cut_short() {
+async fn odd_lines_are_reported_and_cut_short() {
     let memory = Memory::new();
     for line in ["", "INFO hello", "[]", "null", "{\"jsonrpc\":\"2.0\",\"id\":null}", "\u{fffd}"] {
         memory.peer.message(&Bytes::from(line));
@@ -236,7 +236,7 @@ async fn a_call_that_ends_by_its_deadline_is_cancelled_and_its_late_answer_is_od
 }
 
 #[tokio::test]
-async fn the_end_fails_every_call_at_once_and_is_told_once() {
+async fn the_end_fails_every_call_at_once_and_is_reported_once() {
     let memory = Memory::new();
     let (first, second, ()) = tokio::join!(call(&memory.link), call(&memory.link), async {
         memory.peer.line(Line::End);

@@ -330,7 +330,7 @@ fn toolcrib_is_not_imported() {
 }
 
 #[test]
-fn odd_servers_are_told_not_taken() {
+fn odd_servers_are_reported_not_taken() {
     let all = drafts(
         "cursor",
         0,

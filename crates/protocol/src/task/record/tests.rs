@@ -83,7 +83,7 @@ fn a_task_fails_or_is_cancelled() {
 }
 
 #[test]
-fn times_are_told_as_the_wire_has_them() {
+fn times_are_reported_as_the_wire_has_them() {
     let endless = Task::new("t", Timestamp(0), Times { ttl_ms: None, poll_ms: None });
     assert!(!endless.has_expired(Timestamp(i64::MAX)));
     let told = endless.to_handle().to_value();

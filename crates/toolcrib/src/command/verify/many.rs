@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ails_a_server_is_told_with_what_to_do() {
+    fn problems_of_a_server_are_reported_with_what_to_do() {
         let met = Problem::new(Kind::Timeout, "server `a` could not be verified: no answer within 10 s").hint("see");
         let waiting = json!({ "state": "starting", "failed": "no answer", "advice": "wait: it is being started" });
         let (message, advice) = explain_failure(&met, &waiting);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_advice_is_told_once() {
+    fn equal_advice_is_reported_once() {
         let mut advice = Advice::default();
         for (server, what) in [("a", "fix `servers/a.yaml`"), ("c", "install it"), ("b", "fix `servers/b.yaml`")] {
             let server = ServerName::new(server).unwrap();

@@ -23,7 +23,7 @@ fn check_refused(tool: &str, arguments: Value, part: &str) {
 }
 
 #[test]
-fn the_time_is_told_and_converted() {
+fn the_time_is_reported_and_converted() {
     check("now", json!({}), json!({"time": "2026-03-01T12:34:56+00:00", "weekday": "Sunday", "iso_week": 9}));
     check(
         "now",

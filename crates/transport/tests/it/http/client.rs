@@ -173,7 +173,7 @@ async fn a_refusal_keeps_what_the_server_wants_to_be_shown() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_does_not_end_is_told_all_the_same() {
+async fn a_refusal_that_does_not_end_is_reported_all_the_same() {
     let outcome = refusal(|reply| {
         reply.head(500, &[]);
         reply.chunk("out of order");
@@ -244,7 +244,7 @@ async fn a_server_may_offer_no_stream_of_its_own() {
 }
 
 #[tokio::test]
-async fn no_one_there_is_told_apart_from_a_broken_connection() {
+async fn no_one_there_is_distinguished_from_a_broken_connection() {
     let server = HttpServer::start(|_, reply| reply.close());
     let endpoint = endpoint(&server);
     let client = HttpClient::new().unwrap();
