@@ -4,7 +4,7 @@
 //! The place is reserved before the decision, so an event is recorded whatever becomes of the call, also when its
 //! future is dropped. The log blocks when it is full; it never drops.
 //!
-//! Nobody makes an [`AdmittedCall`] but [`AdmittedCall::open`]:
+//! No one makes an [`AdmittedCall`] but [`AdmittedCall::open`]:
 //!
 //! ```compile_fail,E0451
 //! fn forged(like: toolcrib_call::AdmittedCall) -> toolcrib_call::AdmittedCall {
@@ -45,7 +45,7 @@ use toolcrib_view::metrics::ToolMetrics;
 use crate::live_events::{LiveEvent, LiveEvents};
 use crate::throttle::CallSlot;
 
-/// What the audit log is told about a call before it is decided.
+/// What the audit log records about a call before it is decided.
 #[derive(Debug)]
 pub struct AuditedRequest<'a> {
     pub method: &'a str,
@@ -63,7 +63,7 @@ pub struct AuditContext<'a> {
     pub caller: &'a Caller,
     /// Whether events keep their arguments, redacted.
     pub keep_arguments: bool,
-    /// Where it is told that a call has ended.
+    /// Where the end of the call is published.
     pub events: &'a LiveEvents,
 }
 

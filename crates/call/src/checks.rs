@@ -51,7 +51,7 @@ impl Checks {
         let deadline = Instant::now() + DEADLINE;
         let Ok(place) = timeout_at(deadline, self.place(server)).await else { return CheckOutcome::Unchecked };
         let work = tokio::task::spawn_blocking(move || {
-            // Given back when the work has ended, whether or not somebody still waits for it.
+            // Given back when the work has ended, whether or not someone still waits for it.
             let _place = place;
             check()
         });

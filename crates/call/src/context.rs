@@ -90,7 +90,7 @@ impl<'a> RequestContext<'a> {
     }
 
     /// Whether a server is spoken to in the modern era for this caller. A session with a server is what only the legacy
-    /// era knows, whoever takes part in it.
+    /// era knows, no matter who takes part in it.
     pub(crate) fn speaks_modern(&self, server: &Server) -> bool {
         let era = if self.client.conversation.is_some() { Era::Legacy } else { self.caller.revision.era() };
         server.era_for(era) == Some(Era::Modern)

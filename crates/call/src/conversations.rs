@@ -1,5 +1,5 @@
 //! Sessions with servers of `session: handle`, as their callers know them: opened by a tool, named by an unguessable
-//! handle in the arguments of a call, closed by another tool. To anybody but the principal that opened it a handle is
+//! handle in the arguments of a call, closed by another tool. To anyone but the principal that opened it a handle is
 //! none at all.
 //!
 //! Who holds the connection is `upstream`'s business; here is only whose handle it is.

@@ -72,7 +72,7 @@ pub(crate) struct OutgoingCall<'a> {
 
 /// Calls the server that the call was admitted for, as soon as it has a place for the call.
 ///
-/// Dropping the future takes the call back at the server. Whoever may come back for the answer keeps it.
+/// Dropping the future cancels the call at the server. A caller that may return for the answer keeps the future.
 pub(crate) async fn call(
     admitted: &AdmittedCall,
     caller: &Caller,

@@ -119,18 +119,18 @@ impl RequestContext<'_> {
         });
         let mut client = self.client.client(self.caller, own);
         if self.reply.channel.is_none() && self.caller.session.is_none() {
-            // Nobody would hear them.
+            // No one would hear them.
             client.level = None;
         }
         client
     }
 
-    /// What takes the server's words in the course of the call; nothing where nobody would hear them.
+    /// What takes the server's words in the course of the call; nothing where no one would hear them.
     fn listener(&self, server: &Server) -> Option<Arc<CallListener>> {
         let channel = self.reply.channel.is_some();
         let asked = match self.caller.session {
             Some(_) => self.client.capabilities.can_be_asked(),
-            // What a legacy server asks in vain is what the client must be told.
+            // What a legacy server asked for in vain is what the error names.
             None => self.caller.revision.era() == Era::Modern && !self.speaks_modern(server),
         };
         (channel || asked).then(|| {
@@ -201,7 +201,7 @@ impl RequestContext<'_> {
         if self.client.capabilities.can_be_asked() {
             return Box::pin(self.rounds(admitted, session, request, None)).await;
         }
-        // Nobody is asked in its course, so its own deadline is enough, and mostly its first round is all.
+        // No one is asked in its course, so its own deadline is enough, and mostly its first round is all.
         let first = self.once(admitted, &request, request.params.clone()).await;
         match &first {
             CallOutcome::Answered(Ok(result)) if ask::is_input_required(result) => {

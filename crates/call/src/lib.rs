@@ -1,5 +1,5 @@
 //! The one path of every call: admission, limits, exchange with servers and clients, parked calls, tasks, and the servers
-//! themselves. Nothing reaches a server but by [`AdmittedCall`], and whoever is admitted is so by one [`ProfileSnapshot`].
+//! themselves. Nothing reaches a server but by [`AdmittedCall`], and a caller is admitted by one [`ProfileSnapshot`].
 //!
 //! The steps of a call, from above to below:
 //!

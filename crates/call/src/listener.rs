@@ -132,7 +132,7 @@ impl QuestionRelay {
             let asking = session.ask(channel.as_ref(), &asked.method, asked.params, ANSWER);
             let outcome = tokio::select! {
                 outcome = asking => Some(outcome),
-                // Dropping the question tells the client that nobody waits for its answer any more.
+                // Dropping the question cancels it at the client.
                 _ = withdrawn => None,
                 // The call has ended: the other half was dropped.
                 _ = ended.changed() => None,

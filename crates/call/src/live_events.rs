@@ -1,7 +1,7 @@
 //! Live events for listeners: states of servers, their log lines, calls that have ended.
 //!
-//! Telling never waits and costs next to nothing while nobody listens. Whoever reads too slowly misses the oldest and
-//! is told how many.
+//! Publishing never waits and costs next to nothing while no one listens. Anyone who reads too slowly misses the oldest
+//! and is told how many.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub struct LiveEvents {
     places: Arc<Semaphore>,
 }
 
-/// Somebody who listens.
+/// Someone who listens.
 #[derive(Debug)]
 pub struct Listener {
     receiver: broadcast::Receiver<Arc<LiveEvent>>,
@@ -130,7 +130,7 @@ impl Default for LiveEvents {
 }
 
 impl LiveEvents {
-    /// Publishes an event; it is built only if somebody listens.
+    /// Publishes an event; it is built only if someone listens.
     pub fn publish(&self, event: impl FnOnce() -> LiveEvent) {
         if self.sender.receiver_count() > 0 {
             // The last one may have gone meanwhile.

@@ -143,7 +143,7 @@ impl OwnTask {
 
     /// Asks the client and waits for its answer, which comes by `tasks/update`. The task's own life is the deadline.
     ///
-    /// Cancel-safe: a question that nobody waits for any more stays open until it is answered.
+    /// Cancel-safe: a question that no one waits for any more stays open until it is answered.
     pub async fn ask(&self, asked: &InputRequest) -> Result<Raw, TaskQuestionError> {
         let question = InputKind::of(&asked.method, &asked.params);
         let question = question.ok_or_else(|| TaskQuestionError::NoQuestion(asked.method.clone()))?;
@@ -162,7 +162,7 @@ impl OwnTask {
             state.waiting.insert(key, sender);
         }
         self.changed();
-        // Whoever ends the task drops the other half.
+        // The end of the task drops the other half.
         answered
             .await
             .map_err(|_| TaskQuestionError::Refused(TaskStepError::Ended(lock(&self.shared.state).record.status())))
@@ -276,7 +276,7 @@ impl OwnTasks {
         Some(OwnTaskState { target: record.target, body })
     }
 
-    /// Takes answers of a client; those that nobody waits for are ignored.
+    /// Takes answers of a client; those that no one waits for are ignored.
     pub fn answer(&self, id: &str, answers: &Raw) {
         let Some(task) = self.get(id) else { return };
         {
@@ -369,7 +369,7 @@ impl Drop for TaskSlot {
     }
 }
 
-/// A result that is too large to be kept is told as such.
+/// A result that is too large to be kept becomes an error that says so.
 async fn write_end(tasks: &OwnTasks, record: TaskRecord) -> Result<(), Problem> {
     let store = tasks.store.clone();
     blocking(move || match store.tasks().put(&record) {

@@ -71,7 +71,7 @@ pub(crate) struct ParkTicket {
 #[derive(Debug)]
 pub(crate) struct ParkedCall {
     state: Mutex<State>,
-    /// The highest progress told: a modern client must hear it rise.
+    /// The highest progress sent: for a modern client it must rise.
     rising: Mutex<f64>,
     /// Counts what happened, so that those who are attached look again.
     changes: watch::Sender<u64>,
@@ -84,7 +84,7 @@ struct State {
     ended: Option<CallOutcome>,
     /// Since when it is only kept in case its client asks again.
     kept_since: Option<Instant>,
-    /// The way back to whoever attached last.
+    /// The channel of the request that attached last.
     reply: ReplyChannel,
     client: ClientOptions,
     from: Option<String>,

@@ -71,7 +71,7 @@ impl CallPath {
         })
     }
 
-    /// Whether there will soon be more of a server than is shown now. One that is stopped has nobody who lists it.
+    /// Whether there will soon be more of a server than is shown now. One that is stopped has no one who lists it.
     fn is_listing(&self, server: &Server) -> bool {
         let status = server.status();
         status.state != State::Stopped && (!status.listed || !self.views.shows(server))

@@ -95,7 +95,7 @@ impl Pin {
         self.digests.get(item).is_some_and(|digest| *digest == Digest::of(definition))
     }
 
-    /// Who turned it down as it is now, if somebody did.
+    /// Who turned it down as it is now, if someone did.
     pub fn rejection(&self, item: &Item, definition: &Raw) -> Option<&Decision> {
         let (digest, decided) = self.rejected.get(item)?;
         (*digest == Digest::of(definition)).then_some(decided)

@@ -236,7 +236,7 @@ impl Servers {
         };
         let known: Option<KnownNature> = fact.and_then(|fact| serde_json::from_str(&fact.value).ok());
         let known = known.filter(|known| fingerprint::fits(&known.fingerprint, definition));
-        // Whoever writes down what can be asked of us knows that the server asks.
+        // An author who writes down what can be asked of us knows that the server asks.
         let asks = !definition.declares.is_empty();
         known.map_or_else(
             || Nature { asks, ..Nature::default() },
@@ -332,7 +332,7 @@ pub(crate) fn listed_in(definition: &ServerDefinition) -> Vec<Entry> {
     tools.collect()
 }
 
-/// What the connection that lists declares: only words that the definition has, so nothing unless somebody wanted it.
+/// What the connection that lists declares: only words that the definition has, so nothing unless someone wanted it.
 fn declares(definition: &ServerDefinition) -> Capabilities {
     let has = |ask| definition.declares.contains(&ask);
     Capabilities {

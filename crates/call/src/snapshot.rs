@@ -1,8 +1,8 @@
 //! The snapshot that one request is decided by: a profile's view, its rules and its keys, taken once and of one build.
 //!
-//! Whoever proves who calls takes the snapshot, and everything that is decided for the request is decided by that one: a
-//! reload in between changes nothing of it. A request that has waited may take a newer one by [`ProfileSnapshot::renewed`]
-//! only, which asks again whether the caller may still enter.
+//! The code that proves the caller takes the snapshot, and everything that is decided for the request is decided by that
+//! one: a reload in between changes nothing of it. A request that has waited may take a newer one by
+//! [`ProfileSnapshot::renewed`] only, which asks again whether the caller may still enter.
 
 use std::sync::Arc;
 

@@ -288,7 +288,7 @@ impl Subscriptions {
                     let before =
                         std::mem::replace(shown, place.is_some_and(|place| place.name == *name && *place.uri == **uri));
                     if *shown && (!before || replaced.is_some()) {
-                        // What happened while nobody heard of it is not known.
+                        // What happened while no one heard of it is not known.
                         let (uri, watched) = (Arc::clone(exposed), Arc::clone(exposed));
                         entry.listener.push(Change::Updated { uri, watched });
                     }
@@ -319,7 +319,7 @@ impl State {
         listener
     }
 
-    /// Forgets a listener. Gives what nobody watches any more.
+    /// Forgets a listener. Gives what no one watches any more.
     fn remove(&mut self, number: u64) -> Vec<Watch> {
         let Some(entry) = self.listeners.remove(&number) else { return Vec::new() };
         entry.listener.end();

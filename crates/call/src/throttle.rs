@@ -1,6 +1,7 @@
 //! Rate limits: how much each principal may call in a profile that has `limits`, calls at a time and calls a minute.
 //!
-//! A minute's calls come back evenly. Who is not known has all of them, so whoever was quiet for a minute is forgotten.
+//! A minute's calls come back evenly. Who is not known has all of them, so a principal that was quiet for a minute is
+//! forgotten.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! The id by which a client knows a server's task: sealed, so that nobody can guess or change one, and bound to principal
-//! and profile, so that to others it is no id at all. It leads to the task after a restart too.
+//! The id by which a client knows a server's task: sealed, so that no one can guess or change one, and bound to
+//! principal and profile, so that to others it is no id at all. It leads to the task after a restart too.
 
 use serde::{Deserialize, Serialize};
 use toolcrib_base::{ServerName, ToolId};

@@ -54,7 +54,7 @@ struct ToolOutcome {
 // === impl ToolOutcome ===
 
 impl ToolOutcome {
-    /// A call that came to nothing, told as a result.
+    /// A call that failed, as a result with an error.
     fn failed(problem: Problem) -> Self {
         Self { outcome: Outcome::Error(problem.kind), answer: Ok(CallAnswer::failed(problem)) }
     }
@@ -80,9 +80,9 @@ impl RequestContext<'_> {
     /// Calls a tool that the caller's profile shows.
     ///
     /// # Errors
-    /// The rules hide it, its server answered with an error, or it was cancelled. All else is told as a result.
+    /// The rules hide it, its server answered with an error, or it was cancelled. Everything else becomes a result with an error.
     pub async fn call_tool(&mut self, mut call: ToolCall) -> CallResult {
-        // Before anything is written down: whoever reads a handle could use it.
+        // Before anything is written down: anyone who reads a handle could use it.
         let (arguments, session) = session::without_session(&call.tool, call.arguments);
         call.arguments = arguments;
         let recorded = (call.tool.session != SessionPart::Close).then_some(&call.arguments);

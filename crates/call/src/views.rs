@@ -59,7 +59,7 @@ impl ViewTable {
         before
     }
 
-    /// Says that a build is in force and everybody was told.
+    /// Marks a build as in force, with every session notified.
     pub fn built(&self) {
         self.builds.send_modify(|count| *count += 1);
     }
@@ -84,7 +84,7 @@ impl ViewTable {
     /// The answer to a profile that is not there, with those that are.
     pub fn no_profile(&self, profile: &ProfileName) -> Problem {
         let views = self.views.load();
-        // Those that require a key are for whoever has been given one.
+        // Those that require a key are for anyone who has been given one.
         let open = views.iter().filter(|(_, view)| view.profile.keys.is_none());
         let names: Vec<_> = open.map(|(name, _)| name.as_str()).collect();
         Problem::new(Kind::NotFound, format!("profile `{profile}` does not exist"))

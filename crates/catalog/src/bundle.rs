@@ -45,7 +45,7 @@ pub struct Need {
     pub variable: String,
     pub place: NeedPlace,
     pub reference: SecretRef,
-    /// What people call it, and where to get it, where somebody said so.
+    /// What people call it, and where to get it, where someone said so.
     pub title: Option<String>,
     pub help_url: Option<Link>,
 }
@@ -347,7 +347,7 @@ fn needs_of(which: &DefinitionId, value: &Value) -> Vec<Need> {
     let server = match which {
         DefinitionId::Server(name) => Some(name.clone()),
         DefinitionId::Profile(_) => None,
-        // An entry refers to nothing; whoever configures it does. Other kinds are in no bundle.
+        // An entry refers to nothing; the person who configures it does. Other kinds are in no bundle.
         _ => return Vec::new(),
     };
     let mut needs = Vec::new();

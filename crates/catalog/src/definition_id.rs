@@ -107,7 +107,7 @@ impl DefinitionId {
         if name.is_none() {
             return Err(findings.problems);
         }
-        // Whoever sends back what was shown must not lose the values that were not.
+        // Anyone who sends back what was shown must not lose the values that were not.
         let is_masked =
             |value: &Value| MASKED.iter().any(|key| value.get(key).is_some_and(|it| it.to_string().contains(MASK)));
         if self.value(text).is_some_and(|value| is_masked(&value)) {

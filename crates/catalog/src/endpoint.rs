@@ -254,7 +254,7 @@ fn outside(text: &str, wanted: char) -> Option<usize> {
     })
 }
 
-/// Whether a query may be printed: each of its values is a reference, or nothing that anybody could want to hide.
+/// Whether a query may be printed: each of its values is a reference, or nothing that anyone could want to hide.
 fn is_open(query: &str) -> bool {
     let mut rest = query;
     loop {

@@ -25,7 +25,7 @@ pub use runtime::{Reach, Runtime};
 /// A server that could be configured: what it is, what it needs, how it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryEntry {
-    /// Also the name of the server that it becomes unless somebody names another.
+    /// Also the name of the server that it becomes unless someone names another.
     pub name: ServerName,
     pub version: Option<String>,
     pub title: Option<String>,
@@ -33,7 +33,7 @@ pub struct RegistryEntry {
     pub category: Option<String>,
     pub source: Source,
     pub tags: Vec<String>,
-    /// What people say who want its tools: searches find the tools by it, also those of a server that somebody defined
+    /// What people say who want its tools: searches find the tools by it, also those of a server that someone defined
     /// otherwise, if it is recognised.
     pub keywords: Vec<String>,
     /// Further packages and images that are this server.
@@ -46,7 +46,7 @@ pub struct RegistryEntry {
     pub repository: Option<Link>,
     pub documentation: Option<Link>,
     pub authorization: Authorization,
-    /// `None`: known of, but nobody said how it runs.
+    /// `None`: known of, but no one said how it runs.
     pub runtime: Option<Runtime>,
     pub package: Option<Package>,
     /// What tools are called now that had another name before: old and new.
@@ -55,7 +55,7 @@ pub struct RegistryEntry {
     pub tools: Vec<ToolText>,
     /// When that was, as written.
     pub verified_at: Option<String>,
-    /// A map of anything else that somebody wants to note.
+    /// A map of anything else that someone wants to note.
     pub metadata: Option<OpaqueValue>,
 }
 

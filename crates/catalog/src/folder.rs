@@ -288,7 +288,7 @@ fn digest(bytes: &[u8]) -> u64 {
 /// The content of a file, links followed, or what is wrong with it.
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
     let unreadable = |error: io::Error| format!("cannot be read: {error}");
-    // Looked at before it is opened: opening a pipe would wait for whoever writes to it.
+    // Looked at before it is opened: opening a pipe would wait for a writer.
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err("expected a file, got something else".to_owned());
     }

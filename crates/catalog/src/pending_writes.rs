@@ -1,5 +1,5 @@
-//! Which files somebody has open and has written to, as far as the system reports it: half a file may be a valid one that
-//! says something else, so such a file keeps what it said before until it is closed.
+//! Which files someone has open and has written to, as far as the system reports it: half a file may be a valid one
+//! that says something else, so such a file keeps what it said before until it is closed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use notify::EventKind;
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 
-/// After this long a file is read although nobody closed it. A program that was killed has closed its files, so this is
+/// After this long a file is read although no one closed it. A program that was killed has closed its files, so this is
 /// for one that keeps a file open for good, and for signs that were lost.
 const AT_MOST: Duration = Duration::from_secs(60);
 /// How many files are followed at a time; more than this are read as they are.

@@ -26,7 +26,7 @@ pub enum Part {
     Prompt,
     /// A resource template.
     Template,
-    /// What the server tells the model about itself; there is one, without a name.
+    /// The server's instructions for the model; there is one, without a name.
     Instructions,
 }
 

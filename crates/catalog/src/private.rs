@@ -97,7 +97,7 @@ pub fn is_secret_name(name: &str) -> bool {
     words.iter().any(|word| WORDS.contains(&word.as_str())) || PARTS.iter().any(|part| lower.contains(part))
 }
 
-/// Whether a text is nothing that anybody could want to hide: a switch, a small number, nothing at all.
+/// Whether a text is nothing that anyone could want to hide: a switch, a small number, nothing at all.
 pub(crate) fn is_harmless(value: &str) -> bool {
     let word = value.to_ascii_lowercase();
     ["", "true", "false", "yes", "no", "on", "off", "none", "null"].contains(&word.as_str())

@@ -55,7 +55,7 @@ pub struct ProfileDefinition {
     pub active_set: ActiveSet,
     /// How much an active set may hold.
     pub quota: Quota,
-    /// Loaded tools that nobody has used for so long are unloaded; `None` for never.
+    /// Loaded tools that no one has used for so long are unloaded; `None` for never.
     pub unload_after: Option<Period>,
     /// Whether a durable set is emptied when a client opens a new session.
     pub reset_on_session: bool,
@@ -145,7 +145,7 @@ choice! {
     ChangedTools {
         /// They are shown as they are.
         Allow = "allow",
-        /// They are as if they were not there until somebody approves them.
+        /// They are as if they were not there until someone approves them.
         Hold = "hold",
     }
 }

@@ -1,4 +1,4 @@
-//! Reads values out of the tree, records what is wrong with them and goes on. A key that nobody asked for is unknown.
+//! Reads values out of the tree, records what is wrong with them and goes on. A key that no one asked for is unknown.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
@@ -72,7 +72,7 @@ impl<'a> Cursor<'a> {
         self.sink.warn(self.node.at, &self.path, message, hint);
     }
 
-    /// Remembers, where somebody wants to know, how this value is read.
+    /// Remembers, where someone wants to know, how this value is read.
     fn trace(&self, shape: impl FnOnce() -> Shape) {
         if let Some(trace) = self.sink.trace() {
             trace.read_as(&self.path, shape());
@@ -369,7 +369,7 @@ impl<'a> Fields<'a> {
         self.entries.iter().find(|entry| *entry.key == *key)
     }
 
-    /// Warns of every key that nobody asked for: a form that is not ours may have grown.
+    /// Warns of every key that no one asked for: a form that is not ours may have grown.
     pub(crate) fn finish_leniently(self) {
         let known: HashSet<&str> = self.asked.borrow().iter().copied().collect();
         for entry in self.entries.iter().filter(|entry| !known.contains(&*entry.key)) {
@@ -379,7 +379,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reports every key that nobody asked for, with the nearest of those that somebody did.
+    /// Reports every key that no one asked for, with the nearest of those that someone did.
     pub(crate) fn finish(self) {
         if let Some(trace) = self.sink.trace() {
             trace.read_as(&self.path, Shape::Fields { is_closed: true });

@@ -1,5 +1,5 @@
-//! Which built-in entry describes a server that somebody defined in another way: by its package, its image or its address,
-//! never by the name that it has here. Only words for searches depend on it.
+//! Which built-in entry describes a server that someone defined in another way: by its package, its image or its
+//! address, never by the name that it has here. Only words for searches depend on it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};

@@ -120,7 +120,7 @@ impl Registry {
             };
             self.0.definitions.insert(entry.name.clone(), Arc::new(available));
         }
-        // Whoever wrote a file in front of an entry did not want that entry, also while the file is wrong.
+        // The author of a file in front of an entry did not want that entry, also while the file is wrong.
         for (path, stem) in folder.bad() {
             if let Some(hidden) = self.0.definitions.get(stem).filter(|_| !places.contains_key(stem)) {
                 let message = format!("is invalid, and hides the entry `{stem}` ({})", hidden.origin);

@@ -13,7 +13,7 @@ const FILE_MAX: u64 = 64 * 1024;
 
 /// The value of an environment variable or a header in a definition: where the secret is, or plain text.
 ///
-/// Plain text is printed as `****` too: whether it is a secret cannot be told from its looks.
+/// Plain text is printed as `****` too: its text does not show whether it is a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub enum SecretRef {
     /// The text itself.
@@ -131,7 +131,7 @@ pub struct SecretUser<'a> {
 
 /// Turns references into secrets, at the moment of use. May read files: not for the thread of an async runtime.
 pub trait ResolveSecret: Send + Sync + fmt::Debug {
-    /// The secret that `reference` stands for, for whoever will get it.
+    /// The secret that `reference` stands for, for anyone who will get it.
     fn resolve(&self, reference: &SecretRef, user: &SecretUser<'_>) -> Result<Secret, SecretError>;
 }
 
@@ -153,7 +153,7 @@ impl LocalSecrets {
     fn read_file(&self, path: &Path, reference: &SecretRef) -> Result<Secret, SecretError> {
         let unreadable = |source| SecretError::Unreadable { reference: reference.clone(), source };
         let path = self.home.join(path);
-        // Looked at before it is opened: opening a pipe would wait for whoever writes to it.
+        // Looked at before it is opened: opening a pipe would wait for a writer.
         if !std::fs::metadata(&path).map_err(unreadable)?.is_file() {
             return Err(SecretError::NotASmallFile { reference: reference.clone() });
         }

@@ -108,7 +108,7 @@ choice! {
         Lazy = "lazy",
         /// With the gateway.
         Eager = "eager",
-        /// When somebody says so.
+        /// When someone says so.
         Manual = "manual",
     }
 }
@@ -120,9 +120,9 @@ choice! {
         Shared = "shared",
         /// The clients of one principal.
         Principal = "principal",
-        /// Whoever names the same handle.
+        /// Calls that name the same handle.
         Handle = "handle",
-        /// Nobody: one for each request.
+        /// No one: one for each request.
         Request = "request",
     }
 }
@@ -289,7 +289,7 @@ fn transport(fields: &Fields<'_>) -> Option<Transport> {
             Some(if kind == TransportKind::Http { Transport::Http(remote) } else { Transport::Sse(remote) })
         }
         None => {
-            // Nobody knows which keys belong here, so all of them are let pass.
+            // No one knows which keys belong here, so all of them are let pass.
             for key in ["command", "args", "env", "inherit_env", "cwd", "url", "headers"] {
                 fields.get(key);
             }

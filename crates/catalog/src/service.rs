@@ -22,8 +22,8 @@ pub struct ServiceDefinition {
     pub auto_start: bool,
     /// What must run before it, beside the dependencies of its class.
     pub dependencies: Vec<ObjectName>,
-    /// In which profile its tools are called when nobody asks: at the start and for its health. Without the key in that
-    /// of whoever created it, else in `default`.
+    /// In which profile its tools are called when no one asks: at the start and for its health. Without the key in that
+    /// of its creator, else in `default`.
     pub profile: Option<ProfileName>,
 }
 

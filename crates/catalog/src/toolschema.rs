@@ -1,4 +1,4 @@
-//! Whether anybody can use the schemas of a tool. Checked where files are validated, not where they are loaded: there
+//! Whether anyone can use the schemas of a tool. Checked where files are validated, not where they are loaded: there
 //! the gateway finds out at the first call, and only for the tools that are called.
 
 use jsonschema::PatternOptions;

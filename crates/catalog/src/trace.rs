@@ -42,7 +42,7 @@ pub(crate) enum Shape {
 // === impl Trace ===
 
 impl Trace {
-    /// Somebody asked for the value at `path`.
+    /// Someone asked for the value at `path`.
     pub(crate) fn asked(&self, path: &str, is_required: bool) {
         self.at(path, |asked| asked.is_required |= is_required);
     }

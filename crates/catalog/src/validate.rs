@@ -1,4 +1,4 @@
-//! Looks thoroughly at definitions that nobody loads yet: every file below some folders, schemas of tools included.
+//! Looks thoroughly at definitions that no one loads yet: every file below some folders, schemas of tools included.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};

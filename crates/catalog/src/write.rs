@@ -35,7 +35,7 @@ pub struct Change {
 pub struct DefinitionFile {
     /// Relative to the home folder.
     pub file: PathBuf,
-    /// A digest of the text; whoever replaces it says which text is meant.
+    /// A digest of the text; anyone who replaces it says which text is meant.
     pub revision: String,
     text: String,
 }
@@ -192,7 +192,7 @@ fn shown_args(args: &Value) -> Value {
     Value::Array(shown.collect())
 }
 
-/// What of `auth` is no secret, whoever wrote it: these keys and nothing else.
+/// What of `auth` is no secret, no matter who wrote it: these keys and nothing else.
 const OPEN_AUTH: [&str; 19] = [
     "type",
     "forwardToken",
@@ -286,8 +286,8 @@ impl Files {
         Ok(DefinitionFile::new(&before.file, text.to_owned()))
     }
 
-    /// Writes several definitions: all of them, or none. Their order is that of the writing, so whoever needs another
-    /// comes after it. What a crash leaves behind is whole files.
+    /// Writes several definitions: all of them, or none. Their order is that of the writing, so anyone who needs
+    /// another comes after it. What a crash leaves behind is whole files.
     pub fn put_all(&self, changes: &[Change]) -> Result<Vec<DefinitionFile>, WriteError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = Vec::new();
@@ -357,7 +357,7 @@ impl Files {
     /// The file, if it is an ordinary one and has this revision.
     fn own(&self, which: &DefinitionId, revision: Option<&str>) -> Result<DefinitionFile, WriteError> {
         let file = self.existing(which)?.ok_or_else(|| WriteError::Missing(which.name().to_owned()))?;
-        // What a link points to lies elsewhere and belongs to somebody else.
+        // What a link points to lies elsewhere and belongs to someone else.
         if !fs::symlink_metadata(self.home.join(&file)).is_ok_and(|now| now.is_file()) {
             return Err(WriteError::NotOurs(file));
         }
@@ -368,7 +368,8 @@ impl Files {
         Ok(now)
     }
 
-    /// Writes beside the file and moves it into place in one step; whoever reads sees the old text or the new one. With
+    /// Writes beside the file and moves it into place in one step; anyone who reads sees the old text or the new one.
+    /// With
     /// `mode` it replaces, without it must be new.
     fn put(&self, file: &Path, text: &str, mode: Option<u32>) -> Result<(), WriteError> {
         let failed = |source| WriteError::Io { file: file.to_owned(), source };
@@ -383,7 +384,7 @@ impl Files {
             new.sync_all()?;
             match mode {
                 Some(_) => fs::rename(&temporary, &path),
-                // Unlike a rename, a link never replaces what somebody else has just put there.
+                // Unlike a rename, a link never replaces what someone else has just put there.
                 None => fs::hard_link(&temporary, &path),
             }
         })();

@@ -1,6 +1,6 @@
 //! Active sets: which tools a principal has loaded in a profile.
 //!
-//! Legacy clients keep a set per session, unless the profile says `durable`; everybody else one per principal and
+//! Legacy clients keep a set per session, unless the profile says `durable`; everyone else one per principal and
 //! profile, kept in `state/`. Who is told of a change is in `active_sets`.
 
 use std::collections::{BTreeSet, HashMap};

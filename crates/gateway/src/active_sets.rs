@@ -20,7 +20,7 @@ impl Gateway {
             (ActiveSet::Session, Some(session)) => notify(view, session, tools),
             // A modern client's own set, which no legacy one lists.
             (ActiveSet::Session, None) => {}
-            // One set for all sessions of the principal, whoever of its clients has changed it.
+            // One set for all sessions of the principal, no matter which of its clients has changed it.
             (ActiveSet::Durable, _) => self.notify_principal(view, &caller.principal.id, tools),
         }
     }
@@ -33,7 +33,7 @@ impl Gateway {
         }
     }
 
-    /// Unloads what nobody has used for as long as its profile says. The gateway does so by itself now and then.
+    /// Unloads what no one has used for as long as its profile says. The gateway does so by itself now and then.
     pub fn unload_idle(&self) {
         let views = self.views();
         let rule = |profile: &ProfileName| {

@@ -1,9 +1,10 @@
-//! Entries of the registry become servers because somebody loads their tools: the definition is written, the server is
+//! Entries of the registry become servers because someone loads their tools: the definition is written, the server is
 //! started and listed, and only then is it seen.
 //!
-//! Whoever wants an entry has a [`Claim`] on its run; all claims on an entry share one run. When the last one is given
-//! up and nobody has loaded a tool, the definition is taken back. Nothing that a client says gets into a definition:
-//! the entry says it all, and the profile's `registry` is the administrator's permission for exactly these entries.
+//! A caller who wants an entry has a [`Claim`] on its run; all claims on an entry share one run. When the last one is
+//! given up and no one has loaded a tool, the definition is taken back. Nothing that a client says gets into a
+//! definition: the entry says it all, and the profile's `registry` is the administrator's permission for exactly these
+//! entries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::gateway::Gateway;
 /// What a start may take beside the deadlines of the definition.
 const MARGIN: Duration = Duration::from_secs(30);
 
-/// The wish that an entry be a server. Dropping it gives the wish up.
+/// A claim on an entry that becomes a server. Dropping it gives the claim up.
 #[derive(Debug)]
 pub(crate) struct Claim {
     gateway: Arc<Gateway>,
@@ -125,7 +126,7 @@ impl Gateway {
                 ended = gateway.configure(&configured) => ended,
             };
             tell.send_replace(Some(ended));
-            // What nobody waits for any more is taken back.
+            // What no one waits for any more is taken back.
             drop(own);
         });
         claim
@@ -136,7 +137,7 @@ impl Gateway {
         !self.entry_runs.lock().is_empty()
     }
 
-    /// A claim on a run of which somebody may still give the last claim up.
+    /// A claim on a run of which someone may still give the last claim up.
     pub(crate) fn claim_if_running(self: &Arc<Self>, server: &ServerName) -> Option<Claim> {
         let mut runs = self.entry_runs.lock();
         let run = runs.get_mut(server)?;

@@ -1,7 +1,7 @@
 //! A client on a connection of its own in both directions: stdio, and HTTP+SSE of 2024-11-05.
 //!
-//! Whoever holds the connection hands in each message as it comes and writes out what is queued. Requests run side by
-//! side; everything goes out through the one queue.
+//! The owner of the connection hands in each message as it comes and writes out what is queued. Requests run side
+//! by side; everything goes out through the one queue.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,7 +52,7 @@ pub struct Duplex {
     out: mpsc::Sender<Bytes>,
     /// Requests and batches that run.
     requests: Scope,
-    /// Subscriptions, and the news of the session: what never ends by itself.
+    /// Subscriptions and the notifications of the session: what never ends by itself.
     endless: Scope,
     request_places: Arc<Semaphore>,
     listen_places: Arc<Semaphore>,
@@ -137,7 +137,7 @@ impl Duplex {
         if self.terms.is_owner { Ok(now) } else { self.terms.snapshot.renewed(now, self.principal()) }
     }
 
-    /// Waits until the requests that run are answered. No news are passed on meanwhile.
+    /// Waits until the requests that run are answered. No notifications are sent meanwhile.
     pub async fn finish(&self) {
         self.endless.close(Duration::ZERO).await;
         // The requests have deadlines of their own, and so has the caller.
@@ -231,7 +231,7 @@ impl Duplex {
         }
     }
 
-    /// A place to run in; a client that takes all of them is told so.
+    /// A place to run in; a client that takes all of them gets an error.
     fn place(&self, id: Option<&Id>, method: &str) -> Option<OwnedSemaphorePermit> {
         let (places, most) = match method {
             method::LISTEN => (&self.listen_places, LISTENS),
@@ -247,7 +247,7 @@ impl Duplex {
         place
     }
 
-    /// Answers in a task of its own: a slow tool holds nobody up.
+    /// Answers in a task of its own: a slow tool holds no one up.
     fn run(&self, snapshot: ProfileSnapshot, caller: Caller, request: Request) {
         let Some(place) = self.place(Some(&request.id), &request.method) else { return };
         let (gateway, out) = (Arc::clone(&self.gateway), self.out.clone());

@@ -1,5 +1,5 @@
 //! What a profile's tools cost a model in tokens: everything listed, what the profile lists, and a typical task by find,
-//! describe and call. Counted when somebody asks, once for each state of the catalogue.
+//! describe and call. Counted when someone asks, once for each state of the catalogue.
 
 use std::sync::Arc;
 

@@ -26,11 +26,11 @@ pub(crate) struct EntryRun {
     pub(crate) outcome: watch::Receiver<RunOutcome>,
     /// How many claims there are, the run's own included.
     pub(crate) claims: usize,
-    /// Whether somebody has loaded a tool of it.
+    /// Whether someone has loaded a tool of it.
     pub(crate) kept: bool,
     /// Whether views leave its server out: until it is known to work.
     pub(crate) hidden: bool,
-    /// The revision of the file that was written and is to be taken back unless somebody keeps it.
+    /// The revision of the file that was written and is to be taken back unless someone keeps it.
     pub(crate) written: Option<String>,
 }
 

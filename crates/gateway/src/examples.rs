@@ -83,7 +83,7 @@ impl Examples {
         let new = RecordedExample { profile, principal, tool: tool.id.clone(), arguments };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|old| !old.is_like(&new));
-        // Whoever calls much pushes out the own examples first.
+        // A principal that calls much pushes out the own examples first.
         let last = kept.iter().enumerate().filter(|(_, old)| old.is_of(caller)).map(|(at, _)| at).nth(OF_ONE - 1);
         last.and_then(|at| kept.remove(at));
         kept.truncate(KEPT - 1);

@@ -47,7 +47,7 @@ pub fn classify(request: &Request, named: Option<&str>) -> Result<Opening, RpcEr
 }
 
 impl Gateway {
-    /// Takes what a batch of a session only tells: notifications and answers. Gives what must be answered, in its order.
+    /// Takes the notifications and answers of a batch. Gives what must be answered, in its order.
     pub fn take_batch(
         &self,
         caller: &Caller,

@@ -46,7 +46,7 @@ pub struct Gateway {
     pub(crate) examples: Arc<Examples>,
     pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
     pub(crate) embed: Option<Arc<dyn Embed>>,
-    /// The sessions that are told what happens.
+    /// The sessions that follow events.
     pub(crate) followers: Followers,
     pub(crate) server_events: ServerEvents,
     /// The settings, and what of them is to change.
@@ -98,7 +98,7 @@ impl Gateway {
         &self.path.servers
     }
 
-    /// What happens, for whoever listens.
+    /// Live events, for listeners.
     pub fn events(&self) -> &LiveEvents {
         &self.path.events
     }
@@ -207,7 +207,7 @@ impl Gateway {
         self.rebuild();
     }
 
-    /// Builds all views and tells the sessions whose lists changed. Blocks: it remembers names.
+    /// Builds all views and notifies the sessions whose lists changed. Blocks: it remembers names.
     pub fn rebuild(&self) {
         let mut building = self.builder.lock().unwrap_or_else(PoisonError::into_inner);
         let (builder, quarantine) = &mut *building;

@@ -184,7 +184,7 @@ impl UsageLearner {
                 Some(value) => self.facts.put(&scope, &key, value),
                 None => self.facts.remove(&scope, &key).map(|_| ()),
             };
-            // What is too large is not tried again, or it would be told for ever.
+            // What is too large is not tried again, or it would be logged for ever.
             let Err(error) = written else { continue };
             tracing::warn!(%profile, %error, "failed to save the learned ranking");
             let is_too_large = matches!(error, StoreError::TooLarge { .. });

@@ -1,8 +1,8 @@
-//! What happens to servers, services, workflows and their runs: kept for some time, told live over HTTP, and told to the
+//! What happens to servers, services, workflows and their runs: kept for some time, published over HTTP, and sent to the
 //! sessions that follow it.
 //!
-//! Telling never waits: the store has a bounded queue of its own, the ring of live events drops the oldest, and a session
-//! that does not read misses notifications.
+//! Publishing never waits: the store has a bounded queue of its own, the ring of live events drops the oldest, and a
+//! session that does not read misses notifications.
 
 mod digest;
 mod follow;
@@ -32,7 +32,7 @@ pub struct ObjectEvent {
     pub reason: &'static str,
     /// The same for people, without secrets.
     pub message: String,
-    /// Whether somebody should look.
+    /// Whether someone should look.
     pub warning: bool,
 }
 
@@ -44,7 +44,7 @@ impl ObjectEvent {
         Self { kind, name: name.to_owned(), reason, message: message.into(), warning: false }
     }
 
-    /// Something that somebody should look at.
+    /// Something that someone should look at.
     pub fn warning(kind: ObjectKind, name: &str, reason: &'static str, message: impl Into<String>) -> Self {
         Self { warning: true, ..Self::normal(kind, name, reason, message) }
     }
@@ -75,7 +75,7 @@ pub(crate) fn shown(event: &EventRecord) -> Value {
     })
 }
 
-/// The same as a caller may read it: the sentence may hold what a server or a program said, so whoever does
+/// The same as a caller may read it: the sentence may hold what a server or a program said, so anyone who does
 /// not administer gets one that is made of the reason.
 pub(crate) fn shown_to(visibility: &Visibility, event: &EventRecord) -> Value {
     let mut value = shown(event);

@@ -155,7 +155,7 @@ pub(crate) async fn run(
             let (view, arguments) = (Arc::clone(view), arguments.clone());
             blocking(move || Ok(run(&view, &arguments))).await
         }
-        // A call is resolved into what it stands for, and whoever wants a view has one.
+        // A call is resolved into what it stands for, and anyone who wants a view has one.
         (Run::Call | Run::View(_) | Run::Search(_) | Run::Counting(_), _) => Err(unknown()),
     }
 }

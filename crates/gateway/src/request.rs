@@ -34,7 +34,7 @@ impl Gateway {
     /// that the client has cancelled gets none.
     ///
     /// Dropping the future takes the request back, also at the server. A legacy client that only lost its connection may
-    /// come back for the answer: whoever holds the connections keeps the future for a while.
+    /// come back for the answer: the owner of the connections keeps the future for a while.
     pub async fn request(
         self: &Arc<Self>,
         snapshot: &ProfileSnapshot,

@@ -1,7 +1,7 @@
 //! Verification: a server is started once more beside what runs, listed, compared with what was approved, and what it
 //! offers becomes the snapshot from which it is served.
 //!
-//! Several who want the same at a time share one run, and nobody's leaving ends it for the others.
+//! Several who want the same at a time share one run, and no one's leaving ends it for the others.
 
 use std::sync::{Arc, PoisonError};
 
@@ -68,7 +68,7 @@ impl Gateway {
                 () = stop.stopped() => Err(closing_problem()),
                 ended = gateway.verify_now(&name, &by) => ended.map(Arc::new),
             };
-            // Whoever asks from here on starts again.
+            // A caller who asks from here on starts again.
             gateway.verifications.runs.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
             tell.send_replace(Some(ended));
         });

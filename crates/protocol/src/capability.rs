@@ -26,7 +26,7 @@ pub struct Capabilities {
     pub sampling_context: bool,
     /// Roots may be asked for.
     pub roots: bool,
-    /// The client tells when its roots change.
+    /// The client notifies changes of its roots.
     pub roots_changed: bool,
     /// Its extensions with their settings, an object; absent when there are none.
     pub extensions: Option<String>,
@@ -88,7 +88,7 @@ impl Capabilities {
             form: self.form && revision.has_elicitation(),
             url: self.url && revision.has_url_elicitation(),
             sampling_tools: self.sampling_tools && revision.has_sampling_tools(),
-            // No one tells anything on its own in the modern era.
+            // No client sends notifications of its own in the modern era.
             roots_changed: self.roots_changed && !modern,
             extensions: self.extensions.as_deref().and_then(|text| extensions_within(text, modern)),
             ..*self

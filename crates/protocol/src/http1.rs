@@ -164,7 +164,7 @@ fn parse(bytes: &[u8], is_to_head: bool) -> Result<Option<(Option<ResponseHead>,
         (false, false) => found.keeps_alive,
     } && code != 101
         && body.0 != State::UntilClose
-        // Whoever stands between may have read the other one.
+        // A proxy in between may have read the other one.
         && !(found.encoding.is_some() && found.length.is_some());
     let Fields { media_type, headers, .. } = found;
     let media_type = media_type.unwrap_or(MediaType::Other(String::new()));

@@ -32,7 +32,7 @@ pub struct RequestMeta {
     pub date: String,
     /// The client's capabilities, an object.
     pub capabilities: Raw,
-    /// Name and version of the client, where it told.
+    /// Name and version of the client, if given.
     pub client_info: Option<Raw>,
     /// From which level on the client wants to hear log messages, as it was written.
     pub log_level: Option<Raw>,

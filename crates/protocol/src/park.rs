@@ -115,12 +115,12 @@ impl<W> ParkState<W> {
         self.attached == 0
     }
 
-    /// Whether no request waits at the call, and none was ever told how to come back.
+    /// Whether no request waits at the call, and none ever got a state to return with.
     pub fn is_abandoned(&self) -> bool {
         self.is_alone() && !self.parked
     }
 
-    /// Whether someone was told how to come back.
+    /// Whether a client has got a state to return with.
     pub fn was_parked(&self) -> bool {
         self.parked
     }

@@ -216,7 +216,7 @@ pub fn tagged_with(params: &Raw) -> Option<Id> {
     Id::from_raw(params.get("_meta")?.get(SUBSCRIPTION_ID)?)
 }
 
-/// The first message of a stream: what of the wish is honoured.
+/// The first message of a stream: the part of the filter that is granted.
 pub fn acknowledged(id: &Id, filter: &Filter) -> Notification {
     let mut params = Writer::object(192);
     params.member("_meta", marked(id).finish().as_str());

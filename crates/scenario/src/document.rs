@@ -16,8 +16,8 @@ const MERGE: &str = "<<";
 /// The largest file, in bytes.
 pub(crate) const BYTES: usize = 4 * 1024 * 1024;
 
-/// Reads a document; nothing at all is nothing (`null`). A value stands where its key does: whoever looks for a value
-/// looks for its key.
+/// Reads a document; nothing at all is nothing (`null`). A value stands where its key does: anyone who looks for a
+/// value looks for its key.
 ///
 /// # Errors
 /// The first thing that is wrong with it as YAML.

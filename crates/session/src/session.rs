@@ -1,4 +1,4 @@
-//! Sessions of legacy clients: who they are, what runs for them, and the streams on which they hear news.
+//! Sessions of legacy clients: who they are, what runs for them, and the streams of their notifications.
 
 mod introduction;
 mod question;
@@ -113,7 +113,7 @@ pub struct RunningRequest {
     cancelled: Arc<CancelSignal>,
 }
 
-/// Whether a request was cancelled, with a signal for whoever waits for it.
+/// Whether a request was cancelled, with a signal for its waiter.
 #[derive(Debug, Default)]
 struct CancelSignal {
     flag: AtomicBool,
@@ -340,7 +340,7 @@ impl Sessions {
         }
     }
 
-    /// Ends the streams for news of every session, of busy ones once their requests are answered: the gateway ends.
+    /// Ends the notification streams of every session, of busy ones once their requests are answered: the gateway ends.
     pub fn end_notifications(&self) {
         self.shared.end();
         let open: Vec<_> = lock(&self.open).values().cloned().collect();

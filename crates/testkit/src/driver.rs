@@ -54,7 +54,7 @@ struct Scenario {
     context: Value,
 }
 
-/// Drives one scenario. Calls that fail are told on stderr: whether they may is for the suite to judge.
+/// Drives one scenario. Calls that fail are printed on stderr: whether they may is for the suite to judge.
 pub fn run(args: impl Iterator<Item = String>) -> ExitCode {
     let outcome = parse(args).and_then(|options| match options {
         Some(options) => drive(&options),

@@ -1,5 +1,5 @@
 //! Commands typed one after the other. Every line is a command of the command line, or one of muster's words for one
-//! (`words.rs`), and runs as if it stood in a shell; beside it this holds the history, the completion and the news.
+//! (`words.rs`), and runs as if it stood in a shell; beside it this holds the history, the completion and the notifications.
 
 pub(crate) mod changes;
 mod completer;
@@ -29,7 +29,7 @@ use words::Act;
 
 /// How many lines are remembered.
 const HISTORY: usize = 1_000;
-/// How long the end of the news may take.
+/// How long the task of notifications may take to end.
 const LAST_CHANGE: Duration = Duration::from_millis(200);
 /// The longest line that is read from a pipe, in bytes.
 const LINE_BYTES: usize = 16 << 20;
@@ -52,7 +52,7 @@ struct Repl {
     flags: ClientFlags,
     environment: Environment,
     runtime: Runtime,
-    /// The task that looks for news, while it is wanted.
+    /// The task that prints notifications, while they are on.
     changes: Option<Scope>,
     print: Print,
 }
@@ -136,7 +136,7 @@ impl Repl {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// From a pipe or a file: no prompt, no news; the exit code is that of the last line that failed.
+    /// From a pipe or a file: no prompt, no notifications; the exit code is that of the last line that failed.
     fn read_all(&mut self) -> anyhow::Result<ExitCode> {
         let mut code = ExitCode::SUCCESS;
         let mut stdin = std::io::stdin().lock();
@@ -229,7 +229,7 @@ impl Repl {
         }
     }
 
-    /// Looks for news from now on.
+    /// Prints notifications from now on.
     fn start_notifications(&mut self) {
         if self.changes.is_some() {
             return;

@@ -57,7 +57,7 @@ pub struct CallOptions {
     pub cancel_on_drop: Arc<AtomicBool>,
     /// Headers of this call alone, such as mirrored parameters or a credential; HTTP only.
     pub headers: HeaderMap,
-    /// Where the status of the answer goes, for whoever wants to see it; HTTP only.
+    /// Where the status of the answer goes, for anyone who wants to see it; HTTP only.
     pub status: Option<Arc<AtomicU16>>,
 }
 
@@ -79,7 +79,7 @@ impl CallOptions {
 }
 
 /// What a server says in the course of one call: over HTTP all that comes on the call's own stream, on ordered
-/// connections progress (told by its token) and what is tagged with the subscription that the call is.
+/// connections progress (known by its token) and what is tagged with the subscription that the call is.
 /// Called in the task that reads: must not block.
 pub trait CallHandler: Send + Sync {
     /// A notification; progress still has our token.

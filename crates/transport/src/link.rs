@@ -46,7 +46,7 @@ impl Link {
         }
     }
 
-    /// Whether all messages share one stream each way. Then nothing tells in the course of which call the server asks
+    /// Whether all messages share one stream each way. Then nothing shows in the course of which call the server asks
     /// something; over Streamable HTTP it does so on the call's own stream.
     pub fn is_ordered(&self) -> bool {
         matches!(self, Link::Peer(_))

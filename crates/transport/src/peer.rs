@@ -251,7 +251,7 @@ impl Peer {
         let id = answer.id.as_ref().and_then(Id::number);
         let waiting = id.and_then(|id| self.lock().as_mut()?.remove(&id));
         match waiting {
-            // The caller may have gone in this very moment; then nobody needs the answer.
+            // The caller may have gone in this very moment; then no one needs the answer.
             Some(waiting) => drop(waiting.answer.send(Ok(answer.outcome))),
             None if id.is_some_and(|id| self.inbox.late_answer(id)) => {}
             None => self.inbox.oddity(&match answer.id {

@@ -44,7 +44,7 @@ pub enum Exit {
     Code(i32),
     /// This signal ended it.
     Signal(i32),
-    /// Nobody knows: the guard was killed from outside, or the scope was aborted before the program had ended.
+    /// No one knows: the guard was killed from outside, or the scope was aborted before the program had ended.
     Lost,
 }
 
@@ -104,7 +104,7 @@ pub fn spawn(spec: &Spec, scope: &Scope, on_line: impl FnMut(Line) + Send + 'sta
 /// that told its own id, where the child is the program's guard.
 ///
 /// # Errors
-/// When there is no such process, or it belongs to somebody else.
+/// When there is no such process, or it belongs to someone else.
 pub fn ask_to_end(pid: u32) -> std::io::Result<()> {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
     let pid = pid.ok_or_else(|| std::io::Error::other("a process id is a positive number"))?;

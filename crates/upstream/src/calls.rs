@@ -17,7 +17,7 @@ const QUESTIONS: usize = 64;
 /// The calls of one connection.
 pub(crate) struct Calls {
     state: Mutex<State>,
-    /// What the server was told that it may ask.
+    /// The capabilities that were declared to the server.
     offered: Arc<Capabilities>,
     /// The session that the connection belongs to alone.
     owner: Option<Arc<dyn CallHandler>>,

@@ -53,7 +53,7 @@ impl Client {
     }
 }
 
-/// What tells one connection to a legacy server from another; the main connection has none.
+/// What distinguishes one connection to a legacy server from another; the main connection has none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ConnectionKey {
     pub(crate) principal: Option<Arc<str>>,

@@ -65,7 +65,7 @@ pub(crate) struct ServerContext {
     pub(crate) retired: Scope,
     /// Counts the listings that ended well.
     pub(crate) listings: watch::Sender<u64>,
-    /// Up to which of the changes that it told of its lists were read.
+    /// How many of its announced list changes were read.
     pub(crate) read_changes: AtomicU64,
     /// What is wanted to be heard of it.
     pub(crate) subscriptions: Arc<Subscriptions>,
@@ -163,7 +163,7 @@ impl ServerContext {
         self.config.installs.is_some() && !self.was_there.load(Ordering::Relaxed)
     }
 
-    /// Lists have changed, as another connection than the main one tells.
+    /// Lists have changed: another connection than the main one reports it.
     pub(crate) fn lists_changed(&self) {
         // A full queue holds such an order already, or one that reads the lists anyway.
         self.order(Order::Changed);

@@ -3,7 +3,7 @@
 //! [`Server`] is the handle that callers share; `ServerTask` owns the state and publishes it as [`Status`] and
 //! [`Inventory`]. What happens is reported as [`Event`]s; the composition root persists them.
 //!
-//! Knows no profile, no view and no policy: whoever holds a [`Server`] may call it.
+//! Knows no profile, no view and no policy: anyone who holds a [`Server`] may call it.
 
 mod call_span;
 mod calls;

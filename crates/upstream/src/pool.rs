@@ -441,7 +441,7 @@ impl Pool {
         }
     }
 
-    /// Tells how the server is where its main connection, which reports itself, idles.
+    /// Emits the server's status while its main connection, which reports itself, idles.
     async fn emit_status_if_idle(&self) {
         if self.context.status.borrow().state == State::Idle {
             let (server, status) = (self.context.config.name.clone(), self.status());

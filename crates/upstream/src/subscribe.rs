@@ -29,7 +29,7 @@ pub(crate) enum Kind {
 pub(crate) enum Verdict {
     /// Not known yet, or no longer.
     Open,
-    /// It tells.
+    /// The server reports changes.
     Accepted,
     /// It does not, with its error where it gave one.
     Refused(Option<RpcError>),

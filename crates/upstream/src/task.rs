@@ -486,7 +486,7 @@ impl ServerTask {
         (in_use || !context.gate.close_if_empty()).then(|| now + idle)
     }
 
-    /// Lists the server and tells what changed.
+    /// Lists the server and emits what changed.
     async fn list(
         &self,
         live: &LiveConnection,

@@ -8,7 +8,7 @@ pub fn for_caller_of(away: &ServerUnavailable) -> String {
     format!("{} Other servers are unaffected.", for_caller(&away.server, &away.status))
 }
 
-/// What somebody can do about a server who does not administer it.
+/// What someone can do about a server who does not administer it.
 pub fn for_caller(name: &ServerName, status: &Status) -> String {
     match status.state {
         State::Stopped => format!("An admin can start it with `toolcrib server start {name}`."),

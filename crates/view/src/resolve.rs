@@ -298,7 +298,7 @@ pub fn away(view: &View, name: &str) -> Option<ServerUnavailable> {
     unknown.then(|| ServerUnavailable { server: definition.name.clone(), status })
 }
 
-/// The answer to a prompt's name that nobody has.
+/// The answer to a prompt's name that no one has.
 pub fn unknown_prompt(view: &View, name: &str) -> Problem {
     let close = similar(name, view.prompts.iter().map(|prompt| &*prompt.name));
     let list = dialect::name_of(Act::ListPrompts, view.profile.dialect);

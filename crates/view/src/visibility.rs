@@ -14,7 +14,7 @@ use toolcrib_session::Principal;
 use toolcrib_store::EventRecord;
 
 /// What begins the reasons of events, behind the kind of the object, that tell of one run, one call or a text that
-/// somebody had checked: that is its principal's, and an event does not say whose it was.
+/// someone had checked: that is its principal's, and an event does not say whose it was.
 const OF_SOMEBODY: [&str; 4] = ["Execution", "Step", "ToolExecution", "Validat"];
 
 /// What one caller may know of.

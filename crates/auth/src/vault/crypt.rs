@@ -52,7 +52,7 @@ impl Key {
         Zeroizing::new(hexadecimal(self.0.as_slice()))
     }
 
-    /// What names the key and tells nothing of it.
+    /// A name of the key that reveals nothing of it.
     pub(super) fn id(&self) -> String {
         let mut digest = Sha256::new_with_prefix(b"toolcrib vault key id\0");
         digest.update(self.0.as_slice());

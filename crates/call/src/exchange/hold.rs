@@ -13,7 +13,7 @@ impl RequestContext<'_> {
     /// Whether the profile holds back what is called, as its server offers it by now.
     ///
     /// # Errors
-    /// The server has told of a change that cannot be read in time.
+    /// The server has announced a change that cannot be read in time.
     pub(crate) async fn is_held_now(&self, server: &Server, part: Part, name: &str) -> Result<bool, Problem> {
         if self.view().profile.changed_tools != ChangedTools::Hold {
             return Ok(false);

@@ -89,7 +89,7 @@ impl RequestContext<'_> {
             CallOutcome::Unanswered(Problem::new(Kind::Timeout, message))
         });
         if !matches!(outcome, CallOutcome::Answered(_)) {
-            // Nobody will come back for it. Whether the server listens makes no difference to the answer.
+            // No one will come back for it. Whether the server listens makes no difference to the answer.
             let _ = self.step(admitted, server, method::TASKS_CANCEL, named).await;
         }
         outcome

@@ -35,7 +35,7 @@ impl RequestContext<'_> {
         CallOutcome::Answered(Ok(self.view().resources.rewritten(&server.config().name, result)))
     }
 
-    /// A modern server says of which type its result is; one that nobody can read must not pass as complete.
+    /// A modern server says of which type its result is; one that no one can read must not pass as complete.
     fn of_modern(&self, server: &Server, method: &str, asked: &Raw, result: Raw) -> Result<Raw, Problem> {
         let modern_client = self.caller.revision.era() == Era::Modern;
         let kind = result.get("resultType");

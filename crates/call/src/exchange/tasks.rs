@@ -4,7 +4,7 @@
 //! | client | server | what is done |
 //! |---|---|---|
 //! | modern, has declared tasks | modern | ids are replaced, everything else is passed on |
-//! | any other | modern | the server is not told of tasks, so it makes none |
+//! | any other | modern | tasks are not declared to the server, so it makes none |
 //! | any | legacy, tool with `taskSupport: required` | the task of 2025-11-25 is run here (`legacy_task.rs`) |
 
 use toolcrib_base::{Kind, Problem, ToolId};
@@ -181,7 +181,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// Whether a server may have tasks as the modern era knows them: it is modern, or nobody knows yet.
+/// Whether a server may have tasks as the modern era knows them: it is modern, or no one knows yet.
 fn speaks_tasks(server: &Server) -> bool {
     server.speaks(Era::Modern) || server.status().state != State::Ready
 }

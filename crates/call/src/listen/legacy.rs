@@ -25,7 +25,7 @@ struct SubscriptionAttempt<'a> {
 /// Why a session does not hear of a resource.
 struct SubscribeError {
     outcome: Outcome,
-    /// What the client is told; `None` where the resource must look as if it were not there.
+    /// The client's error; `None` where the resource must look as if it did not exist.
     problem: Option<Problem>,
 }
 

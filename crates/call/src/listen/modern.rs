@@ -104,7 +104,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// What of a wish is honoured: what this profile shows, and what the servers have taken in time.
+    /// The part of a filter that is granted: what this profile shows, and what the servers have taken in time.
     async fn granted(&self, listening: &ListenPlace, wanted: Filter) -> Result<Filter, RpcError> {
         let (hub, number) = (&self.path.subscriptions, listening.listener.number());
         let mut asked = Vec::new();
@@ -168,7 +168,7 @@ impl RequestContext<'_> {
                     return End::Ours;
                 }
                 tokio::time::sleep(GATHER).await;
-                // What comes meanwhile is told the next time.
+                // What comes meanwhile is sent the next time.
                 for _ in 0..listener.waiting() {
                     let Some(change) = listener.pop() else { break };
                     let notification = change.to_notification();

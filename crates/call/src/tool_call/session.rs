@@ -21,7 +21,7 @@ const SESSION: &str = "session";
 pub(super) enum SessionArgument {
     /// No session.
     Nothing,
-    /// A handle, whoever's.
+    /// A handle of any principal.
     Handle(String),
     /// Something that is no handle.
     Odd,
@@ -58,7 +58,7 @@ impl RequestContext<'_> {
         found.map(Some).ok_or_else(|| self.not_open(tool))
     }
 
-    /// The answer to a handle that leads nowhere, whatever the reason: nobody can tell whether it is another's.
+    /// The answer to a handle that leads nowhere, whatever the reason: no one can tell whether it is another's.
     pub(super) fn not_open(&self, tool: &Tool) -> Problem {
         let opens = |it: &&Arc<Tool>| it.id.server == tool.id.server && matches!(it.session, SessionPart::Open);
         let open = self.view().tools.iter().find(opens).map_or("", |open| &*open.name);

@@ -1,4 +1,4 @@
-//! Reading a bundle, which somebody else may have written: every definition goes through its own reader, and what the
+//! Reading a bundle, which someone else may have written: every definition goes through its own reader, and what the
 //! bundle may not carry is reported with its place.
 
 use std::collections::HashSet;

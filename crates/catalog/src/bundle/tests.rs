@@ -1,4 +1,4 @@
-//! What a bundle holds, what it never holds, and what is refused of somebody else's.
+//! What a bundle holds, what it never holds, and what is refused of someone else's.
 
 use super::*;
 use crate::write::{Change, Files, WriteError};

@@ -1,4 +1,4 @@
-//! A definition in the making: everything but its name and the places of its secrets, which whoever imports decides.
+//! A definition in the making: everything but its name and the places of its secrets, which the importer decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ pub struct SecretReference {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
     pub origin: Origin,
-    /// The name that the definition should get if nobody else has it.
+    /// The name that the definition should get if no one else has it.
     pub name: ServerName,
     /// Whether the client has it switched off.
     pub is_disabled: bool,

@@ -1,4 +1,4 @@
-//! A client's settings file on disk: read once, replaced in one step, and only if nobody else wrote to it since.
+//! A client's settings file on disk: read once, replaced in one step, and only if no one else wrote to it since.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -65,7 +65,7 @@ impl SettingsFile {
             }
             Err(error) => return Err(unreadable(error)),
         };
-        // Looked at before it is opened: opening a pipe would wait for whoever writes to it.
+        // Looked at before it is opened: opening a pipe would wait for a writer.
         let metadata = fs::metadata(&real).map_err(unreadable)?;
         if !metadata.is_file() {
             return Err(FileError::NotAFile { path: path.to_owned() });
@@ -108,8 +108,8 @@ impl SettingsFile {
         Ok(Some(copy))
     }
 
-    /// Writes the new text in one step: whoever reads the path sees the old text or the new one, and after an error the
-    /// old one. Permissions stay.
+    /// Writes the new text in one step: anyone who reads the path sees the old text or the new one, and after an error
+    /// the old one. Permissions stay.
     pub fn replace(&self, text: &str, write: WriteAll<'_>) -> Result<(), FileError> {
         let failed = |source| FileError::Unwritable { path: self.path.clone(), source };
         let folder = self.folder();

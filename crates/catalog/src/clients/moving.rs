@@ -1,5 +1,5 @@
 //! Servers that come through Toolcrib are taken out of a client's settings, and put back. Exactly as they were while
-//! nobody else changed that part of the file; else each by what it said, and never over what somebody wrote since.
+//! no one else changed that part of the file; else each by what it said, and never over what someone wrote since.
 
 use serde_json::{Map, Value};
 
@@ -92,7 +92,7 @@ pub fn restore(
     if exact.is_some() {
         return Ok(exact);
     }
-    // Somebody changed that part: what we put in goes, and what is not there comes back.
+    // Someone changed that part: what we put in goes, and what is not there comes back.
     let mut back = settings::disconnect(client, source, text, None)?.unwrap_or_else(|| text.to_owned());
     for (key, entry) in undo.moved {
         let (mark, inner) = settings::body(&back);
@@ -106,7 +106,7 @@ pub fn restore(
     if fits(&back) { Ok(Some(back)) } else { Err(SettingsError::Unsure) }
 }
 
-/// What the text must say: nothing of us, and what was taken out, unless somebody wrote something else in its place.
+/// What the text must say: nothing of us, and what was taken out, unless someone wrote something else in its place.
 fn expected(mut now: Value, container: &str, undo: &Undo<'_>) -> Result<Value, SettingsError> {
     if now.is_null() {
         now = Value::Object(Map::new());

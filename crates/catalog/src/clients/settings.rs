@@ -170,7 +170,7 @@ fn flat(entry: &Value) -> Value {
     flat
 }
 
-/// What a client is told to reach us: the address, or for those that only start programs the command with its arguments.
+/// How a client reaches us: the address, or for those that only start programs the command with its arguments.
 pub fn entry(client: &Client, url: &str, command: &str, args: &[String], prefer_stdio: bool) -> Option<Value> {
     match client.transports {
         Transports::ImportOnly => None,

@@ -654,7 +654,8 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// What of the client's own placeholders is the same for everybody: the person's folder, and what stands between folders.
+/// What of the client's own placeholders is the same for everyone: the person's folder, and what stands between
+/// folders.
 fn own_word(name: &str, home: Option<&PathBuf>) -> Option<String> {
     match name {
         "userHome" | "HOME" | "env:HOME" => home.map(|home| home.display().to_string()),

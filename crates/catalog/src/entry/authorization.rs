@@ -1,4 +1,4 @@
-//! What a server wants to know from whoever configures it: keys, tokens, folders.
+//! What a server wants to know from the person who configures it: keys, tokens, folders.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::reader::{Cursor, Fields, choice};
 /// How many variables an entry may have: each may have a pattern, which takes time to check.
 pub(super) const VARIABLES_MAX: usize = 64;
 
-/// How a server knows whose calls it gets, and what it must be told before it runs.
+/// How a server authenticates its calls, and which variables it needs before it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authorization {
     pub kind: AuthorizationKind,
@@ -41,7 +41,7 @@ choice! {
     }
 }
 
-/// One thing that the server must be told.
+/// One variable that the server needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
     /// The variable of a program's environment, and what `${NAME}` stands for in its arguments or its address.
@@ -216,7 +216,7 @@ fn header(cursor: &Cursor<'_>) -> Option<String> {
 }
 
 /// A text that is no reference: an entry, which others may have written, must not say which of our secrets its server
-/// gets. Whoever configures it does.
+/// gets. The person who configures it does.
 pub(super) fn plain(cursor: &Cursor<'_>) -> Option<String> {
     let text = cursor.text()?;
     let is_plain = matches!(text.parse(), Ok(crate::SecretRef::Literal(_)));

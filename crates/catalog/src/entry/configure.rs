@@ -63,7 +63,7 @@ fn names(variables: &[String]) -> String {
 
 impl std::fmt::Debug for NewDefinition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The text may hold plain values that are nobody else's business.
+        // The text may hold plain values that are no one else's business.
         f.debug_struct("Configured").field("name", &self.name).field("file", &self.file).finish_non_exhaustive()
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn read(cursor: Cursor<'_>, authorization: &Authorization) -> Option<
             http(&fields, kind == TransportKind::Sse, authorization)
         }
         None => {
-            // Nobody knows which keys belong here, so all of them are let pass.
+            // No one knows which keys belong here, so all of them are let pass.
             for key in ["command", "args", "env", "inherit_env", "cwd", "url", "headers"] {
                 fields.get(key);
             }

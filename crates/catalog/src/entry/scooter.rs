@@ -219,7 +219,7 @@ fn variable(cursor: Cursor<'_>) -> Option<Variable> {
         pattern: fields.get("validation").and_then(validation),
         secret,
         required: flag(&fields, "required", true),
-        // A secret with a default is none that anybody should use.
+        // A secret with a default is none that anyone should use.
         default: default.filter(|_| !secret).and_then(|cursor| authorization::plain(&cursor)),
         options: fields
             .get("options")

@@ -155,7 +155,7 @@ fn wrong_entries_are_reported_with_their_place() {
     assert_eq!(told, wanted);
 }
 
-/// Whoever wrote the entry would otherwise choose which of our secrets its server gets.
+/// The author of an entry would otherwise choose which of our secrets its server gets.
 #[test]
 fn an_entry_cannot_take_secrets() {
     for runtime in [

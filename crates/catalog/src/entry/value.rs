@@ -60,7 +60,7 @@ impl RegistryEntry {
         members.into_value()
     }
 
-    /// The same for whoever may look at it: values that whoever wrote it may have meant to be secrets are `****`.
+    /// The same for anyone who may look at it: values that its author may have meant to be secrets are `****`.
     pub fn to_shown_value(&self) -> Value {
         let mut value = self.to_value();
         for key in ["env", "headers"] {

@@ -39,7 +39,7 @@ const OF_METADATA: [&str; 14] = [
 /// Keys that only muster's servers have.
 const OF_MUSTER: [&str; 3] = ["type", "toolPrefix", "autoStart"];
 
-/// What whoever asks says of documents that do not say it themselves.
+/// What the caller says of documents that do not say it themselves.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DocumentDefaults<'a> {
     pub(super) kind: Option<DefinitionKind>,

@@ -100,7 +100,7 @@ fn what_is_wrong_has_its_place_and_its_document() {
         assert!(told.iter().any(|told| told.contains(expected)), "no `{expected}` in {told:#?} of\n{text}");
         assert!(objects.problems.iter().all(|wrong| wrong.problem.at.is_some()), "{told:#?}");
     }
-    // A program with its arguments in one list, and keys that nobody knows, are no reason to refuse a server.
+    // A program with its arguments in one list, and keys that no one knows, are no reason to refuse a server.
     let lenient = read(&server("  type: stdio\n  command: [npx, '-y', thing]\n  healthCheck: {enabled: true}\n"));
     assert_eq!((lenient.problems.len(), lenient.objects.len()), (0, 1), "{lenient:?}");
     assert_eq!(

@@ -28,7 +28,7 @@ fn is_hidden(c: char) -> bool {
             | 0x13430..=0x1343F | 0x1BCA0..=0x1BCA3 | 0x1D173..=0x1D17A
             // Fillers and blanks that are letters or symbols to Unicode.
             | 0x115F | 0x1160 | 0x17B4 | 0x17B5 | 0x2800 | 0x3164 | 0xFFA0
-            // Variation selectors and tags carry whole texts that nobody sees.
+            // Variation selectors and tags carry whole texts that no one sees.
             | 0xFE00..=0xFE0F | 0xE0000..=0xE0FFF
             // Private use, and what is no character.
             | 0xE000..=0xF8FF | 0xFFFE..=0xFFFF | 0xF0000..=0x10_FFFF)

@@ -28,7 +28,7 @@ pub struct GatewayKey {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyName(Box<str>);
 
-/// The SHA-256 of a key. Whoever knows it cannot make the key from it; it is still nobody's to read in a log.
+/// The SHA-256 of a key. Anyone who knows it cannot make the key from it; it is still no one's to read in a log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyHash([u8; 32]);
 

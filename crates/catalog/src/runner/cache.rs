@@ -169,7 +169,7 @@ impl PackageCache {
     /// Removes an entry that is half written, and nothing else.
     ///
     /// # Errors
-    /// It is no entry of this cache, nothing is wrong with it, somebody installs into it, it is reached by a symbolic
+    /// It is no entry of this cache, nothing is wrong with it, someone installs into it, it is reached by a symbolic
     /// link, or the system refuses.
     pub fn remove(&self, entry: &HalfWritten) -> Result<(), CacheEntryError> {
         let path = &entry.path;
@@ -228,7 +228,7 @@ impl PackageCache {
         match self.layout {
             Layout::Npm => npm_fault(path, ended),
             Layout::Uv => uv_fault(path),
-            // Nothing in the entry tells; the program itself said that a file of it is missing.
+            // Nothing in the entry shows it; the program reported a missing file.
             Layout::Bun | Layout::Pnpm | Layout::Pipx if is_named => Some("a file of it is missing".to_owned()),
             Layout::Bun | Layout::Pnpm | Layout::Pipx | Layout::Deno | Layout::Unkept => None,
         }

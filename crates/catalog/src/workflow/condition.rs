@@ -80,7 +80,7 @@ fn read(cursor: &Cursor<'_>, depth: usize) -> Option<Condition> {
             None
         }
     };
-    // Asked for, so that they are not told again as unknown.
+    // Read here, so that they are not reported again as unknown.
     for key in kinds.into_iter().chain(["args", "expect", "expectNot", "expect_not"]) {
         fields.get_unlisted(key);
     }

@@ -222,7 +222,7 @@ fn list(cursor: &Cursor<'_>, word: &str, action: impl Fn(&Fields<'_>, &Cursor<'_
                 fields.misplaced(key, "goes with `tool`: write it for the steps within");
             }
         }
-        // What a step of another kind would have is told by the kind.
+        // The kind reports the keys of other kinds.
         for key in ["tool", "args", "arguments"] {
             fields.get_unlisted(key);
         }

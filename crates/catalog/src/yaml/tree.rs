@@ -101,7 +101,7 @@ impl Node {
         if let Content::List(items) = &self.content { items } else { &[] }
     }
 
-    /// Every text except nothing, as [`Node::as_text`], for whoever keeps it.
+    /// Every text except nothing, as [`Node::as_text`], for anyone who keeps it.
     pub fn text(&self) -> Option<String> {
         self.as_text().map(std::string::ToString::to_string)
     }

@@ -14,8 +14,8 @@ use super::table::Table;
 pub(super) struct Availability(Mutex<BTreeMap<ObjectName, Vec<String>>>);
 
 impl Availability {
-    /// Looks again, and tells what is different. What is missing while servers are still being listed for the first
-    /// time is not told.
+    /// Checks again and emits what changed. What is missing while servers are still being listed for the first
+    /// time is not emitted.
     pub(super) fn look(&self, table: &Table) {
         // Admins see most: a class that is not available to them is available to no one.
         let owner = Owner {

@@ -87,7 +87,7 @@ impl Class {
         self.tools.get(word)
     }
 
-    /// The tool that tells how a service is: for those who ask its status tool, for the loop the one for its health.
+    /// The tool that reports the state of a service: for those who ask its status tool, for the loop the one for its health.
     pub(super) fn examiner(&self, by: Examiner) -> Option<&Tool> {
         let words = match by {
             Examiner::Status => ["status", "healthCheck"],

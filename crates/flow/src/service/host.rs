@@ -1,4 +1,4 @@
-//! What a service needs from outside: someone's hands to call tools with, and someone to tell what happens. In the
+//! What a service needs from outside: a caller of tools, and a receiver of events. In the
 //! program that is the gateway; tests have their own.
 
 use std::fmt;

@@ -99,7 +99,7 @@ pub(super) enum Turn {
     Lost(String),
 }
 
-/// Something to tell: the reason of an event and what follows the service's name.
+/// Something to emit: the reason of an event and what follows the service's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Note {
     pub(super) reason: &'static str,

@@ -246,7 +246,7 @@ impl Table {
         }
     }
 
-    /// Tells what happened to a service class.
+    /// Emits an event of a service class.
     pub(super) fn emit_class(&self, name: &ObjectName, reason: &'static str, what: &str, warning: bool) {
         let message = format!("service class `{name}` {what}");
         self.around.house.emit(ObjectEvent {
@@ -258,7 +258,7 @@ impl Table {
         });
     }
 
-    /// Tells what happened to a service that its task does not tell.
+    /// Emits an event of a service that its task does not emit.
     pub(super) fn emit_service(&self, name: &str, reason: &'static str, message: String, warning: bool) {
         let kind = ObjectKind::ServiceInstance;
         self.around.house.emit(ObjectEvent { kind, name: name.to_owned(), reason, message, warning });

@@ -41,7 +41,7 @@ pub(super) enum Order {
     Examine,
     /// It is to be started or examined, and waits for something.
     Await(String),
-    /// Nothing can tell how it is.
+    /// Its state is unknown.
     GiveUp(String),
     /// Stop it permanently; the task ends whatever comes of it.
     End,
@@ -308,7 +308,7 @@ impl ServiceTask {
         class::context(subject.name.as_str(), subject.class.as_str(), &subject.args, life)
     }
 
-    /// Takes what happened: changes how the service is, writes it down, tells it.
+    /// Takes what happened: changes the state of the service, saves it, emits it.
     async fn take(&mut self, turn: Turn) {
         let thresholds =
             self.class().map_or(super::life::Thresholds { failure: 1, success: 1 }, |class| class.thresholds());

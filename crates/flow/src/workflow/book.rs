@@ -255,7 +255,7 @@ impl Book {
         written.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
     }
 
-    /// The run is over. Whether this was told first.
+    /// Ends the run; `true` for the first end.
     fn end(
         &self,
         status: Status,

@@ -51,7 +51,7 @@ fn shown(value: &Value, schema: &Value, depth: usize) -> Value {
             MASKED.into()
         }
         Value::Number(_) => value.clone(),
-        // What the schema lists itself is known to everybody.
+        // What the schema lists itself is known to everyone.
         Value::String(text) if schema["enum"].as_array().is_some_and(|values| values.contains(value)) => {
             text.as_str().into()
         }

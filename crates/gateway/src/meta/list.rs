@@ -19,7 +19,7 @@ use toolcrib_view::arguments::{flag, number, text};
 
 /// The most rows of one answer.
 const MOST: u64 = 1_000;
-/// How many rows `filter_tools` gives when nobody says.
+/// How many rows `filter_tools` gives when no one says.
 const FEW: u64 = 5;
 /// How many characters of what was asked an answer repeats.
 const REPEATED: usize = 200;
@@ -105,7 +105,7 @@ pub(super) async fn filter(context: &Context<'_>, arguments: &Raw) -> Result<Raw
     Ok(reply::data(&value))
 }
 
-/// What was asked as the answer repeats it: nobody has to pay for a long text twice.
+/// What was asked as the answer repeats it: no one has to pay for a long text twice.
 fn repeated(text: &str) -> String {
     match text.char_indices().nth(REPEATED) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,4 +1,4 @@
-//! Loading and unloading tools: all of them or none, and again without harm. Tools of an entry that nobody has
+//! Loading and unloading tools: all of them or none, and again without harm. Tools of an entry that no one has
 //! configured are loaded by making a server of it first.
 
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ use crate::configure::{self, Claim};
 use toolcrib_view::arguments::{flag, text};
 use toolcrib_view::resolve;
 
-/// How many names of loaded tools an error tells.
+/// How many names of loaded tools an error lists.
 const TOLD: usize = 20;
 
 /// How the audit log calls it that an entry becomes a server.
@@ -111,14 +111,14 @@ async fn configure(context: &Context<'_>, wanted: &[Arc<Candidate>]) -> Result<V
     ended
 }
 
-/// Whether a server that was just started offers what its entry told of.
+/// Whether a server that was just started offers what its entry promised.
 fn offers(context: &Context<'_>, id: &ToolId) -> Result<(), Problem> {
     let (server, view) = (&id.server, context.view());
     let of_server = view.tools.iter().filter(|tool| tool.id.server == *server);
     let shown: Vec<String> = of_server.take(TOLD).map(|tool| format!("`{}`", tool.id)).collect();
     if shown.is_empty() {
         let message = format!("server `{server}` has started, but this profile shows no tool of it");
-        // As it is with `changed_tools: hold`, where nothing counts before somebody has approved it.
+        // As it is with `changed_tools: hold`, where nothing counts before someone has approved it.
         let hint = format!("An admin can check it: `toolcrib registry add {server}`, `toolcrib verify {server}`.");
         return Err(Problem::new(Kind::NotFound, message).hint(hint));
     }

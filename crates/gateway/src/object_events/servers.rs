@@ -12,10 +12,10 @@ use toolcrib_view::ObjectKind;
 use super::ObjectEvent;
 use super::digest::{digest, is_comparable};
 
-/// The facts that say which definitions were known, so that what changed while nobody ran is told too.
+/// The facts that say which definitions were known, so that what changed while no one ran is told too.
 const DEFINED: &str = "defined";
 
-/// What was told of each server.
+/// The state that was last reported of each server.
 #[derive(Debug)]
 pub(crate) struct ServerEvents {
     facts: Facts,
@@ -24,7 +24,7 @@ pub(crate) struct ServerEvents {
     states: Mutex<BTreeMap<ServerName, ReportedState>>,
 }
 
-/// What was told of the state of one server.
+/// The state of one server, as it was last reported.
 #[derive(Debug, Clone)]
 struct ReportedState {
     state: State,

@@ -47,7 +47,7 @@ const EVENTS: &str = r#"{"type":"object","properties":{"events":{"type":"array",
 const VERIFIED: &str =
     r#"{"type":"object","properties":{"intact":{"type":"boolean"},"broken":{"type":"object"}},"required":["intact"]}"#;
 
-/// How many events are listed when nobody says.
+/// How many events are listed when no one says.
 const LIMIT: usize = 50;
 
 async fn list(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {

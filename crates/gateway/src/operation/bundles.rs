@@ -143,7 +143,7 @@ fn plan(gateway: &Gateway, bundle: &Bundle) -> Result<Vec<ImportItem>, Problem> 
     let planned = bundle.definitions().into_iter().map(|(which, mut value)| {
         let there = gateway.files.read(&which)?;
         let now = there.as_ref().and_then(|written| written.value(&which));
-        // Whoever replaces a profile does not open it.
+        // Anyone who replaces a profile does not open it.
         if let (DefinitionId::Profile(_), Some(keys)) = (&which, now.as_ref().and_then(|now| now.get("keys"))) {
             value["keys"] = keys.clone();
         }

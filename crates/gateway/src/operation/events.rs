@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Row] = &[row(
 const INPUT: &str = r#"{"type":"object","properties":{"resourceType":{"type":"string","description":"MCPServer, ServiceClass, ServiceInstance or Workflow"},"resourceName":{"type":"string"},"namespace":{"type":"string","description":"There is one: default"},"eventType":{"type":"string","description":"Normal or Warning"},"since":{"type":"string","description":"How long ago (30s, 5m, 1h, 2d), a time of RFC 3339, or a date"},"until":{"type":"string","description":"The same; before then"},"limit":{"type":"number","minimum":1,"maximum":1000,"multipleOf":1,"default":50},"follow":{"type":"boolean","default":false,"description":"true: be told of further events in this session; false: no more"}},"additionalProperties":false}"#;
 const OUTPUT: &str = r#"{"type":"array","items":{"type":"object","properties":{"timestamp":{"type":"string","description":"UTC, to the second"},"at":{"type":"string","description":"The same as RFC 3339 with milliseconds"},"resource_type":{"type":"string"},"resource_name":{"type":"string"},"namespace":{"const":"default"},"reason":{"type":"string"},"message":{"type":"string"},"type":{"enum":["Normal","Warning"]}},"required":["timestamp","at","resource_type","resource_name","namespace","reason","message","type"]}}"#;
 
-/// How many events are listed when nobody says.
+/// How many events are listed when no one says.
 const LIMIT: u64 = 50;
 
 async fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {

@@ -142,7 +142,7 @@ const DECIDE: &str = r#"{"type":"object","properties":{"name":{"type":"string"},
 const DECIDED: &str = r#"{"type":"object","properties":{"server":{"type":"string"},"decided":{"type":"array","items":{"type":"object","properties":{"kind":{"type":"string"},"name":{"type":"string"}},"required":["kind","name"]}},"total":{"type":"integer"},"by":{"type":"string"}},"required":["server","decided","total","by"]}"#;
 
 async fn verify(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<Value, Problem> {
-    // Whoever has just changed the file means what it says now.
+    // A person who has just changed the file means what it says now.
     if let Ok(gateway) = writing(gateway) {
         blocking(move || {
             gateway.take_in();

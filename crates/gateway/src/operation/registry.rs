@@ -116,7 +116,7 @@ fn get(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
     let available = find(&loaded, &required(arguments, "name")?)?;
     let authorization = &available.entry.authorization;
     let mut value = available.entry.to_shown_value();
-    // Whole, whatever has its default: whoever asks wants to know what is asked of him.
+    // All of it, also what has a default: the caller wants to know what is required.
     if !value["authorization"].is_object() {
         value["authorization"] = json!({ "type": authorization.kind.as_str() });
     }

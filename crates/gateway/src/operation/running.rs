@@ -74,7 +74,7 @@ const SERVER: &str = r#"{"type":"object","properties":{"name":{"type":"string"},
 /// What stopping may take beside the deadlines of the definition: the process gets its time to end.
 const MANNERS: Duration = Duration::from_secs(30);
 
-/// What a server can be told.
+/// The orders that a server takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerOrder {
     Start,
@@ -88,7 +88,7 @@ async fn order(gateway: &Arc<Gateway>, arguments: &Raw, order: ServerOrder) -> R
 
 impl Gateway {
     /// Starts, stops or restarts a server and waits until it has settled; how it is then, as `core_mcpserver_list` shows
-    /// it. Whoever asks must have been found to administer.
+    /// it. Anyone who asks must have been found to administer.
     pub async fn order_server(&self, name: &str, order: ServerOrder) -> Result<Value, Problem> {
         let running = self.path.servers.table().get(name).cloned();
         let unknown = || Problem::new(Kind::NotFound, format!("no server `{name}`"));

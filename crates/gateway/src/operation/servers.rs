@@ -122,7 +122,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// What is there already. A text that can be nobody's name is not found, so its form is not checked.
+/// What is there already. A text that can be no one's name is not found, so its form is not checked.
 pub(super) const NAMED: &str =
     r#"{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}"#;
 pub(super) const WRITTEN: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"}},"required":["name","file","revision"]}"#;
@@ -175,7 +175,7 @@ async fn update(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
         let value = before.value(&which).unwrap_or_default();
         let Flat { text, ignored } = flat::changed(&which, value, &arguments)?;
         let text = before.amended(&which, &text);
-        // What was read is what is replaced, whoever else writes meanwhile.
+        // What was read is what is replaced, no matter who else writes meanwhile.
         let revision = wanted.unwrap_or(before.revision);
         let written = gateway.files.replace(&which, &text, &revision)?;
         gateway.take_in();
@@ -244,7 +244,7 @@ async fn get(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result
         let known = table.keys().map(ServerName::as_str).filter(|name| scope.has_server(name));
         return Err(definition::unknown("server", which.name(), known));
     }
-    // Whoever does not administer sees no file.
+    // A caller who does not administer sees no file.
     let file = if scope.is_everything() { definition::file(gateway, &which).await? } else { None };
     let running = table.get(which.name()).map(|running| info(gateway, caller, &scope, running));
     if file.is_none() && running.is_none() {

@@ -111,7 +111,7 @@ impl RequestHandler<'_> {
         let admitted = admitted.map_err(|refusal| RpcError::from(&refusal.problem()))?;
         let call = meta::Context { gateway: self.gateway, snapshot: context.snapshot, caller: context.caller, meta };
         let done = Box::pin(meta::run(&call, arguments)).await;
-        // Before the answer: whoever reads that tools are loaded finds them after a restart.
+        // Before the answer: anyone who reads that tools are loaded finds them after a restart.
         if matches!(meta.act, DialectAct::Load | DialectAct::Unload) {
             self.gateway.keep_active_sets().await;
         }

@@ -61,7 +61,7 @@ pub enum TaskStepError {
 pub struct Times {
     /// Milliseconds from its creation on; `None` is without end. Zero is written as one, which the wire demands.
     pub ttl_ms: Option<u64>,
-    /// Milliseconds between two polls, as a wish.
+    /// The suggested time between two polls, in milliseconds.
     pub poll_ms: Option<u64>,
 }
 

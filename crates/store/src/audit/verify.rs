@@ -1,4 +1,4 @@
-//! Recomputes the chain and tells where it breaks first.
+//! Recomputes the chain and reports where it first breaks.
 
 use rusqlite::{OptionalExtension, Row};
 use serde::Serialize;

@@ -18,7 +18,7 @@ pub(super) const BATCH: usize = 512;
 const PRUNE_EVERY: u32 = 64;
 /// How often nothing happening is used to forget the old ones.
 const IDLE: Duration = Duration::from_secs(60 * 60);
-/// How long to wait after a commit that failed, and how often it is tried. News are not worth more.
+/// How long to wait after a commit that failed, and how often it is tried. Events are not worth more.
 const AGAIN: Duration = Duration::from_millis(500);
 const TRIES: u32 = 4;
 

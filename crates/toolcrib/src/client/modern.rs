@@ -12,7 +12,7 @@ use toolcrib_transport::{CallOptions, LinkError};
 
 use super::{Client, OpenError};
 
-/// The waits between two questions after a task, whatever the gateway wishes.
+/// The waits between two questions after a task, whatever the gateway suggests.
 const SHORTEST_POLL: Duration = Duration::from_millis(20);
 const LONGEST_POLL: Duration = Duration::from_secs(1);
 

@@ -68,7 +68,7 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
 async fn print_events(row: &kind::Row, name: &str, client: &Client, output: Output) -> anyhow::Result<()> {
     let Some(object) = super::events::object_of(row) else { return Ok(()) };
     let asked = json!({ "resourceType": object, "resourceName": name, "limit": EVENTS_SHOWN });
-    // A gateway that keeps no events has told all.
+    // A gateway that keeps no events has nothing more.
     let Ok(answer) = listing::fetch(&EVENTS, client, &asked).await else { return Ok(()) };
     let events = listing::entries(&EVENTS, &answer.to_value());
     if !events.is_empty() {

@@ -1,4 +1,4 @@
-//! `toolcrib find`: tools for a purpose told in plain words, best first.
+//! `toolcrib find`: tools for a purpose in plain words, best first.
 
 use serde_json::{Value, json};
 

@@ -79,7 +79,7 @@ fn warn(warning: &str) {
 
 fn complain(problem: &Problem) {
     let hint = problem.hint.iter().map(|hint| format!("hint: {}\n", text::block(hint))).collect::<String>();
-    // Where no one listens there is no one to tell.
+    // Nothing is printed where no terminal listens.
     let _ = write!(std::io::stderr().lock(), "error: {}\n{hint}", text::block(&problem.message));
 }
 

@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(if tally.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Whether a report could lie there: better told now than after all scenarios have run.
+/// Whether a report could lie there: reported now rather than after all scenarios have run.
 fn writable(report: &Path) -> Result<(), Problem> {
     let folder = report.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let wrong = |message: String| Err(Problem::new(Kind::InvalidParams, message));

@@ -23,7 +23,7 @@ pub(super) fn largest() -> usize {
 pub(super) struct Replies {
     /// The answer to a request, or to what is not a message.
     pub(super) answer: Option<Answer>,
-    /// What the server tells on its own.
+    /// The notification that the server sends on its own.
     pub(super) news: Option<Notification>,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Column {
     pub(crate) title: &'static str,
     /// Shown only in the wide format.
     pub(crate) wide: bool,
-    /// Whether it tells how something is, which terminals show in colour.
+    /// Whether it shows a state, which terminals show in colour.
     pub(crate) is_state: bool,
     /// The text of a row's cell.
     pub(crate) cell: fn(&Value) -> String,
@@ -50,7 +50,7 @@ impl Column {
         Self { title, wide: false, is_state: false, cell }
     }
 
-    /// A column of every format that tells how something is.
+    /// A column of every format that shows a state.
     pub(crate) const fn state(title: &'static str, cell: fn(&Value) -> String) -> Self {
         Self { title, wide: false, is_state: true, cell }
     }

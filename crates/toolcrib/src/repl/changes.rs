@@ -119,7 +119,7 @@ async fn follow(
     }
 }
 
-/// Waits until something happened, and gives what is news of it; nothing when the stream has ended.
+/// Waits until something happened, and gives the lines to print; nothing when the stream has ended.
 async fn next_nudge(stream: &mut EventStream) -> Option<Vec<String>> {
     let mut happened = Vec::new();
     // A stream is read in order, so a wait that is given up loses nothing.
@@ -155,7 +155,7 @@ fn changes(event: &Event) -> Option<String> {
     Some(text::line(&format!("{sign} {}", field(&value, "message"))).into_owned())
 }
 
-/// Lines of news, no more than someone reads.
+/// Lines to print, no more than someone reads.
 fn change_lines(happened: &[String]) -> String {
     let mut lines: String = happened.iter().take(TOLD).map(|line| format!("{line}\n")).collect();
     if happened.len() > TOLD {

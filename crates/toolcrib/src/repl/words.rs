@@ -34,7 +34,7 @@ pub(super) enum Act {
     Nothing,
     Exit,
     Help,
-    /// Switch the news on or off, or tell how they are.
+    /// Switch notifications on or off, or show whether they are on.
     Notifications(Option<bool>),
     UseContext(String),
     /// A command without the program's name.

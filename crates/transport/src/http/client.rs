@@ -1,7 +1,7 @@
 //! The HTTP client: one pool of connections for all servers, answers as JSON or as a stream of events.
 //!
 //! A request runs in the task that waits for it: `connection` has no task of its own and no channel, so that a call wakes
-//! nobody else. What a request of a link carries each time is rendered once, in a `RequestTemplate`.
+//! no one else. What a request of a link carries each time is rendered once, in a `RequestTemplate`.
 
 mod connect;
 mod connection;

@@ -252,7 +252,7 @@ impl HttpLink {
         let posting = self.post(&headers, notification.to_bytes());
         match tokio::time::timeout(UNAWAITED, posting).await.unwrap_or(Err(LinkError::Timeout(UNAWAITED))) {
             Ok(PostResponse { reply: Body::Refused(refusal), .. }) => Err(self.refused(refusal)),
-            // Taken, with a body that nobody reads: the status should have been 202, and often is 200.
+            // Taken, with a body that no one reads: the status should have been 202, and often is 200.
             Ok(_) | Err(LinkError::NotMcp(_)) => Ok(()),
             Err(error) => Err(error),
         }

@@ -37,7 +37,7 @@ pub(crate) struct WorkerPlace {
 // === impl Workers ===
 
 impl Workers {
-    /// None: connections are served in the runtime of whoever accepts them.
+    /// None: connections are served in the runtime that accepts them.
     pub fn none() -> Self {
         Self(Arc::new([]))
     }

@@ -78,7 +78,7 @@ pub(super) async fn open(
     Ok((posts, stream))
 }
 
-/// Reads the stream until it ends, is closed from here, or nobody holds the connection any more.
+/// Reads the stream until it ends, is closed from here, or no one holds the connection any more.
 pub(super) async fn read(peer: Weak<Peer>, mut stream: EventStream, mut closed: watch::Receiver<bool>, mut stop: Stop) {
     loop {
         let event = tokio::select! {
@@ -158,7 +158,7 @@ impl Posts {
         }
     }
 
-    /// Posts what nobody waits for.
+    /// Posts what no one waits for.
     pub(super) fn send_or_drop(&self, line: Bytes) {
         let Ok(place) = Arc::clone(&self.unawaited).try_acquire_owned() else { return };
         let (client, template) = (self.client.clone(), Arc::clone(&self.template));

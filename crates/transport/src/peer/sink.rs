@@ -41,7 +41,7 @@ impl MessageSink {
         answered.await.unwrap_or(Err(LinkError::Closed))
     }
 
-    /// Sends if there is room: for what nobody waits for, from places that cannot wait.
+    /// Sends if there is room: for what no one waits for, from places that cannot wait.
     pub(super) fn send_or_drop(&self, line: Bytes) {
         match self {
             MessageSink::Process(_, sender) => drop(sender.try_send(line)),

@@ -72,8 +72,8 @@ pub fn detach(
     Ok(DetachedProgram { child })
 }
 
-/// Leaves the session of whoever started this process, so that their end is not its end. One that leads a session, or a
-/// group, stays where it is.
+/// Leaves the session of the process that started this one, so that their end is not its end. One that leads a session,
+/// or a group, stays where it is.
 pub fn leave_session() {
     // It may only fail because there is nothing to leave.
     let _ = rustix::process::setsid();

@@ -11,7 +11,7 @@
 //!   same moment, the program's descendants.
 //! - The guard reaps every orphan below it, and we reap the guard: no zombies.
 //! - Not promised: a process of the same user that kills the guard on purpose, one that hangs in the kernel, and one that
-//!   was started by somebody else on the program's behalf (systemd, docker, cron).
+//!   was started by someone else on the program's behalf (systemd, docker, cron).
 //!
 //! On other systems there is no sub-reaper: the guard ends the program's process group, and a descendant that leaves the
 //! group escapes. Nothing ends the program when the guard itself is killed, but then its stdin closes with us.
@@ -100,7 +100,7 @@ fn become_program(parent: u64, program: &OsString, args: &[OsString]) -> io::Err
 }
 
 fn guard(grace: Duration, args: &[OsString]) -> io::Result<ExitCode> {
-    // A session of its own keeps the terminal's Ctrl-C away, which is for us to deal with. It fails when somebody who
+    // A session of its own keeps the terminal's Ctrl-C away, which is for us to deal with. It fails when someone who
     // leads a group runs this by hand, which does no harm.
     let _ = rustix::process::setsid();
     below::prepare()?;

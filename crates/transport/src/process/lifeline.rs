@@ -89,6 +89,6 @@ pub(super) fn report_exit(mut lifeline: &UnixStream, exit: Exit) {
     };
     let mut report = [kind; 5];
     report[1..].copy_from_slice(&value.to_le_bytes());
-    // Nobody reads when we outlived the one who started us.
+    // No one reads when we outlived the one who started us.
     let _ = lifeline.write_all(&report);
 }

@@ -12,7 +12,7 @@ const READ_MAX: usize = 256 * 1024;
 /// What a program's stdout brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// A line without its newline, never empty. It shares a buffer with its neighbours: whoever keeps it for long
+    /// A line without its newline, never empty. It shares a buffer with its neighbours: anyone who keeps it for long
     /// copies it.
     Text(Bytes),
     /// A line over the limit, thrown away.

@@ -1,7 +1,7 @@
 //! Lines to stdin: the sending task writes to the pipe itself; only what a full pipe refuses waits for a writer task.
 //!
-//! Every line goes through one queue, which keeps the order. Whoever holds the turn writes all that is queued, several
-//! lines with one system call; whoever finds the turn taken leaves the line to its holder.
+//! Every line goes through one queue, which keeps the order. Anyone who holds the turn writes all that is queued,
+//! several lines with one system call; anyone who finds the turn taken leaves the line to its holder.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSlice};
@@ -58,7 +58,7 @@ struct Queue {
     lines: VecDeque<Bytes>,
     /// The bytes of all lines not yet written, those of the turn's batch included.
     bytes: usize,
-    /// The writer task goes on as soon as the pipe has room, so nobody else needs to try.
+    /// The writer task goes on as soon as the pipe has room, so no one else needs to try.
     blocked: bool,
     /// No more lines are taken. Those already taken are still written.
     closed: bool,
@@ -85,7 +85,7 @@ impl Sender {
     /// dropped before it resolves, the line was not sent.
     ///
     /// Newlines and carriage returns inside the line become blanks: in JSON they can only stand between tokens, and a
-    /// line that passed them on would let a client smuggle a second message past whoever checked the first.
+    /// line that passed them on would let a client smuggle a second message past the check of the first.
     pub async fn send(&self, line: Bytes) -> Result<(), StdinClosed> {
         let mut line = match self.try_send(line) {
             Ok(()) => return Ok(()),
@@ -154,7 +154,7 @@ impl Outbox {
         self.room.notify_waiters();
     }
 
-    /// Writes what is queued, unless somebody else is at it or the pipe is full. `unblock` is for the writer task, which
+    /// Writes what is queued, unless someone else is at it or the pipe is full. `unblock` is for the writer task, which
     /// alone may try again after the pipe was full.
     fn flush(&self, unblock: bool) -> Result<(), StdinClosed> {
         loop {

@@ -52,7 +52,7 @@ pub struct ProcessLimits {
     pub line_bytes: usize,
     /// How much of stderr is kept, in bytes.
     pub stderr_bytes: usize,
-    /// The wait between SIGTERM and SIGKILL when nobody names another: the scope is stopped, or we are gone.
+    /// The wait between SIGTERM and SIGKILL when no one names another: the scope is stopped, or we are gone.
     pub grace: Duration,
     /// The wait between closing stdin and SIGTERM when the scope is stopped; without it `grace`.
     pub closing: Option<Duration>,

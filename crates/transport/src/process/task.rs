@@ -134,7 +134,7 @@ impl ProcessTask {
         }
     }
 
-    /// The child is reaped: takes in the last lines and tells everybody.
+    /// The child is reaped: takes in the last lines and notifies everyone.
     async fn finish(mut self, status: Option<ExitStatus>) {
         if self.lifeline.is_none() {
             // The group keeps its number while it has members. When it has none, the number would have to be given to a

@@ -18,11 +18,11 @@ pub(super) struct Naming<'a> {
     pub(super) reserved: HashSet<&'a str>,
     /// Keeps prompts apart from tools in the records.
     pub(super) space: &'static str,
-    /// Collisions that were told before: views are built often.
+    /// Collisions that were logged before: views are built often.
     pub(super) warned: &'a Mutex<HashSet<String>>,
 }
 
-/// How many collisions are remembered as told; a catalogue with more repeats itself in the log.
+/// How many collisions are remembered as logged; a catalogue with more repeats itself in the log.
 const TOLD: usize = 10_000;
 
 // === impl Naming ===

@@ -8,7 +8,7 @@ use toolcrib_protocol::inventory::Listing;
 
 use super::{PagedList, Paging};
 
-/// The resource that tells which servers are connected.
+/// The resource that lists the connected servers.
 pub const AUTH_STATUS: &str = "auth://status";
 
 /// Lists in the place of those of the servers.

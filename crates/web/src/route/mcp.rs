@@ -1,6 +1,6 @@
 //! MCP over Streamable HTTP: both eras on one endpoint.
 //!
-//! `post` tells messages apart, `exchange` answers requests, `batch` takes several at a time; what is here belongs to
+//! `post` dispatches messages, `exchange` answers requests, `batch` takes several at a time; what is here belongs to
 //! sessions: their streams, and their end.
 
 mod accept;

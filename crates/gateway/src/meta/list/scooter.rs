@@ -42,7 +42,7 @@ pub(in crate::meta) async fn servers(context: &Context<'_>, arguments: &Raw) -> 
     Ok(reply::data(&json!({ "tools": found })))
 }
 
-/// An entry that nobody has configured, in scooter's form.
+/// An entry that no one has configured, in scooter's form.
 fn available(any: &Candidate, all: &[Arc<Candidate>]) -> Value {
     let entry = &any.available.entry;
     let tools: Vec<_> = all.iter().filter(|tool| tool.entry.is_some()).map(|tool| &*tool.id.tool).collect();

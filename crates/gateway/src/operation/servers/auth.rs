@@ -27,7 +27,7 @@ pub(super) fn check(auth: &Value, is_remote: bool) -> Result<(), Problem> {
     let exchange = &auth["tokenExchange"];
     if exchange["enabled"] == true || text(exchange, "dexTokenEndpoint") {
         let endpoint = exchange["dexTokenEndpoint"].as_str().unwrap_or_default();
-        // Whoever reads that connection could pass for the user.
+        // Anyone who reads that connection could pass for the user.
         if !endpoint.starts_with("https://") {
             return wrong("`auth.tokenExchange.dexTokenEndpoint` must be an `https://` address");
         }

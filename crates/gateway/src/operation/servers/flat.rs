@@ -167,7 +167,7 @@ fn settings(definition: &mut Map<String, Value>, given: &Value) {
     match given.get("autoStart").and_then(Value::as_bool) {
         Some(true) => drop(definition.insert("start".to_owned(), "eager".into())),
         Some(false) => drop(definition.insert("start".to_owned(), "manual".into())),
-        // In muster a server that nobody said to start is not started.
+        // In muster a server that no one said to start is not started.
         None if is_new => drop(definition.insert("start".to_owned(), "manual".into())),
         None => {}
     }

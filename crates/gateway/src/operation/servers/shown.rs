@@ -108,7 +108,7 @@ pub(super) fn info(running: &ServerEntry, in_muster: bool) -> Value {
     server
 }
 
-/// What whoever may use a server may know of it beside its tools: never how it is reached, and no text that it made.
+/// What a user of a server may know of it beside its tools: never how it is reached, and no text that it made.
 const OF_ANYBODY: [&str; 13] = [
     "name",
     "title",

@@ -25,7 +25,7 @@ pub(in crate::command) struct ParsedFiles {
     pub(in crate::command) notes: Vec<String>,
 }
 
-/// The wishes of files. `chosen` is the kind, and the name behind it, that the command line says.
+/// The manifests of files. `chosen` is the kind, and the name behind it, that the command line says.
 pub(in crate::command) fn manifests(
     files: &[PathBuf],
     chosen: Option<&KindSelection>,
@@ -109,7 +109,7 @@ fn done(verb: Verb) -> &'static str {
     if verb == Verb::Update { "updated" } else { "created" }
 }
 
-/// One object as a wish.
+/// One object as a manifest.
 fn manifest(
     object: Object,
     wanted: Option<&'static Row>,

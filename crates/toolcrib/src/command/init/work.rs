@@ -206,7 +206,7 @@ impl SetupPlan {
     }
 }
 
-/// Verifies the servers that no one verified yet, tells each as it is done, and looks for an example.
+/// Verifies the servers that no one verified yet, reports each as it is done, and looks for an example.
 async fn verify(gateway: &SetupGateway, home: &Home, asks: bool) -> anyhow::Result<SetupSummary> {
     let path = home.path().to_owned();
     let loaded = tokio::task::spawn_blocking(move || toolcrib_catalog::load(&path)).await?;

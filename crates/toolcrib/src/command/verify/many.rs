@@ -1,5 +1,5 @@
 //! Many servers verified over the control API: one line for each as it is done, those again alone that failed for load,
-//! and equal advice told once. How many start at a time, the gateway decides.
+//! and equal advice printed once. How many start at a time, the gateway decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal};

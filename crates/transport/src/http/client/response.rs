@@ -17,7 +17,7 @@ use crate::call::LinkError;
 
 /// How much memory a body gets before any of it is there, in bytes, whatever length it announces.
 const FIRST: usize = 1024 * 1024;
-/// How much of a body that nobody wants is read away for the sake of its connection, in reads.
+/// How much of a body that no one wants is read away for the sake of its connection, in reads.
 const DRAINED: usize = 4;
 
 /// A response.

@@ -119,7 +119,7 @@ impl Exchange<'_> {
             }
             Message::Notification(notification) => match self.handler {
                 Some(handler) => handler.notification(notification),
-                // Nobody listens to this call; in the inbox it would be taken for another one's.
+                // No one listens to this call; in the inbox it would be taken for another one's.
                 None if matches!(notification.method.as_str(), method::PROGRESS | method::MESSAGE) => {}
                 None => self.link.inbox.notification(notification),
             },
@@ -158,7 +158,7 @@ impl HttpLink {
                 .inbox
                 .oddity(&format!("a request `{}` beyond {ANSWERS} at a time is not answered", request.method));
         };
-        // Whoever parks the question must not keep the connection.
+        // Anyone who parks the question must not keep the connection.
         let (link, headers) = (Arc::downgrade(self), headers.clone());
         let reply = Reply::new(move |answer: Answer| {
             let Some(link) = link.upgrade() else { return };

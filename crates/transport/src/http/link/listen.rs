@@ -36,7 +36,7 @@ impl HttpLink {
         let link = Arc::clone(self);
         let mut stop = self.scope.stop_signal();
         self.scope.spawn(async move {
-            // A stream is read to its end in there; what is lost by a drop at the scope's end, nobody needs.
+            // A stream is read to its end in there; what is lost by a drop at the scope's end, no one needs.
             tokio::select! {
                 () = link.keep_listening(open) => {}
                 () = stop.stopped() => {}
