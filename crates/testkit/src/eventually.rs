@@ -48,7 +48,7 @@ pub fn eventually_sees<T: Clone + Debug>(
             Ok(None) => "its sender has ended".to_owned(),
             Err(_) => format!("it did not come within {DEADLINE:?}"),
         };
-        panic!("{place}: expected {what}; {failure}; last seen: {:?}", watched.borrow())
+        panic!("{place}: expected {what}; {failure}; last seen: {:?}", *watched.borrow())
     }
 }
 

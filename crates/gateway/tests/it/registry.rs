@@ -85,7 +85,10 @@ async fn a_server_is_made_of_an_entry_with_references_and_never_over_another() {
         (json!({"name": "desk"}), "`DESK_KEY` of entry `desk` has no value"),
         (json!({"name": "desk", "values": {"DESK_KEY": "d-hush"}}), "`DESK_KEY` is a secret"),
         (json!({"name": "desk", "values": {"DESK_KEY": "env:"}}), "expected a variable's name after `env:`"),
-        (json!({"name": "desk", "values": {"DESK_KEY": "env:K", "REGION": "mars"}}), "`REGION` is not a value"),
+        (
+            json!({"name": "desk", "values": {"DESK_KEY": "env:K", "REGION": "mars"}}),
+            "does not accept this value of `REGION`",
+        ),
         (json!({"name": "desk", "values": {"DESK_KEY": "env:K", "X": "y"}}), "no variable `X`"),
         (json!({"name": "desk", "server": "../x", "values": {"DESK_KEY": "env:K"}}), "do not fit"),
         (json!({"name": "nothing"}), "entry `nothing` not found"),

@@ -19,7 +19,7 @@ async fn a_failing_test_prints_the_log_of_its_gateway() {
     let output = launch.with_path().env(CHILD, "fail").run("").await;
     assert_eq!(output.code, 101, "{}{}", output.stdout, output.stderr);
     let mut rest = output.stdout.as_str();
-    let log = ["the log of `toolcrib serve`:", "serving url=", "server=gone"];
+    let log = ["the log of `toolcrib serve`:", "serving url=", "ready servers=1"];
     for part in ["left: \"http://127.0.0.1:", "right: \"another\""].into_iter().chain(log) {
         let (_, after) = rest.split_once(part).unwrap_or_else(|| panic!("expected `{part}` next in:\n{rest}"));
         rest = after;

@@ -90,7 +90,7 @@ fn tools(speaks: Speaks) -> ScriptedServer {
     })
 }
 
-fn call(tool: &str, meta: Value) -> Ask {
+fn call(tool: &str, meta: &Value) -> Ask {
     Ask::modern("tools/call", json!({"name": tool, "arguments": {"key": "hunter2"}, "_meta": meta}))
 }
 
@@ -131,13 +131,13 @@ async fn a_trace_of_a_client_goes_on_where_nothing_is_recorded() {
     for (speaks, era) in [(Speaks::Legacy, "legacy"), (Speaks::Modern, "modern")] {
         let script = tools(speaks);
         let house = ServedGateway::settled(&[scripted("one", &script, false), direct()]).await;
-        let by_header = call("one_echo", json!({"kept": 1})).header("traceparent", PARENT).header("baggage", "k=v");
+        let by_header = call("one_echo", &json!({"kept": 1})).header("traceparent", PARENT).header("baggage", "k=v");
         house.ask(by_header).await.result();
         let in_meta = "00-4bf92f3577b34da6a3ce929d0e0e4736-1111111111111111-00";
-        let both = call("one_echo", json!({"traceparent": in_meta})).header("traceparent", PARENT);
+        let both = call("one_echo", &json!({"traceparent": in_meta})).header("traceparent", PARENT);
         house.ask(both).await.result();
-        house.ask(call("one_echo", json!({})).header("traceparent", "00-nonsense")).await.result();
-        house.ask(call("one_echo", json!({}))).await.result();
+        house.ask(call("one_echo", &json!({})).header("traceparent", "00-nonsense")).await.result();
+        house.ask(call("one_echo", &json!({}))).await.result();
         let heard = script.heard_of("tools/call");
         let [first, second, third, fourth] = &heard[..] else { panic!("{era}: {heard:?}") };
         assert_eq!(header(first, "traceparent").as_deref(), Some(PARENT), "{era}");
@@ -157,10 +157,10 @@ async fn a_request_and_its_call_are_spans_of_the_client_s_trace() {
     let script = tools(Speaks::Modern);
     let house = ServedGateway::settled(&[scripted("one", &script, false), direct()]).await;
     let (recorder, _guard) = Recorder::start();
-    let reply = house.ask(call("one_echo", json!({})).header("traceparent", PARENT)).await;
+    let reply = house.ask(call("one_echo", &json!({})).header("traceparent", PARENT)).await;
     reply.result();
     for tool in ["one_fail", "one_reject", "no_such"] {
-        house.ask(call(tool, json!({}))).await;
+        house.ask(call(tool, &json!({}))).await;
     }
     house.ask(Ask::get("/api/v1/tools")).await;
     let requests = recorder.named("request");

@@ -55,7 +55,7 @@ async fn lengths_that_contradict_each_other_break_the_connection() {
         "content-length: 18446744073709551616",
     ] {
         let text = format!("{HEAD}{fields}\r\n\r\n123");
-        check_broken(fields, "how long its body is", move |reply| reply.raw(&text)).await;
+        check_broken(fields, "length of the response body is ambiguous", move |reply| reply.raw(&text)).await;
     }
 }
 
