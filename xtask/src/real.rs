@@ -130,7 +130,7 @@ fn with_gateway(
 ) -> Result<Verdict> {
     let (mut gateway, url) = serve(stage, binary, "gateway")?;
     println!("the gateway serves at {url}");
-    let setting = stage.write_setting(Some(stage.gateway(&url, binary)))?;
+    let setting = stage.write_setting(Some(&stage.gateway(&url, binary)))?;
     let mut verdict = suites(workspace, installed, options, &setting, Some(&url))?;
     if verdict.failed {
         println!("the end of the gateway's log:\n{}", gateway.log_end());

@@ -113,7 +113,7 @@ impl Stage {
     }
 
     /// Writes the file that the suites read. Without a gateway only the straight tests run.
-    pub fn write_setting(&self, gateway: Option<Value>) -> Result<PathBuf> {
+    pub fn write_setting(&self, gateway: Option<&Value>) -> Result<PathBuf> {
         let servers: serde_json::Map<String, Value> =
             self.servers.iter().map(|(name, server)| ((*name).to_owned(), server.clone())).collect();
         let setting = json!({
