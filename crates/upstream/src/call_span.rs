@@ -8,14 +8,13 @@ use toolcrib_base::SpanId;
 use toolcrib_base::trace::is_sampled;
 use toolcrib_protocol::convert::is_failure;
 use toolcrib_protocol::trace::{RequestTrace, SpanTarget, TOOL_ERROR, Transport};
-use toolcrib_protocol::{Raw, RpcError, TraceContext, meta};
+use toolcrib_protocol::{Raw, Revision, RpcError, TraceContext, meta};
 use toolcrib_transport::LinkError;
 use tracing::field::Empty;
 use tracing::{Level, Span};
 
 use crate::config::{Endpoint, ServerConfig};
 use crate::failure::link_kind;
-use crate::live::LiveConnection;
 
 /// The target of the spans of requests, calls and runs.
 const TARGET: &str = "toolcrib::request";
@@ -41,11 +40,11 @@ pub(crate) struct OpenSpan {
 // === impl CallSpan ===
 
 impl CallSpan {
-    /// The span of a call on this connection; without one where the request that it belongs to has none that is recorded.
+    /// The span of a call in the revision of its connection; without one where the request that it belongs to has none that is recorded.
     pub(crate) fn begin(
         trace: &RequestTrace,
         config: &ServerConfig,
-        live: &LiveConnection,
+        revision: Revision,
         method: &str,
         params: &Raw,
     ) -> Self {
@@ -74,7 +73,7 @@ impl CallSpan {
             gen_ai.tool.name = target.tool,
             gen_ai.prompt.name = target.prompt,
             mcp.resource.uri = target.uri,
-            mcp.protocol.version = live.revision.as_str(),
+            mcp.protocol.version = revision.as_str(),
             jsonrpc.request.id = Empty,
             network.transport = transport.as_str(),
             network.protocol.name = transport.protocol(),

@@ -547,7 +547,7 @@ impl Server {
     ) -> Result<Result<Raw, RpcError>, LinkError> {
         let live = reached.live();
         let mut headers = self.headers(live, call).await?;
-        let span = CallSpan::begin(&call.trace, &self.context.config, live, method, params);
+        let span = CallSpan::begin(&call.trace, &self.context.config, live.revision, method, params);
         if !live.link.is_ordered() {
             span.set_headers(&mut headers);
         }
