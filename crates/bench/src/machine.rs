@@ -20,7 +20,7 @@ pub(crate) fn profile() -> String {
     }
 }
 
-/// One line: day, processors, memory, kernel, compiler, profile, revision of the sources.
+/// Two lines: day, processors, memory and kernel; compiler, profile and revision of the sources.
 pub(crate) fn facts() -> String {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let processor = fs::read_to_string("/proc/cpuinfo")
@@ -40,7 +40,7 @@ pub(crate) fn facts() -> String {
     let sources = output("git", &["rev-parse", "--short=10", "HEAD"])
         .map_or_else(String::new, |revision| format!(", sources {revision}"));
     format!(
-        "{} · {cores} × {processor}{memory} · {kernel} {release} · {compiler}, profile `{}`{sources}",
+        "{} · {cores} × {processor}{memory} · {kernel} {release}\n{compiler}, profile `{}`{sources}",
         today(),
         profile()
     )
