@@ -185,7 +185,7 @@ mod tests {
         let profiles = BTreeMap::from([("work", profile("work"))].map(|(_, it)| (it.name.clone(), it)));
         assert!(environments.settle(&profiles, EnvironmentChange::Vault).is_empty(), "the same value");
         "other".clone_into(&mut vault.0.lock().unwrap());
-        assert!(environments.settle(&profiles, EnvironmentChange::Profiles).is_empty(), "nobody looked");
+        assert!(environments.settle(&profiles, EnvironmentChange::Profiles).is_empty(), "no request has looked at it");
         assert_eq!(environments.settle(&profiles, EnvironmentChange::Vault).len(), 1);
         let second = get("work").await.unwrap();
         assert_ne!(first, second);

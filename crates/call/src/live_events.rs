@@ -175,7 +175,7 @@ mod tests {
     #[tokio::test]
     async fn a_slow_listener_misses_the_oldest_and_is_told_how_many() {
         let events = LiveEvents::default();
-        events.publish(|| panic!("nobody listens"));
+        events.publish(|| panic!("no one listens"));
         let mut slow = events.listen(vec![Kind::Log]).unwrap();
         let mut other = events.listen(vec![Kind::State]).unwrap();
         for number in 0..WAITING + 10 {

@@ -1,7 +1,7 @@
 //! Active sets: which tools a principal has loaded in a profile.
 //!
 //! Legacy clients keep a set per session, unless the profile says `durable`; everyone else one per principal and
-//! profile, kept in `state/`. Who is told of a change is in `active_sets`.
+//! profile, kept in `state/`. Which clients are notified of a change is decided in `active_sets`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

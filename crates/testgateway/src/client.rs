@@ -117,7 +117,7 @@ impl Client {
     /// Asks, and gives the outcome as raw JSON.
     pub async fn raw(&self, method: &str, params: &Raw) -> Result<Raw, RpcError> {
         let id = Id::from_number(self.next.fetch_add(1, Ordering::Relaxed));
-        self.with_id(id, method, params.clone(), None).await.expect("nobody has cancelled it")
+        self.with_id(id, method, params.clone(), None).await.expect("the request was not cancelled")
     }
 
     /// Asks under a chosen id, with a place for progress. `None` when it was cancelled: then there is no answer.

@@ -103,8 +103,8 @@ impl Places {
     /// waits. Cancel-safe.
     ///
     /// # Errors
-    /// Too many wait already, or there was none within `patience`.
-    pub async fn take(&self, principal: &PrincipalId, tool: &str, patience: Duration) -> Result<Place, NoPlace> {
+    /// Too many wait already, or there was none within `timeout`.
+    pub async fn take(&self, principal: &PrincipalId, tool: &str, timeout: Duration) -> Result<Place, NoPlace> {
         let (mut waiting, turn) = {
             let mut queue = self.lock();
             if let Some(tool) = queue.take(tool) {
@@ -116,14 +116,14 @@ impl Places {
         };
         let since = Instant::now();
         // Boxed: hardly any call waits, and the future of each is moved.
-        let waited = Box::pin(tokio::time::timeout(patience, turn)).await;
+        let waited = Box::pin(tokio::time::timeout(timeout, turn)).await;
         match waited {
             // The sender lives in the queue until it is the call's turn.
             Ok(_) => {
                 let tool = waiting.ticket.take().map_or_else(|| tool.into(), |ticket| ticket.tool);
                 Ok(Place { places: self.clone(), tool, waited: since.elapsed() })
             }
-            Err(_) => Err(NoPlace::Timeout(patience)),
+            Err(_) => Err(NoPlace::Timeout(timeout)),
         }
     }
 

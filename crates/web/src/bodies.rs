@@ -108,9 +108,9 @@ impl Bodies {
     /// Counts a body that came in one part. A short one is copied out of the buffer of its connection, which can use that
     /// again.
     fn keep(&self, bytes: Bytes, key: ShareKey) -> Result<Bytes, BodyError> {
-        let held = self.hold(key, bytes.len()).ok_or(BodyError::NoRoom)?;
+        let reservation = self.hold(key, bytes.len()).ok_or(BodyError::NoRoom)?;
         let bytes = if bytes.len() <= COPIED { Bytes::copy_from_slice(&bytes) } else { bytes };
-        Ok(Bytes::from_owner(CountedBody { bytes, _reservation: held }))
+        Ok(Bytes::from_owner(CountedBody { bytes, _reservation: reservation }))
     }
 
     /// A part of the budget for a complete body; `None` without room.
@@ -134,8 +134,8 @@ impl Bodies {
             () = claim.gives_way.notified() => return Err(BodyError::NoRoom),
             read = read => read?,
         };
-        let held = claim.complete().ok_or(BodyError::NoRoom)?;
-        Ok(Bytes::from_owner(CountedBody { bytes, _reservation: held }))
+        let reservation = claim.complete().ok_or(BodyError::NoRoom)?;
+        Ok(Bytes::from_owner(CountedBody { bytes, _reservation: reservation }))
     }
 
     fn claim(&self, key: ShareKey) -> Claim {

@@ -13,7 +13,7 @@ const INPUTS: u32 = 64;
 const RELOADS: usize = 100;
 
 #[test]
-fn whoever_is_let_in_by_one_snapshot_calls_by_that_one() {
+fn a_request_calls_by_the_snapshot_that_admitted_it() {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let config = Config { cases: INPUTS, failure_persistence: None, ..Config::default() };
     let total = std::cell::RefCell::new(Coverage::default());

@@ -322,7 +322,7 @@ impl<'a> Scanner<'a> {
             if depth == 1 {
                 self.keys.add(&key);
             }
-            // Whoever may repeat no key is no server, and only what servers say is asked.
+            // Not looked at here: own keys are taken out of what servers say, and these rules are for clients.
             self.may_be_own = true;
             return Ok(());
         }

@@ -76,15 +76,15 @@ impl ProcessTask {
             self.continue_stopped();
             (left, wait) = (left - now, wait * 2);
         }
-        let mut patience = grace;
+        let mut wait = grace;
         match &self.lifeline {
             Some(ours) => {
                 lifeline::order_end(ours, grace);
-                patience = grace.saturating_add(GUARD_MARGIN);
+                wait = grace.saturating_add(GUARD_MARGIN);
             }
             None => self.signal_group(Signal::TERM),
         }
-        match self.ended_within(patience).await {
+        match self.ended_within(wait).await {
             Some(status) => status,
             None => self.end_now().await,
         }

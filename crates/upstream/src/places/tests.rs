@@ -176,8 +176,8 @@ async fn one_that_goes_in_the_moment_of_its_turn_passes_the_place_on() {
 async fn no_one_waits_longer_than_its_own_deadline() {
     let places = places(1, None);
     let _running = now(&places, "a", "x");
-    let patience = Duration::from_millis(300);
-    assert_eq!(places.take(&who("b"), "x", patience).await.unwrap_err(), NoPlace::Timeout(patience));
+    let timeout = Duration::from_millis(300);
+    assert_eq!(places.take(&who("b"), "x", timeout).await.unwrap_err(), NoPlace::Timeout(timeout));
     assert_eq!(places.load().waiting, 0);
 }
 

@@ -247,7 +247,7 @@ impl Edge {
             let Some(principal) = prove(&name, &snapshot, credential) else { continue };
             self.entries.push(Entry { snapshot, principal, credential, profile: 1, version: 0 });
             let answer = eventually("an answer", self.request(self.entries.len() - 1, ToolNumber::of(tool))).await;
-            let answer = answer.expect("nobody has cancelled it");
+            let answer = answer.expect("the request was not cancelled");
             assert_eq!(is_good(&answer), key == tool, "key {key} called tool {tool}: {answer:?}");
             admitted += 1;
         }
@@ -312,7 +312,7 @@ impl Edge {
         let last = self.versions.len() - 1;
         let call = &mut self.calls[at];
         call.response = None;
-        call.ended = Some((answer.expect("nobody has cancelled it"), last));
+        call.ended = Some((answer.expect("the request was not cancelled"), last));
     }
 
     /// Lets the second server answer, and waits until its tools are shown.

@@ -91,7 +91,7 @@ async fn the_end_waits_for_answers_and_not_for_quiet_connections() {
     let go = Arc::clone(&site.go);
     let (ended, text, ()) = tokio::join!(site.scope.close(GRACE), rest(&mut running), async {
         assert_eq!(quiet.read(&mut buffer).await.unwrap_or(0), 0, "a quiet connection is closed at once");
-        eventually_holds("nobody listens", || std::net::TcpStream::connect(site.address).is_err()).await;
+        eventually_holds("the listener is closed", || std::net::TcpStream::connect(site.address).is_err()).await;
         go.notify_one();
     });
     assert!(ended);

@@ -161,12 +161,12 @@ async fn stream_to_end(
                     None => return,
                 };
                 if stream.is_expired() {
-                    // No one can hear it any more, which the caller something must learn.
+                    // No one can hear it any more: what sends messages learns it from the closed channel.
                     messages.close();
                 }
-                let patience = if stream.is_expired() { UNHEARD } else { RETURN };
+                let wait = if stream.is_expired() { UNHEARD } else { RETURN };
                 until = detached.is_some().then(|| {
-                    let latest = Instant::now() + patience;
+                    let latest = Instant::now() + wait;
                     until.map_or(latest, |until: Instant| until.min(latest))
                 });
             }

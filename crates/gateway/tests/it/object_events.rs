@@ -1,4 +1,4 @@
-//! What happens is kept, listed by `core_events`, and told to the sessions that follow.
+//! Events of objects are kept, listed by `core_events`, and sent to the sessions that follow them.
 
 use serde_json::{Value, json};
 use toolcrib_call::live_events::Kind as EventKind;
@@ -7,7 +7,7 @@ use toolcrib_testgateway::{Client, TestGateway, profile, server, stopped, text_o
 use toolcrib_testkit::eventually;
 use toolcrib_view::ObjectKind;
 
-fn happening(kind: ObjectKind, name: &str, reason: &'static str, warning: bool) -> ObjectEvent {
+fn object_event(kind: ObjectKind, name: &str, reason: &'static str, warning: bool) -> ObjectEvent {
     ObjectEvent { kind, name: name.to_owned(), reason, message: format!("{reason} of {name}"), warning }
 }
 
@@ -62,7 +62,7 @@ async fn events_are_asked_for_by_object_type_and_time_and_every_fault_is_named()
         (ObjectKind::Workflow, "v", true),
         (ObjectKind::ServiceInstance, "s", false),
     ] {
-        house.gateway.happened(happening(kind, name, "Created", warning));
+        house.gateway.happened(object_event(kind, name, "Created", warning));
     }
     let client = house.modern("default").admin();
     let names = async |arguments: Value| {
@@ -104,7 +104,7 @@ async fn non_admins_read_events_of_what_their_profile_shows_without_errors() {
     let tight = profile("tight", "servers: [broken]");
     let house = TestGateway::settled(&[broken, stopped("alpha", &["a"], ""), tight]).await;
     for kind in [ObjectKind::Workflow, ObjectKind::ServiceInstance, ObjectKind::ServiceClass] {
-        house.gateway.happened(happening(kind, "m4rker", "Created", false));
+        house.gateway.happened(object_event(kind, "m4rker", "Created", false));
     }
     for client in house.both("tight") {
         let told = events(&client, json!({})).await;
@@ -126,9 +126,9 @@ async fn a_session_that_does_not_administer_follows_what_its_profile_shows() {
     let mut stream = client.stream();
     let told = client.call("core_events", &json!({ "follow": true })).await;
     assert_ne!(told["isError"], true, "{told}");
-    house.gateway.happened(happening(ObjectKind::McpServer, "beta", "Failed", true));
-    house.gateway.happened(happening(ObjectKind::Workflow, "alpha", "ExecutionFailed", true));
-    house.gateway.happened(happening(ObjectKind::McpServer, "alpha", "Failed", true));
+    house.gateway.happened(object_event(ObjectKind::McpServer, "beta", "Failed", true));
+    house.gateway.happened(object_event(ObjectKind::Workflow, "alpha", "ExecutionFailed", true));
+    house.gateway.happened(object_event(ObjectKind::McpServer, "alpha", "Failed", true));
     let heard: Value = serde_json::from_slice(&eventually("an event", stream.recv()).await.unwrap()).unwrap();
     let params = &heard["params"];
     assert_eq!((&params["resource_name"], &params["message"]), (&json!("alpha"), &json!("`alpha`: failed")));
@@ -142,8 +142,8 @@ async fn a_session_that_follows_is_told_what_it_asked_for() {
     let (mut stream, mut quiet) = (client.stream(), other.stream());
     let follow = |arguments: Value| json!({ "name": "core_events", "arguments": arguments });
     client.call("call_tool", &follow(json!({ "follow": true, "resourceType": "Workflow" }))).await;
-    house.gateway.happened(happening(ObjectKind::McpServer, "a", "Started", false));
-    house.gateway.happened(happening(ObjectKind::Workflow, "w", "ExecutionFailed", true));
+    house.gateway.happened(object_event(ObjectKind::McpServer, "a", "Started", false));
+    house.gateway.happened(object_event(ObjectKind::Workflow, "w", "ExecutionFailed", true));
     let heard = eventually("an event", stream.recv()).await.unwrap();
     let heard: Value = serde_json::from_slice(&heard).unwrap();
     assert_eq!(heard["method"], "notifications/muster/event");
@@ -152,20 +152,20 @@ async fn a_session_that_follows_is_told_what_it_asked_for() {
     assert_eq!(heard["params"]["resource_name"], "w");
     // It asks for no more, and hears the next one that it asks for again.
     client.call("call_tool", &follow(json!({ "follow": false }))).await;
-    house.gateway.happened(happening(ObjectKind::Workflow, "w", "Deleted", false));
+    house.gateway.happened(object_event(ObjectKind::Workflow, "w", "Deleted", false));
     client.call("call_tool", &follow(json!({ "follow": true }))).await;
-    house.gateway.happened(happening(ObjectKind::ServiceClass, "c", "Created", false));
+    house.gateway.happened(object_event(ObjectKind::ServiceClass, "c", "Created", false));
     let heard = eventually("an event", stream.recv()).await.unwrap();
     let heard: Value = serde_json::from_slice(&heard).unwrap();
     assert_eq!(heard["params"]["reason"], "ServiceClassCreated");
-    assert!(quiet.try_recv().is_none(), "whoever does not follow hears nothing");
+    assert!(quiet.try_recv().is_none(), "a session that does not follow hears nothing");
 }
 
 #[tokio::test]
 async fn listeners_of_the_control_api_hear_events() {
     let house = TestGateway::settled(&[]).await;
     let mut listener = house.gateway.events().listen(vec![EventKind::Event]).unwrap();
-    house.gateway.happened(happening(ObjectKind::ServiceInstance, "db", "Healthy", false));
+    house.gateway.happened(object_event(ObjectKind::ServiceInstance, "db", "Healthy", false));
     let told = eventually("an event", listener.next()).await.unwrap().unwrap();
     assert_eq!(told.what["reason"], "ServiceInstanceHealthy");
 }
