@@ -1,7 +1,9 @@
 //! The connections to SQLite: one that writes, one that reads the audit log beside it.
 
+mod commit;
+
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -10,6 +12,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use crate::error::StoreError;
 use crate::folder::ClaimedFolder;
 use crate::migration::migrate;
+use commit::{CommitQueue, Entry};
 
 /// Only a person with a SQLite shell can be in the way, since the folder is locked; such a lock is short.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -26,6 +29,8 @@ const WAL_BYTES: i64 = 32 * 1024 * 1024;
 pub(crate) struct Database {
     path: PathBuf,
     writer: Mutex<Connection>,
+    /// What waits for the next commit.
+    queue: CommitQueue,
     /// Whether there was another one before, of which nothing is left.
     pub(crate) has_lost_history: bool,
     /// `None` in memory, where a second connection would see another database.
@@ -53,8 +58,8 @@ impl Database {
         let reader = Connection::open_with_flags(&path, flags).map_err(failed)?;
         reader.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
         reader.pragma_update(None, "query_only", true).map_err(failed)?;
-        let (writer, reader) = (Mutex::new(writer), Some(Mutex::new(reader)));
-        Ok(Self { path, has_lost_history: has_lost, writer, reader, _folder: Some(folder) })
+        let (writer, reader, queue) = (Mutex::new(writer), Some(Mutex::new(reader)), CommitQueue::default());
+        Ok(Self { path, has_lost_history: has_lost, writer, queue, reader, _folder: Some(folder) })
     }
 
     /// A database that is gone with the process.
@@ -63,7 +68,8 @@ impl Database {
         let mut writer = Connection::open_in_memory()
             .map_err(|source| StoreError::database(path.clone(), "open the database", source))?;
         prepare(&mut writer, &path)?;
-        Ok(Self { path, has_lost_history: false, writer: Mutex::new(writer), reader: None, _folder: None })
+        let (writer, queue) = (Mutex::new(writer), CommitQueue::default());
+        Ok(Self { path, has_lost_history: false, writer, queue, reader: None, _folder: None })
     }
 
     /// The connection that writes. Hold it for one transaction.
@@ -86,6 +92,27 @@ impl Database {
         written
     }
 
+    /// Makes a change, which is on the disk when this returns. Changes of other threads that wait at the same time are
+    /// synced with it; one that fails is taken back alone. It may be made twice, the first time without effect.
+    pub(crate) fn commit<T: Send + 'static>(
+        &self,
+        change: impl Fn(&Connection) -> rusqlite::Result<T> + Send + Sync + 'static,
+    ) -> rusqlite::Result<T> {
+        let change = Arc::new(Entry::new(change));
+        self.queue.push(Arc::clone(&change) as _);
+        let mut writer = self.writer();
+        if let Some(outcome) = change.take() {
+            return outcome;
+        }
+        commit::run(&mut writer, &self.queue.drain());
+        // Nobody noted an outcome if the thread that took the change panicked; its transaction was rolled back.
+        if let Some(outcome) = change.take() {
+            return outcome;
+        }
+        commit::run(&mut writer, &[Arc::clone(&change) as _]);
+        change.take().expect("a change that ran has an outcome")
+    }
+
     /// The connection for longer reading.
     pub(crate) fn reader(&self) -> MutexGuard<'_, Connection> {
         self.reader.as_ref().unwrap_or(&self.writer).lock().unwrap_or_else(PoisonError::into_inner)
@@ -95,6 +122,11 @@ impl Database {
     pub(crate) fn error(&self, action: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
         let path = self.path.clone();
         move |source| StoreError::database(path.clone(), action, source)
+    }
+
+    /// Names a row that cannot be read.
+    pub(crate) fn row_error(&self, table: &'static str, row: String, what: &str, hint: String) -> StoreError {
+        StoreError::Row { path: self.path.clone(), table, row, what: what.to_owned(), hint }
     }
 }
 

@@ -69,6 +69,28 @@ pub enum StoreError {
         /// The bound.
         limit: usize,
     },
+    /// There are as many as there may be.
+    #[error("there are already {limit} {what}")]
+    Full {
+        /// The things, in the plural.
+        what: String,
+        /// The bound.
+        limit: usize,
+    },
+    /// A row that no version of this program wrote.
+    #[error("cannot read the row `{row}` of `{table}` in `{path}`: {what}")]
+    Row {
+        /// The database file.
+        path: PathBuf,
+        /// The table.
+        table: &'static str,
+        /// Which row, without secrets.
+        row: String,
+        /// What is wrong.
+        what: String,
+        /// The next step.
+        hint: String,
+    },
     /// The thread that writes the audit log cannot be started.
     #[error("cannot start the thread that writes the audit log: {0}")]
     Thread(io::Error),
@@ -105,6 +127,8 @@ impl StoreError {
             Self::Database { source, .. } if source.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
                 Some("free space on the disk".into())
             }
+            Self::Row { hint, .. } => Some(hint.clone()),
+            Self::Full { .. } => Some("remove some that are not needed, or try again later".into()),
             Self::Database { .. } | Self::TooLarge { .. } | Self::Thread(_) => None,
         }
     }
@@ -114,7 +138,7 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let kind = match error {
             StoreError::TooLarge { .. } => Kind::TooLarge,
-            StoreError::InUse { .. } => Kind::Busy,
+            StoreError::InUse { .. } | StoreError::Full { .. } => Kind::Busy,
             _ => Kind::Internal,
         };
         Problem { kind, hint: error.hint(), message: error.to_string() }

@@ -13,6 +13,7 @@ mod error;
 pub mod events;
 mod facts;
 mod folder;
+mod logins;
 mod migration;
 mod names;
 mod pins;
@@ -31,6 +32,11 @@ pub use audit::{
 pub use error::StoreError;
 pub use events::{EventFilter, EventRecord, Events};
 pub use facts::{Fact, Facts};
+pub use logins::{
+    BrowserBinding, ClientRegistration, ClientRegistrations, CredentialRecord, CredentialState, Credentials,
+    Generation, PendingLogin, PendingLogins, SEALED_MAX, SecretDigest, StoredCredential, StoredRegistration,
+    UserValues,
+};
 pub use names::{Names, RememberedName};
 pub use pins::{PinChange, PinRecord, PinnedPart, Pins, RejectedPart};
 pub use retention::Retention;

@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0005_event.sql"),
     include_str!("../migrations/0006_run.sql"),
     include_str!("../migrations/0007_key_principal.sql"),
+    include_str!("../migrations/0008_login.sql"),
 ];
 
 /// "Crib" in ASCII: marks the file as ours, so that we do not write into another program's database.

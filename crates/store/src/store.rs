@@ -12,6 +12,7 @@ use crate::database::{Database, installation_secret};
 use crate::error::StoreError;
 use crate::events::Events;
 use crate::facts::Facts;
+use crate::logins::{ClientRegistrations, Credentials, PendingLogins, UserValues};
 use crate::names::Names;
 use crate::pins::Pins;
 use crate::retention::Retention;
@@ -132,6 +133,26 @@ impl Store {
     /// The tools that principals have loaded.
     pub fn active_sets(&self) -> ActiveSets {
         ActiveSets::new(Arc::clone(&self.database))
+    }
+
+    /// The credentials of owners at servers.
+    pub fn credentials(&self) -> Credentials {
+        Credentials::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+    }
+
+    /// Logins that wait for their browser.
+    pub fn pending_logins(&self) -> PendingLogins {
+        PendingLogins::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+    }
+
+    /// What this installation is called at issuers.
+    pub fn client_registrations(&self) -> ClientRegistrations {
+        ClientRegistrations::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+    }
+
+    /// Values that each owner has of its own.
+    pub fn user_values(&self) -> UserValues {
+        UserValues::new(Arc::clone(&self.database), Arc::clone(&self.clock))
     }
 
     /// The key that opaque texts for clients are sealed with; made at the first start.

@@ -4,6 +4,7 @@
 
 mod audit;
 mod kill;
+mod logins;
 mod open;
 mod repositories;
 mod runs;

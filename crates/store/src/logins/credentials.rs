@@ -1,0 +1,265 @@
+//! Credentials of owners at servers: what a login gave, replaced only by those who have read what they replace.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use toolcrib_base::{Clock, PrincipalId, ServerName, Timestamp};
+
+use super::{TENANT, check_sealed};
+use crate::database::Database;
+use crate::error::StoreError;
+
+/// What is written of a credential.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CredentialRecord {
+    /// Whose it is: `owner` for the person of this installation, else a principal.
+    pub owner: PrincipalId,
+    /// The server that it is for.
+    pub server: ServerName,
+    /// Who issued it.
+    pub issuer: String,
+    /// The client that it was issued to.
+    pub client_id: String,
+    /// The tokens, sealed; bound to all of the above.
+    pub sealed: Vec<u8>,
+    /// The scopes that were granted.
+    pub scopes: Vec<String>,
+    /// Whether it can be used.
+    pub state: CredentialState,
+    /// When the access token expires, where the issuer said so.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Whether a credential can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CredentialState {
+    /// It can be used or renewed.
+    Active,
+    /// The issuer refused to renew it.
+    NeedsLogin,
+}
+
+/// Names one writing of one credential. No two writings have the same, also when the row was deleted in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Generation(i64);
+
+/// A credential as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredCredential {
+    /// What was written.
+    pub record: CredentialRecord,
+    /// Which writing this is.
+    pub generation: Generation,
+    /// When it was written.
+    pub updated_at: Timestamp,
+}
+
+/// The credentials of all owners.
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    database: Arc<Database>,
+    clock: Arc<dyn Clock>,
+}
+
+const COLUMNS: &str = "owner, server, issuer, client_id, sealed, scopes, state, expires_at, updated_at, generation";
+const READ: &str = "read the credentials";
+const SAVE: &str = "save a credential";
+const DELETE: &str = "delete a credential";
+
+// === impl CredentialState ===
+
+impl CredentialState {
+    /// Its word in the database.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::NeedsLogin => "needs_login",
+        }
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        [Self::Active, Self::NeedsLogin].into_iter().find(|state| state.as_str() == text)
+    }
+}
+
+// === impl Credentials ===
+
+impl Credentials {
+    pub(crate) fn new(database: Arc<Database>, clock: Arc<dyn Clock>) -> Self {
+        Self { database, clock }
+    }
+
+    /// Writes what a completed login gave, in place of whatever was there. On the disk when this returns.
+    ///
+    /// # Errors
+    /// The sealed blob is larger than [`SEALED_MAX`](super::SEALED_MAX); the database says no.
+    pub fn put(&self, record: &CredentialRecord) -> Result<Generation, StoreError> {
+        check(record)?;
+        let (record, now) = (record.clone(), self.clock.now());
+        let written = self.database.commit(move |connection| {
+            let generation = next_generation(connection)?;
+            let sql = "INSERT OR REPLACE INTO credential (tenant, owner, server, issuer, client_id, sealed, scopes, \
+                       state, expires_at, updated_at, generation) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+            write(connection, sql, &record, now, generation)?;
+            Ok(generation)
+        });
+        written.map_err(self.database.error(SAVE))
+    }
+
+    /// Writes a renewed credential, only if its row is still the writing `held`; `None` when it is not, and then nothing
+    /// was changed. On the disk when this returns.
+    ///
+    /// # Errors
+    /// As [`Credentials::put`].
+    pub fn replace(&self, record: &CredentialRecord, held: Generation) -> Result<Option<Generation>, StoreError> {
+        check(record)?;
+        let (record, now) = (record.clone(), self.clock.now());
+        let written = self.database.commit(move |connection| {
+            if !is_held(connection, &record, held)? {
+                return Ok(None);
+            }
+            let generation = next_generation(connection)?;
+            let sql = "UPDATE credential SET issuer = ?4, client_id = ?5, sealed = ?6, scopes = ?7, state = ?8, \
+                       expires_at = ?9, updated_at = ?10, generation = ?11 \
+                       WHERE tenant = ?1 AND owner = ?2 AND server = ?3";
+            write(connection, sql, &record, now, generation)?;
+            Ok(Some(generation))
+        });
+        written.map_err(self.database.error(SAVE))
+    }
+
+    /// The credential of an owner at a server.
+    ///
+    /// # Errors
+    /// The row is not readable; the database says no.
+    pub fn get(&self, owner: &PrincipalId, server: &ServerName) -> Result<Option<StoredCredential>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM credential WHERE tenant = ?1 AND owner = ?2 AND server = ?3");
+        let key = (TENANT, owner.as_str(), server.as_str());
+        let found = self.database.writer().query_row(&sql, key, |row| self.read(row)).optional();
+        found.map_err(self.database.error(READ))?.transpose()
+    }
+
+    /// All credentials of an owner, by server. Rows that are not readable are logged and left out.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn of_owner(&self, owner: &PrincipalId) -> Result<Vec<StoredCredential>, StoreError> {
+        self.list("tenant = ?1 AND owner = ?2 ORDER BY server", owner.as_str())
+    }
+
+    /// All credentials for a server, by owner. Rows that are not readable are logged and left out.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn of_server(&self, server: &ServerName) -> Result<Vec<StoredCredential>, StoreError> {
+        self.list("tenant = ?1 AND server = ?2 ORDER BY owner", server.as_str())
+    }
+
+    /// Deletes a credential; whether there was one. On the disk when this returns.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn remove(&self, owner: &PrincipalId, server: &ServerName) -> Result<bool, StoreError> {
+        let (owner, server) = (owner.clone(), server.clone());
+        let removed = self.database.commit(move |connection| {
+            let sql = "DELETE FROM credential WHERE tenant = ?1 AND owner = ?2 AND server = ?3";
+            connection.execute(sql, (TENANT, owner.as_str(), server.as_str()))
+        });
+        Ok(removed.map_err(self.database.error(DELETE))? > 0)
+    }
+
+    /// Deletes a credential only if its row is still the writing `held`; whether it was. On the disk when this returns.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn remove_held(&self, owner: &PrincipalId, server: &ServerName, held: Generation) -> Result<bool, StoreError> {
+        let (owner, server) = (owner.clone(), server.clone());
+        let removed = self.database.commit(move |connection| {
+            let sql = "DELETE FROM credential WHERE tenant = ?1 AND owner = ?2 AND server = ?3 AND generation = ?4";
+            connection.execute(sql, (TENANT, owner.as_str(), server.as_str(), held.0))
+        });
+        Ok(removed.map_err(self.database.error(DELETE))? > 0)
+    }
+
+    fn list(&self, condition: &str, key: &str) -> Result<Vec<StoredCredential>, StoreError> {
+        let failed = self.database.error(READ);
+        let connection = self.database.writer();
+        let mut statement =
+            connection.prepare(&format!("SELECT {COLUMNS} FROM credential WHERE {condition}")).map_err(&failed)?;
+        let rows = statement.query_map([TENANT, key], |row| self.read(row)).map_err(&failed)?;
+        let mut credentials = Vec::new();
+        for row in rows {
+            match row.map_err(&failed)? {
+                Ok(credential) => credentials.push(credential),
+                Err(error) => tracing::warn!(%error, "a credential is left out"),
+            }
+        }
+        Ok(credentials)
+    }
+
+    fn read(&self, row: &Row<'_>) -> rusqlite::Result<Result<StoredCredential, StoreError>> {
+        let (owner, server) = (PrincipalId::new(row.get_ref(0)?.as_str()?), row.get_ref(1)?.as_str()?);
+        let wrong = |what: &str| {
+            let hint = "log in again with `toolcrib login SERVER`".to_owned();
+            Ok(Err(self.database.row_error("credential", format!("{owner} at {server}"), what, hint)))
+        };
+        let Ok(server) = ServerName::new(server) else { return wrong("its server's name is invalid") };
+        let Some(state) = CredentialState::from_text(row.get_ref(6)?.as_str()?) else {
+            return wrong("its state is unknown");
+        };
+        let record = CredentialRecord {
+            owner,
+            server,
+            issuer: row.get(2)?,
+            client_id: row.get(3)?,
+            sealed: row.get(4)?,
+            scopes: row.get_ref(5)?.as_str()?.split_ascii_whitespace().map(str::to_owned).collect(),
+            state,
+            expires_at: row.get::<_, Option<i64>>(7)?.map(Timestamp),
+        };
+        Ok(Ok(StoredCredential { record, updated_at: Timestamp(row.get(8)?), generation: Generation(row.get(9)?) }))
+    }
+}
+
+fn check(record: &CredentialRecord) -> Result<(), StoreError> {
+    check_sealed(&record.sealed, || format!("the credential for `{}`", record.server))
+}
+
+fn is_held(connection: &Connection, record: &CredentialRecord, held: Generation) -> rusqlite::Result<bool> {
+    let sql = "SELECT generation FROM credential WHERE tenant = ?1 AND owner = ?2 AND server = ?3";
+    let key = (TENANT, record.owner.as_str(), record.server.as_str());
+    let found = connection.query_row(sql, key, |row| row.get::<_, i64>(0)).optional()?;
+    Ok(found == Some(held.0))
+}
+
+/// The next one; kept in a row of its own, so that a deleted credential's comes not back.
+fn next_generation(connection: &Connection) -> rusqlite::Result<Generation> {
+    let sql = "UPDATE credential_generation SET last = last + 1 RETURNING last";
+    connection.query_row(sql, [], |row| row.get(0).map(Generation))
+}
+
+fn write(
+    connection: &Connection,
+    sql: &str,
+    record: &CredentialRecord,
+    now: Timestamp,
+    generation: Generation,
+) -> rusqlite::Result<usize> {
+    connection.execute(
+        sql,
+        params![
+            TENANT,
+            record.owner.as_str(),
+            record.server.as_str(),
+            record.issuer,
+            record.client_id,
+            record.sealed,
+            record.scopes.join(" "),
+            record.state.as_str(),
+            record.expires_at.map(|at| at.0),
+            now.0,
+            generation.0,
+        ],
+    )
+}
