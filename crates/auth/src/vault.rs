@@ -8,6 +8,7 @@ mod crypt;
 mod file;
 mod key;
 mod reach;
+mod sealer;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ use key::KeyPlace;
 
 pub use key::KeyPreference;
 pub use reach::{EntryName, NameError, Reach, User};
+pub use sealer::{SealError, Sealer};
 
 /// The longest value, in bytes.
 pub const VALUE_BYTES: usize = 64 * 1024;
@@ -249,6 +251,27 @@ impl Vault {
             return Err(unknown(contents.names()));
         }
         self.write(contents, &read.key)
+    }
+
+    /// What seals rows of the database with the key of this vault; a vault without entries is made where there is none.
+    /// `preference` counts then only. It keeps the key that the vault has now. Blocks.
+    pub fn sealer(&self, preference: KeyPreference) -> Result<Sealer, VaultError> {
+        if let Some(sealer) = self.existing_sealer()? {
+            return Ok(sealer);
+        }
+        let _lock = file::Lock::take(&self.0.path)?;
+        // Another process may have been faster.
+        if let Some(sealer) = self.existing_sealer()? {
+            return Ok(sealer);
+        }
+        let (key, place) = KeyPlace::make(&self.0.path, self.0.keyring.as_deref(), preference)?;
+        self.write(Contents::new(&key, place), &key)?;
+        Ok(Sealer::new(&key))
+    }
+
+    /// The same, with nothing made: `None` while there is no vault, and so no key. Blocks.
+    pub fn existing_sealer(&self) -> Result<Option<Sealer>, VaultError> {
+        Ok(self.read()?.map(|read| Sealer::new(&read.key)))
     }
 
     fn write(&self, mut contents: Contents, key: &Key) -> Result<(), VaultError> {

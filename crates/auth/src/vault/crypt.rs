@@ -4,11 +4,14 @@ use std::fmt;
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 /// The bytes of a key.
 pub(super) const KEY_BYTES: usize = 32;
+/// The bytes of a key's id.
+pub(super) const KEY_ID_BYTES: usize = 8;
 /// The bytes of a nonce.
 pub(super) const NONCE_BYTES: usize = 24;
 
@@ -54,9 +57,32 @@ impl Key {
 
     /// A name of the key that reveals nothing of it.
     pub(super) fn id(&self) -> String {
+        Self::id_text(&self.id_bytes())
+    }
+
+    /// The name as bytes.
+    pub(super) fn id_bytes(&self) -> [u8; KEY_ID_BYTES] {
         let mut digest = Sha256::new_with_prefix(b"toolcrib vault key id\0");
         digest.update(self.0.as_slice());
-        hexadecimal(&digest.finalize()[..8])
+        *digest.finalize().first_chunk().expect("a digest has 32 bytes")
+    }
+
+    /// The name of a key as text.
+    pub(super) fn id_text(id: &[u8; KEY_ID_BYTES]) -> String {
+        hexadecimal(id)
+    }
+
+    /// Another key for a purpose of its own, from which this one cannot be computed: HKDF-Expand of RFC 5869, whose
+    /// first block is as long as a key.
+    pub(super) fn derive(&self, purpose: &[u8]) -> Self {
+        let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(self.0.as_slice()).expect("HMAC takes keys of any length");
+        mac.update(purpose);
+        mac.update(&[1]);
+        let mut bytes = mac.finalize().into_bytes();
+        let mut key = Zeroizing::new([0; KEY_BYTES]);
+        key.copy_from_slice(&bytes);
+        bytes.as_mut_slice().zeroize();
+        Self(key)
     }
 
     /// Encrypts, bound to `context`.
@@ -151,6 +177,16 @@ mod tests {
         let aad = [0x50, 0x51, 0x52, 0x53, 0xc0, 0xc1, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc7];
         let sealed = key.cipher().encrypt(&XNonce::from(nonce), Payload { msg: plain, aad: &aad }).unwrap();
         assert_eq!(hexadecimal(&sealed[plain.len()..]), "c0875924c1c7987947deafd8780acf49");
+    }
+
+    #[test]
+    fn a_derived_key_is_that_of_rfc_5869() {
+        // Test case 1, whose pseudorandom key has 32 bytes; its output begins with the first block.
+        let key = Key::from_text("077709362c2e32df0ddc3f0dc47bba6390b6c73bb50f9c3122ec844ad7c2b3e5").unwrap();
+        let purpose: Vec<u8> = (0xf0..=0xf9).collect();
+        let derived = key.derive(&purpose);
+        assert_eq!(*derived.to_text(), "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf");
+        assert_ne!(key.derive(b"one").id(), key.derive(b"other").id());
     }
 
     #[test]

@@ -268,6 +268,54 @@ fn another_key_changes_nothing() {
 }
 
 #[test]
+fn rows_are_sealed_with_the_vaults_key_which_is_made_when_there_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = Vault::new(&folder.path().join("state"), None);
+    assert!(vault.existing_sealer().unwrap().is_none());
+    assert!(!vault.path().exists(), "asking makes nothing");
+    let row = ["credential", "owner", "notion"];
+    let sealed = vault.sealer(KeyPreference::Keyring).unwrap().seal(b"token", &row);
+    assert_eq!(names(&other(&vault)), Vec::<String>::new());
+    put(&vault, "a", "value of a").unwrap();
+    // After a restart, and with entries beside.
+    let sealer = other(&vault).existing_sealer().unwrap().unwrap();
+    assert_eq!(sealer.open(&sealed, &row).unwrap().as_slice(), b"token");
+    let again = vault.sealer(KeyPreference::File).unwrap().seal(b"more", &row);
+    assert_eq!(sealer.open(&again, &row).unwrap().as_slice(), b"more");
+    // A vault that was moved away leaves its key file behind, and the rows with it.
+    fs::rename(vault.path(), folder.path().join("elsewhere")).unwrap();
+    assert_eq!(other(&vault).sealer(KeyPreference::File).unwrap().open(&sealed, &row).unwrap().as_slice(), b"token");
+}
+
+#[test]
+fn a_lost_key_makes_no_new_one_and_a_new_vault_says_what_to_do_with_old_rows() {
+    let (_folder, vault) = two();
+    let row = ["credential", "owner", "notion"];
+    let sealed = vault.sealer(KeyPreference::File).unwrap().seal(b"token", &row);
+    fs::remove_file(vault.path().with_file_name("vault.key")).unwrap();
+    let error = other(&vault).sealer(KeyPreference::File).unwrap_err();
+    assert!(matches!(error, VaultError::NoKey { .. }) && error.hint().contains("restore the key"), "{error}");
+    fs::remove_file(vault.path()).unwrap();
+    let error = other(&vault).sealer(KeyPreference::File).unwrap().open(&sealed, &row).unwrap_err();
+    assert!(matches!(error, SealError::OtherKey { .. }), "{error}");
+    assert!(error.hint().contains("toolcrib login"));
+}
+
+#[test]
+fn processes_that_need_a_sealer_at_the_same_time_get_one_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let sealers: Vec<Sealer> = std::thread::scope(|scope| {
+        let make = || Vault::new(folder.path(), None).sealer(KeyPreference::File).unwrap();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(make)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let sealed = sealers[0].seal(b"token", &["row"]);
+    for sealer in &sealers {
+        assert_eq!(sealer.open(&sealed, &["row"]).unwrap().as_slice(), b"token");
+    }
+}
+
+#[test]
 fn a_key_file_that_others_read_is_not_trusted() {
     let (_folder, vault) = two();
     let key = vault.path().with_file_name("vault.key");
