@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use toolcrib_base::task::{Scope, Stop};
 
-use super::workers::Workers;
+use super::workers::{self, Workers};
 
 /// How long a client may take to send the head of a request.
 const HEAD: Duration = Duration::from_secs(15);
@@ -217,6 +217,7 @@ where
     B: http_body::Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
 {
     let service = service_fn(move |request| {
+        workers::note_request();
         let reply = answer(peer, request);
         async move { Ok::<_, Infallible>(reply.await) }
     });

@@ -3,16 +3,32 @@
 
 use std::cell::Cell;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
+
+/// How far ahead the timer of a busy worker is at most: less than any deadline of a request.
+const TICK: Duration = Duration::from_secs(1);
 
 thread_local! {
     /// Which worker this thread is, from 1; 0 for every other thread.
     static NUMBER: Cell<usize> = const { Cell::new(0) };
+    static TICKER: Rc<Ticker> = Rc::default();
+}
+
+/// Keeps a timer ahead of all deadlines of requests while there are requests. A runtime of one thread writes to its own
+/// event file, and wakes itself, for each deadline that comes before all others: without this, for every call.
+#[derive(Debug, Default)]
+struct Ticker {
+    /// There was a request since the last tick.
+    busy: Cell<bool>,
+    /// There is one after a pause.
+    begun: Notify,
 }
 
 /// Threads for connections. Clones are handles to the same threads, which end with the last handle.
@@ -73,6 +89,28 @@ pub(crate) fn current() -> usize {
     NUMBER.get()
 }
 
+/// Says that a request came on this thread.
+pub(crate) fn note_request() {
+    TICKER.with(|ticker| {
+        if !ticker.busy.replace(true) {
+            ticker.begun.notify_one();
+        }
+    });
+}
+
+// === impl Ticker ===
+
+impl Ticker {
+    async fn run(&self) -> std::convert::Infallible {
+        loop {
+            self.begun.notified().await;
+            while self.busy.replace(false) {
+                tokio::time::sleep(TICK).await;
+            }
+        }
+    }
+}
+
 // === impl Worker ===
 
 impl Worker {
@@ -82,8 +120,14 @@ impl Worker {
         let (end, ended) = oneshot::channel::<()>();
         thread::Builder::new().name(format!("http-{number}")).spawn(move || {
             NUMBER.set(number);
-            // An error: the last handle is gone.
-            let _ = runtime.block_on(ended);
+            let ticker = TICKER.with(Rc::clone);
+            runtime.block_on(async {
+                tokio::select! {
+                    // An error: the last handle is gone.
+                    _ = ended => {}
+                    never = ticker.run() => match never {},
+                }
+            });
             // What still waits for the disk must not keep the thread.
             runtime.shutdown_background();
         })?;
