@@ -1,4 +1,4 @@
-//! What the program asks of the system for its memory: the only two calls that are `unsafe` (decision records 7 and 10).
+//! What the program asks of the system for its memory: two of the three calls that are `unsafe` (decision records 7, 10 and 13).
 
 /// From how many bytes on a buffer is its own mapping, which goes back to the system when it is freed.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
