@@ -13,6 +13,8 @@ pub mod http;
 #[cfg(feature = "launch")]
 pub mod launch;
 mod locate;
+#[cfg(feature = "provider")]
+pub mod provider;
 pub mod script;
 
 #[cfg(feature = "wait")]

@@ -4,6 +4,7 @@
 
 #[cfg(feature = "fixture")]
 mod differential;
+mod provider;
 #[cfg(feature = "fixture")]
 mod wire;
 
