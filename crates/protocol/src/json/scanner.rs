@@ -354,51 +354,37 @@ impl<'a> Scanner<'a> {
     fn string(&mut self) -> Result<bool, Fault> {
         self.at += 1;
         let mut is_plain = true;
-        // From where on a search begins that is made for long stretches of plain text.
-        let mut long = self.at + SHORT;
         loop {
-            let Some(word) = self.bytes.get(self.at..self.at + 8).filter(|_| self.at < long) else {
-                self.long_plain()?;
-                long = self.at + SHORT;
-                if self.take_special()? {
+            self.plain()?;
+            match self.bytes[self.at] {
+                b'"' => {
+                    self.at += 1;
                     return Ok(is_plain);
                 }
-                is_plain = false;
-                continue;
-            };
+                b'\\' => {
+                    is_plain = false;
+                    self.at += 1;
+                    self.escape()?;
+                }
+                _ => return Err(self.syntax("no control character in a string")),
+            }
+        }
+    }
+
+    /// Goes on to the first byte of a string's content that is not plain, eight bytes at a time.
+    fn plain(&mut self) -> Result<(), Fault> {
+        let end = self.at + SHORT;
+        while let Some(word) = self.bytes.get(self.at..self.at + 8) {
             let special = special_in(word.try_into().map_or(0, u64::from_le_bytes));
-            if special == 0 {
-                self.at += 8;
-                continue;
+            if special != 0 {
+                self.at += special.trailing_zeros() as usize / 8;
+                return Ok(());
             }
-            self.at += special.trailing_zeros() as usize / 8;
-            if self.take_special()? {
-                return Ok(is_plain);
+            self.at += 8;
+            if self.at >= end {
+                break;
             }
-            is_plain = false;
-            long = self.at + SHORT;
         }
-    }
-
-    /// What ends a stretch of plain text: an escape, or the quote that ends the string; whether it is the quote.
-    #[inline]
-    fn take_special(&mut self) -> Result<bool, Fault> {
-        match self.bytes[self.at] {
-            b'"' => {
-                self.at += 1;
-                Ok(true)
-            }
-            b'\\' => {
-                self.at += 1;
-                self.escape()?;
-                Ok(false)
-            }
-            _ => Err(self.syntax("no control character in a string")),
-        }
-    }
-
-    /// Goes on to the first byte of a string's content that is not plain, by vector instructions.
-    fn long_plain(&mut self) -> Result<(), Fault> {
         let rest = &self.bytes[self.at..];
         let stop = if rest.len() < 8 {
             rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20))
