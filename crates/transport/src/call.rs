@@ -28,6 +28,9 @@ pub enum LinkError {
     /// There is no credential for the request; the call has not run.
     #[error("no credential for this request: {0}")]
     Unproven(String),
+    /// The server wants a login of the principal in whose name the request is made; the call has not run.
+    #[error("it requires a login")]
+    NeedsLogin,
     /// The server no longer knows our session; the call has not run.
     #[error("the server has forgotten the session")]
     SessionLost,

@@ -5,7 +5,7 @@ use std::fmt;
 use toolcrib_base::{Kind, ServerName};
 use toolcrib_transport::LinkError;
 
-use crate::status::Status;
+use crate::status::{State, Status};
 
 /// Why a server cannot be called: which, since when, what failed, when it is tried again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +46,9 @@ pub enum CallError {
         /// What happened.
         error: LinkError,
     },
+    /// The server wants a login of the principal who calls; the call has not run.
+    #[error("server `{0}` requires a login")]
+    NeedsLogin(ServerName),
     /// There is no room for a connection of the client's own; the call has not run.
     #[error("server `{server}`: {why}")]
     Full {
@@ -60,10 +63,19 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// Whether a login of the caller is what is missing; gives the server.
+    pub fn needs_login(&self) -> Option<&ServerName> {
+        match self {
+            CallError::NeedsLogin(server) => Some(server),
+            CallError::Unavailable(away) if away.status.state == State::NeedsLogin => Some(&away.server),
+            _ => None,
+        }
+    }
+
     /// The kind of error, for its code and its record.
     pub fn kind(&self) -> Kind {
         match self {
-            CallError::Unavailable(_) => Kind::Unavailable,
+            CallError::Unavailable(_) | CallError::NeedsLogin(_) => Kind::Unavailable,
             CallError::Full { .. } => Kind::Busy,
             CallError::Ended(_) => Kind::NotFound,
             CallError::Link { error, .. } => link_kind(error),
@@ -76,7 +88,7 @@ pub(crate) fn link_kind(error: &LinkError) -> Kind {
     match error {
         LinkError::Timeout(_) => Kind::Timeout,
         LinkError::NotMcp(_) | LinkError::Status { .. } => Kind::BadServer,
-        LinkError::Unproven(_) => Kind::Unavailable,
+        LinkError::Unproven(_) | LinkError::NeedsLogin => Kind::Unavailable,
         LinkError::Closed | LinkError::Unreachable(_) | LinkError::Broken(_) | LinkError::SessionLost => {
             Kind::Unavailable
         }

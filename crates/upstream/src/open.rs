@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use http::header::{AUTHORIZATION, HeaderValue};
 use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Mask, Secret};
@@ -16,6 +17,7 @@ use toolcrib_transport::{CallHandler, Inbox, Link, LinkError, Reply};
 use crate::call_span::{OpenSpan, TRACEPARENT};
 use crate::calls::Calls;
 use crate::config::{Endpoint, ServerConfig};
+use crate::credentials::{NoCredential, Proof, Refusal, Renewal};
 use crate::deps::ServerDeps;
 use crate::eras::{Eras, Failure};
 use crate::event::Event;
@@ -105,6 +107,15 @@ impl Cause {
     }
 }
 
+// === impl OpenError ===
+
+impl OpenError {
+    /// It wants a login.
+    fn login() -> Self {
+        Self { why: LOGIN.to_owned(), beside: Failure::Unreached, cause: Cause::Login }
+    }
+}
+
 impl From<&str> for OpenError {
     fn from(why: &str) -> Self {
         why.to_owned().into()
@@ -135,11 +146,28 @@ async fn open_within(opening: &OpenRequest<'_>, span: &OpenSpan) -> Result<OpenC
     let only = opening.eras.only();
     let (mut era, mut sse) = (opening.era, false);
     let mut remembers = opening.probes && era.is_some() && only.is_none();
+    let mut renewed = false;
     loop {
         let asks = Arc::clone(opening.eras.asks());
         let unanswered = opening.unanswered.on(&opening.config.name, opening.generation);
         let calls = Calls::new(Arc::clone(&opening.offered), opening.owner.clone(), asks, unanswered);
-        let (link, stderr) = connect(opening, &calls, span, sse, until).await?;
+        let remote = proven(opening, sse, until).await?;
+        let sent = remote.as_ref().and_then(|remote| remote.endpoint().headers.get(AUTHORIZATION)).cloned();
+        let connected = connect(opening, &calls, span, remote, until).await;
+        let (link, stderr) = match connected {
+            Ok(connected) => connected,
+            Err(ConnectError::Other(error)) => return Err(error),
+            Err(ConnectError::Link(error)) => match opening.login_of(&error, sent.as_ref(), until).await {
+                Renewal::Renewed if !renewed => {
+                    renewed = true;
+                    continue;
+                }
+                Renewal::Unknown => {
+                    return Err(error.to_string().into());
+                }
+                Renewal::Renewed | Renewal::NeedsLogin => return Err(OpenError::login()),
+            },
+        };
         let item = HandshakeOptions { known: era, only: only.is_some(), offered: &opening.offered };
         let negotiated = negotiate::open(&link, item);
         let opened = match (&opening.config.installs, &stderr) {
@@ -176,7 +204,16 @@ async fn open_within(opening: &OpenRequest<'_>, span: &OpenSpan) -> Result<OpenC
             error => {
                 let cause = match &error {
                     HandshakeError::Link(LinkError::Timeout(_)) => Cause::Timeout,
-                    error if wants_login(error, opening.config.wants_login) => Cause::Login,
+                    HandshakeError::Link(link) | HandshakeError::NoPost(link) => {
+                        match opening.login_of(link, sent.as_ref(), until).await {
+                            Renewal::Renewed if !renewed => {
+                                renewed = true;
+                                continue;
+                            }
+                            Renewal::Renewed | Renewal::NeedsLogin => Cause::Login,
+                            Renewal::Unknown => Cause::Other,
+                        }
+                    }
                     _ => Cause::Other,
                 };
                 let why = if cause == Cause::Login { LOGIN.to_owned() } else { why };
@@ -190,8 +227,7 @@ async fn open_within(opening: &OpenRequest<'_>, span: &OpenSpan) -> Result<OpenC
 const LOGIN: &str = "it requires an OAuth login";
 
 /// Whether a refusal asks for a login: a challenge names where to begin (RFC 9728, 5.1), or the server is known for it.
-fn wants_login(error: &HandshakeError, is_known: bool) -> bool {
-    let (HandshakeError::Link(error) | HandshakeError::NoPost(error)) = error else { return false };
+fn wants_login(error: &LinkError, is_known: bool) -> bool {
     match error {
         LinkError::Status { status: 401, challenge: Some(challenge), .. } if names_metadata(challenge) => true,
         LinkError::Status { status: 401 | 403, .. } => is_known,
@@ -210,6 +246,17 @@ fn names_metadata(challenge: &str) -> bool {
 }
 
 impl OpenRequest<'_> {
+    /// What a failure to open a connection over HTTP has to do with a login.
+    async fn login_of(&self, error: &LinkError, sent: Option<&HeaderValue>, until: tokio::time::Instant) -> Renewal {
+        let heard = if wants_login(error, self.config.wants_login) { Renewal::NeedsLogin } else { Renewal::Unknown };
+        let refusal = Refusal::of(error, &self.config.name, self.principal.as_deref(), sent);
+        let (Some(refusal), Some(credentials)) = (refusal, &self.deps.credentials) else { return heard };
+        match tokio::time::timeout_at(until, credentials.renew(refusal)).await {
+            Ok(Renewal::Unknown) | Err(_) => heard,
+            Ok(known) => known,
+        }
+    }
+
     /// What the program says while it installs itself.
     fn note_line(&self, line: &str) {
         let Some(told) = self.told else { return };
@@ -225,13 +272,34 @@ impl OpenRequest<'_> {
     }
 }
 
+/// Where a server is reached over HTTP, with what each request proves.
+enum Remote {
+    Http(HttpEndpoint),
+    /// HTTP+SSE.
+    Sse(HttpEndpoint),
+}
+
+impl Remote {
+    fn endpoint(&self) -> &HttpEndpoint {
+        let (Self::Http(endpoint) | Self::Sse(endpoint)) = self;
+        endpoint
+    }
+}
+
+/// Why nothing was connected.
+enum ConnectError {
+    /// The event stream of HTTP+SSE was refused, or ended.
+    Link(LinkError),
+    Other(OpenError),
+}
+
 async fn connect(
     opening: &OpenRequest<'_>,
     calls: &Arc<Calls>,
     span: &OpenSpan,
-    sse: bool,
+    remote: Option<Remote>,
     until: tokio::time::Instant,
-) -> Result<(Link, Option<StderrTail>), OpenError> {
+) -> Result<(Link, Option<StderrTail>), ConnectError> {
     let OpenRequest { config, deps, scope, .. } = opening;
     let inbox = Arc::new(ServerInbox {
         server: config.name.clone(),
@@ -245,28 +313,23 @@ async fn connect(
         mask: config.mask(),
     });
     let bounds = Bounds { bytes: deps.limits.message_bytes, depth: deps.limits.depth, is_own: false };
-    match &config.endpoint {
-        Endpoint::Unusable { reason } => Err(reason.clone().into()),
-        Endpoint::Http(endpoint) if !sse => {
-            let endpoint = proven(opening, endpoint, until).await?;
+    let other = |why: String| ConnectError::Other(why.into());
+    match (&config.endpoint, remote) {
+        (Endpoint::Unusable { reason }, _) => Err(other(reason.clone())),
+        (_, Some(Remote::Http(endpoint))) => {
             let link = HttpLink::new(deps.client.clone(), endpoint, inbox, (*scope).clone(), bounds);
             Ok((Link::Http(link), None))
         }
-        Endpoint::Http(endpoint) | Endpoint::Sse(endpoint) => {
-            let endpoint = proven(opening, endpoint, until).await?;
+        (_, Some(Remote::Sse(endpoint))) => {
             let opened = Peer::over_events(deps.client.clone(), endpoint, inbox, (*scope).clone(), bounds);
             match tokio::time::timeout_at(until, opened).await {
                 Ok(Ok(peer)) => Ok((Link::Peer(peer), None)),
-                Ok(Err(error)) => {
-                    let login = wants_login(&HandshakeError::Link(error.clone()), config.wants_login);
-                    let cause = if login { Cause::Login } else { Cause::Other };
-                    let why = if login { LOGIN.to_owned() } else { error.to_string() };
-                    Err(OpenError { why, beside: Failure::Unreached, cause })
-                }
-                Err(_) => Err("its event stream sent no `endpoint` in time".into()),
+                Ok(Err(error)) => Err(ConnectError::Link(error)),
+                Err(_) => Err(other("its event stream sent no `endpoint` in time".into())),
             }
         }
-        Endpoint::Stdio { program, args, env, inherit, cwd } => {
+        (Endpoint::Http(_) | Endpoint::Sse(_), None) => Err(other("it has no address".into())),
+        (Endpoint::Stdio { program, args, env, inherit, cwd }, None) => {
             let mut spec = Spec::new(program.clone(), args.clone());
             spec.name = config.name.to_string();
             spec.env.clone_from(env);
@@ -285,7 +348,7 @@ async fn connect(
                     ProcessLimits { grace: install::CLEAN_UP, closing: Some(install::CLOSING), ..spec.limits };
             }
             let start = |on_line| process::spawn(&spec, scope, on_line);
-            let peer = Peer::over_process(inbox, deps.limits.depth, start).map_err(|error| error.to_string())?;
+            let peer = Peer::over_process(inbox, deps.limits.depth, start).map_err(|error| other(error.to_string()))?;
             let stderr = peer.process().map(process::Process::stderr);
             if config.installs.is_some() {
                 *opening.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&peer));
@@ -295,19 +358,31 @@ async fn connect(
     }
 }
 
-/// The endpoint with what proves whose connection it is: the opening and the session's streams carry it too.
+/// Where the server is reached with what proves whose connection it is: the opening and the session's streams carry it
+/// too. `None` for what is not reached over HTTP.
 async fn proven(
     opening: &OpenRequest<'_>,
-    endpoint: &HttpEndpoint,
+    sse: bool,
     until: tokio::time::Instant,
-) -> Result<HttpEndpoint, OpenError> {
-    let mut endpoint = endpoint.clone();
+) -> Result<Option<Remote>, OpenError> {
+    let (mut endpoint, sse) = match &opening.config.endpoint {
+        Endpoint::Http(endpoint) => (endpoint.clone(), sse),
+        Endpoint::Sse(endpoint) => (endpoint.clone(), true),
+        Endpoint::Stdio { .. } | Endpoint::Unusable { .. } => return Ok(None),
+    };
     if let Some(credentials) = &opening.deps.credentials {
-        let proof = credentials.headers(&opening.config.name, opening.principal.as_deref());
-        let headers = tokio::time::timeout_at(until, proof).await;
-        endpoint.headers.extend(headers.map_err(|_| "timed out waiting for a credential".to_owned())??);
+        let headers = match credentials.headers(&opening.config.name, opening.principal.as_deref()) {
+            Proof::Known(headers) => headers,
+            Proof::Awaited(proof) => match tokio::time::timeout_at(until, proof).await {
+                Ok(Ok(headers)) => headers,
+                Ok(Err(NoCredential::NeedsLogin)) => return Err(OpenError::login()),
+                Ok(Err(NoCredential::Unavailable(why))) => return Err(why.into()),
+                Err(_) => return Err("timed out waiting for a credential".into()),
+            },
+        };
+        endpoint.headers.extend(headers);
     }
-    Ok(endpoint)
+    Ok(Some(if sse { Remote::Sse(endpoint) } else { Remote::Http(endpoint) }))
 }
 
 /// Why the handshake failed: for a process that ended, how it ended and what it wrote last.
@@ -427,7 +502,7 @@ mod tests {
     fn a_challenge_that_names_its_metadata_asks_for_a_login() {
         let refused = |status, challenge: Option<&str>| {
             let challenge = challenge.map(str::to_owned);
-            HandshakeError::Link(LinkError::Status { status, body: "{}".to_owned(), challenge })
+            LinkError::Status { status, body: "{}".to_owned(), challenge }
         };
         let metadata = "Bearer error=\"invalid_token\", resource_metadata=\"https://a.example/.well-known/x\"";
         for (status, challenge, known, expected) in [
@@ -444,7 +519,7 @@ mod tests {
         ] {
             assert_eq!(wants_login(&refused(status, challenge), known), expected, "{status} {challenge:?} {known}");
         }
-        assert!(!wants_login(&HandshakeError::Ended, true));
+        assert!(!wants_login(&LinkError::Closed, true));
     }
 
     #[test]

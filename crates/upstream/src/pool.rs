@@ -97,6 +97,8 @@ enum ExtraState {
     Opening,
     Live(Arc<LiveConnection>),
     Failed(String),
+    /// The principal whose connection it is must log in.
+    NeedsLogin,
 }
 
 /// Which connection is wanted.
@@ -147,6 +149,8 @@ impl Drop for UseGuard {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LeaseError {
     Failed(String),
+    /// The principal whose connection it is must log in.
+    NeedsLogin,
     /// As many are open as may be.
     Full,
     /// All that calls of this kind may have are in use, each by one.
@@ -169,7 +173,7 @@ impl ExtraConnection {
     fn end(&self) {
         self.quit.send_replace(true);
         if let Some(conversation) = &self.conversation
-            && !matches!(&*self.state.borrow(), ExtraState::Failed(_))
+            && !matches!(&*self.state.borrow(), ExtraState::Failed(_) | ExtraState::NeedsLogin)
         {
             conversation.end();
         }
@@ -236,6 +240,7 @@ impl Pool {
         let live = match opened {
             ExtraState::Live(live) => live,
             ExtraState::Failed(why) => return Err(LeaseError::Failed(why)),
+            ExtraState::NeedsLogin => return Err(LeaseError::NeedsLogin),
             ExtraState::Opening => return Err(LeaseError::Timeout),
         };
         // A conversation cannot have a second connection for a second call: they come one after the other.
@@ -516,14 +521,17 @@ impl ExtraTask {
         };
         let opened = tokio::select! {
             biased;
-            () = stop.stopped() => Err("it is being stopped".to_owned()),
-            _ = quit.wait_for(|quit| *quit) => Err("it is being stopped".to_owned()),
-            _ = calls.wait_for(|calls| *calls == 0), if self.key.once => Err("the call was cancelled".to_owned()),
+            () = stop.stopped() => Err("it is being stopped".into()),
+            _ = quit.wait_for(|quit| *quit) => Err("it is being stopped".into()),
+            _ = calls.wait_for(|calls| *calls == 0), if self.key.once => Err("the call was cancelled".into()),
             opened = self.open(&opening) => opened,
         };
         match opened {
-            Err(why) => {
-                publish.send_replace(ExtraState::Failed(config.masked(&why)));
+            Err(OpenError { why, cause, .. }) => {
+                publish.send_replace(match cause {
+                    Cause::Login => ExtraState::NeedsLogin,
+                    Cause::Timeout | Cause::Other => ExtraState::Failed(config.masked(&why)),
+                });
                 // Anyone who calls within a moment hears the same: a client must not start a program at each call.
                 let moment = if self.key.once { Duration::ZERO } else { FAILED };
                 tokio::select! {
@@ -553,7 +561,7 @@ impl ExtraTask {
         scope.close(self.context.deps.grace * 3).await;
     }
 
-    async fn open(&self, opening: &OpenRequest<'_>) -> Result<OpenConnection, String> {
+    async fn open(&self, opening: &OpenRequest<'_>) -> Result<OpenConnection, OpenError> {
         let mut opened = open::open(opening).await;
         if self.key.era.is_some() {
             if let Ok(ready) = &opened
@@ -568,7 +576,7 @@ impl ExtraTask {
             // Before it is published, so that anyone who waits for it knows where to go instead.
             self.learn(opened.as_ref().err()).await;
         }
-        opened.map_err(|failed| failed.why)
+        opened
     }
 
     /// Notes what the attempt to open a connection beside a modern one shows of the server.

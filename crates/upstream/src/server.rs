@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -10,9 +10,8 @@ use tokio::sync::watch;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{SessionName, Timestamp};
 use toolcrib_protocol::{Era, Raw, RequestTrace, Revision, RpcError};
-use toolcrib_transport::{CallHandler, CallOptions, LinkError};
+use toolcrib_transport::{CallHandler, LinkError};
 
-use crate::call_span::CallSpan;
 use crate::client::{Client, ConnectionKey};
 use crate::config::{ServerConfig, Start};
 use crate::context::{Order, ServerContext};
@@ -22,13 +21,14 @@ use crate::environment::Environment;
 use crate::eras::Failure;
 use crate::failure::{CallError, ServerUnavailable};
 use crate::inventory::Inventory;
-use crate::live::{LiveConnection, RequestMeta};
+use crate::live::LiveConnection;
+use crate::negotiate;
 use crate::places::Places;
 use crate::pool::{self, Lease, LeaseError, Pool};
+use crate::request::CallRequest;
 use crate::status::{State, Status};
 use crate::subscribe::{self, Subscription};
 use crate::task::ServerTask;
-use crate::{negotiate, pausable_deadline};
 
 /// The connection that a call takes.
 #[derive(Debug)]
@@ -60,22 +60,6 @@ impl CallConnection {
             Self::Extra(Lease { environment: Some(environment), .. }) => environment.over(config).masked(text),
             Self::Main(_) | Self::Extra(_) => config.masked(text),
         }
-    }
-}
-
-/// Counts a call as running until it is dropped.
-struct RunningGuard<'a>(&'a AtomicUsize);
-
-impl<'a> RunningGuard<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for RunningGuard<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -342,7 +326,7 @@ impl Server {
             self.context.note_opener(&call.trace);
         }
         let reached = self.reach(&call.client, None).await?;
-        let first = self.call_on(&reached, method, params, &call).await;
+        let first = self.request(&reached, method, params, &call).send().await;
         let generation = reached.live().generation;
         let forgotten = matches!(first, Err(LinkError::SessionLost));
         let doubtful = !forgotten && self.speaks_of_another_era(&reached, &first);
@@ -376,7 +360,7 @@ impl Server {
         if doubtful && reached.live().is_modern() == was_modern {
             return self.ended(&reached, first);
         }
-        let again = self.call_on(&reached, method, params, &call).await;
+        let again = self.request(&reached, method, params, &call).send().await;
         self.ended(&reached, again)
     }
 
@@ -407,6 +391,9 @@ impl Server {
             Ok(outcome) => return Ok(outcome),
             Err(error) => error,
         };
+        if error == LinkError::NeedsLogin {
+            return Err(CallError::NeedsLogin(self.context.config.name.clone()));
+        }
         if let LinkError::Unreachable(why) = &error
             && reached.is_main()
         {
@@ -505,6 +492,7 @@ impl Server {
             Err(LeaseError::Busy) => {
                 Err(self.full("other calls of this session are waiting for answers of the client".to_owned()))
             }
+            Err(LeaseError::NeedsLogin) => Err(CallError::NeedsLogin(self.context.config.name.clone())),
             Err(LeaseError::Failed(why)) => {
                 Err(self.no_own(format!("cannot open a dedicated connection for this client: {why}")))
             }
@@ -515,6 +503,16 @@ impl Server {
                 Err(self.no_own("timed out opening a dedicated connection for this client".to_owned()))
             }
         }
+    }
+
+    fn request<'a>(
+        &'a self,
+        reached: &'a CallConnection,
+        method: &'a str,
+        params: &'a Raw,
+        call: &'a Call,
+    ) -> CallRequest<'a> {
+        CallRequest { context: &self.context, live: reached.live(), method, params, call }
     }
 
     fn full(&self, why: String) -> CallError {
@@ -536,65 +534,6 @@ impl Server {
 
     fn away(&self, status: Status) -> CallError {
         CallError::Unavailable(Box::new(ServerUnavailable { server: self.context.config.name.clone(), status }))
-    }
-
-    async fn call_on(
-        &self,
-        reached: &CallConnection,
-        method: &str,
-        params: &Raw,
-        call: &Call,
-    ) -> Result<Result<Raw, RpcError>, LinkError> {
-        let live = reached.live();
-        let mut headers = self.headers(live, call).await?;
-        let span = CallSpan::begin(&call.trace, &self.context.config, live.revision, method, params);
-        if !live.link.is_ordered() {
-            span.set_headers(&mut headers);
-        }
-        let said = RequestMeta {
-            capabilities: &call.client.capabilities,
-            level: call.client.level,
-            wants_progress: call.wants_progress,
-            span: Some(&span),
-        };
-        let limit = self.context.config.timeouts.call.saturating_sub(call.waited);
-        let options = CallOptions {
-            deadline: limit,
-            handler: call.handler.clone(),
-            cancel_on_drop: Arc::clone(&call.cancel_on_drop),
-            headers,
-            status: None,
-        };
-        let _running = RunningGuard::new(&self.context.running);
-        let may_ask = options.handler.is_some() && !live.is_modern() && call.client.capabilities.can_be_asked();
-        let outcome = if may_ask {
-            Box::pin(pausable_deadline::call(live, method, params, &said, options)).await
-        } else {
-            live.call(method, params, &said, options).await
-        };
-        span.end(&outcome);
-        let outcome = outcome?;
-        self.context.last_success.store(self.context.deps.clock.now().0.unsigned_abs(), Ordering::Relaxed);
-        Ok(outcome)
-    }
-
-    /// The headers of one request: what proves for whom it is, and what of its arguments is mirrored.
-    async fn headers(&self, live: &LiveConnection, call: &Call) -> Result<HeaderMap, LinkError> {
-        let mirrored = || if live.is_modern() { call.headers.clone() } else { HeaderMap::new() };
-        let Some(credentials) = self.context.deps.credentials.as_ref().filter(|_| !live.link.is_ordered()) else {
-            return Ok(mirrored());
-        };
-        let name = &self.context.config.name;
-        let proof = credentials.headers(name, call.client.principal.as_deref());
-        let proven = tokio::time::timeout(self.context.config.timeouts.connect, proof).await;
-        // Nothing was sent, as when there is no one to connect to.
-        let mut headers = match proven {
-            Ok(Ok(headers)) => headers,
-            Ok(Err(why)) => return Err(LinkError::Unproven(why)),
-            Err(_) => return Err(LinkError::Unproven("timed out waiting for a credential".into())),
-        };
-        headers.extend(mirrored());
-        Ok(headers)
     }
 
     /// Waits for a connection other than the one of generation `not`, starting the server if need be.

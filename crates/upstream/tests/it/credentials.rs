@@ -1,15 +1,16 @@
 //! What requests prove: each principal's own credential on each of its requests, on connections that only it uses.
 
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use http::{HeaderMap, HeaderValue};
 use serde_json::json;
 use toolcrib_base::ServerName;
 use toolcrib_protocol::{Era, Raw};
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
-use toolcrib_upstream::credentials::Proof;
 use toolcrib_upstream::server::Call;
-use toolcrib_upstream::{Client, Credentials, Nature, ServerConfig, State};
+use toolcrib_upstream::{Client, Credentials, Nature, NoCredential, Proof, Refusal, Renewal, ServerConfig, State};
 
 use crate::mcp;
 use crate::world::World;
@@ -20,14 +21,47 @@ struct Names;
 
 impl Credentials for Names {
     fn headers<'a>(&'a self, server: &'a ServerName, principal: Option<&'a str>) -> Proof<'a> {
-        Box::pin(async move {
+        Proof::Awaited(Box::pin(async move {
             let name = principal.unwrap_or("owner");
             if name == "mallory" {
-                return Err("nobody has logged in".into());
+                return Err(NoCredential::Unavailable("nobody has logged in".into()));
             }
-            let value = HeaderValue::from_str(&format!("Bearer {server}-{name}")).unwrap();
-            Ok(HeaderMap::from_iter([(http::header::AUTHORIZATION, value)]))
-        })
+            Ok(bearer(&format!("{server}-{name}")))
+        }))
+    }
+
+    fn renew<'a>(&'a self, _: Refusal<'a>) -> Pin<Box<dyn Future<Output = Renewal> + Send + 'a>> {
+        Box::pin(async { Renewal::Unknown })
+    }
+}
+
+fn bearer(token: &str) -> HeaderMap {
+    let value = HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
+    HeaderMap::from_iter([(http::header::AUTHORIZATION, value)])
+}
+
+/// The owner's credential can be renewed once; nobody else has one.
+#[derive(Debug, Default)]
+struct Renewed {
+    token: AtomicUsize,
+    /// The refusals, as they were told.
+    refusals: Mutex<Vec<String>>,
+}
+
+impl Credentials for Renewed {
+    fn headers<'a>(&'a self, _: &'a ServerName, principal: Option<&'a str>) -> Proof<'a> {
+        match principal {
+            None => Proof::Known(bearer(&self.token.load(Ordering::SeqCst).to_string())),
+            Some(_) => Proof::Awaited(Box::pin(async { Err(NoCredential::NeedsLogin) })),
+        }
+    }
+
+    fn renew<'a>(&'a self, refusal: Refusal<'a>) -> Pin<Box<dyn Future<Output = Renewal> + Send + 'a>> {
+        let sent = refusal.sent.and_then(|sent| sent.to_str().ok()).unwrap_or("nothing");
+        let challenge = refusal.challenge.unwrap_or("nothing");
+        self.refusals.lock().unwrap().push(format!("{} {sent}: {challenge}", refusal.status));
+        let is_first = self.token.fetch_add(1, Ordering::SeqCst) == 0;
+        Box::pin(async move { if is_first { Renewal::Renewed } else { Renewal::NeedsLogin } })
     }
 }
 
@@ -78,4 +112,75 @@ async fn each_request_proves_for_whom_it_is() {
         assert!(refused.contains("nobody has logged in"), "{refused}");
         assert_eq!(proofs(&server, "tools/call").len(), 3, "nothing was sent for somebody without a credential");
     }
+}
+
+/// Answers requests that carry the token `good` and no others, from the moment on that `strict` says.
+fn guarded(strict: &Arc<AtomicUsize>, good: &'static str) -> HttpServer {
+    let strict = Arc::clone(strict);
+    HttpServer::start(move |request, reply| {
+        let is_good = request.header("authorization") == Some(good);
+        if strict.load(Ordering::SeqCst) == 0 || is_good {
+            return modern(request, reply);
+        }
+        reply.full(401, &["www-authenticate: Bearer error=\"invalid_token\""], "expired");
+    })
+}
+
+fn renewing(server: &HttpServer) -> (World, Arc<Renewed>) {
+    let credentials = Arc::new(Renewed::default());
+    let nature = Nature { era: Some(Era::Modern), ..Nature::default() };
+    let config = ServerConfig { nature, ..mcp::config(server) };
+    (World::proving(config, None, Some(Arc::clone(&credentials) as _)), credentials)
+}
+
+#[tokio::test]
+async fn a_refused_call_is_made_again_with_the_renewed_credential() {
+    let strict = Arc::new(AtomicUsize::new(0));
+    let server = guarded(&strict, "Bearer 1");
+    let (world, credentials) = renewing(&server);
+    world.until(State::Ready).await;
+    strict.store(1, Ordering::SeqCst);
+    call(&world, None).await.unwrap();
+    assert_eq!(proofs(&server, "tools/call"), ["Bearer 0", "Bearer 1"]);
+    assert_eq!(*credentials.refusals.lock().unwrap(), ["401 Bearer 0: Bearer error=\"invalid_token\""]);
+    assert_eq!(world.server.status().state, State::Ready);
+}
+
+#[tokio::test]
+async fn a_refused_opening_is_made_again_with_the_renewed_credential() {
+    let strict = Arc::new(AtomicUsize::new(1));
+    let server = guarded(&strict, "Bearer 1");
+    let (world, credentials) = renewing(&server);
+    world.until(State::Ready).await;
+    call(&world, None).await.unwrap();
+    assert_eq!(credentials.refusals.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_credential_that_cannot_be_renewed_ends_in_needs_login() {
+    let strict = Arc::new(AtomicUsize::new(0));
+    let server = guarded(&strict, "Bearer 7");
+    let (world, _) = renewing(&server);
+    world.until(State::Ready).await;
+    strict.store(1, Ordering::SeqCst);
+    let refused = call(&world, None).await.unwrap_err();
+    assert!(refused.contains("HTTP status 401"), "one renewal and one repetition, no more: {refused}");
+    let refused = call(&world, None).await.unwrap_err();
+    assert_eq!(refused, "server `fake` requires a login");
+    world.until(State::NeedsLogin).await;
+    let refused = call(&world, None).await.unwrap_err();
+    assert!(refused.contains("is needs-login"), "{refused}");
+}
+
+#[tokio::test]
+async fn one_principal_without_a_login_changes_nothing_for_others() {
+    let strict = Arc::new(AtomicUsize::new(0));
+    let server = guarded(&strict, "none");
+    let (world, credentials) = renewing(&server);
+    world.until(State::Ready).await;
+    let refused = call(&world, Some("key:work/ci")).await.unwrap_err();
+    assert_eq!(refused, "server `fake` requires a login");
+    call(&world, None).await.unwrap();
+    assert_eq!(proofs(&server, "tools/call"), ["Bearer 0"], "nothing was sent for somebody without a credential");
+    assert!(credentials.refusals.lock().unwrap().is_empty());
 }
