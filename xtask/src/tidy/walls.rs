@@ -4,7 +4,7 @@ use super::Finding;
 use crate::workspace::{Package, Workspace};
 
 /// The `may use` column of the map in the design. Names are folders; the package is `toolcrib-<folder>`.
-const MAY_USE: [(&str, &[&str]); 22] = [
+const MAY_USE: [(&str, &[&str]); 23] = [
     ("base", &[]),
     ("protocol", &["base"]),
     ("search", &["base"]),
@@ -14,6 +14,7 @@ const MAY_USE: [(&str, &[&str]); 22] = [
     ("catalog", &["base", "protocol", "store"]),
     ("auth", &["base", "store"]),
     ("transport", &["base", "protocol"]),
+    ("login", &["base", "protocol", "store", "auth", "transport"]),
     ("upstream", &["base", "protocol", "transport"]),
     ("session", &["base", "protocol", "store", "catalog"]),
     ("view", &["base", "protocol", "search", "policy", "store", "catalog", "upstream", "session"]),
@@ -31,6 +32,7 @@ const MAY_USE: [(&str, &[&str]); 22] = [
             "catalog",
             "auth",
             "transport",
+            "login",
             "upstream",
             "session",
             "view",
@@ -51,6 +53,7 @@ const MAY_USE: [(&str, &[&str]); 22] = [
             "catalog",
             "auth",
             "transport",
+            "login",
             "upstream",
             "session",
             "view",
@@ -86,6 +89,8 @@ const MAY_USE: [(&str, &[&str]); 22] = [
 /// Values in, values out: these crates know no runtime, also not through a feature of `base`.
 const PURE: [&str; 3] = ["protocol", "search", "policy"];
 const RUNTIME: [&str; 8] = ["tokio", "tokio-util", "hyper", "hyper-util", "axum", "reqwest", "mio", "async-std"];
+/// `login` for OAuth; the others to compare with it.
+const NAMES_RMCP: [&str; 3] = ["login", "testkit", "bench"];
 const DATABASES: [&str; 6] = ["rusqlite", "sqlx", "tokio-postgres", "postgres", "libsqlite3-sys", "diesel"];
 
 pub fn check(workspace: &Workspace, packages: &[Package]) -> Vec<Finding> {
@@ -124,6 +129,9 @@ fn check_package(package: &Package, path: &str, manifest: &str) -> Vec<Finding> 
         if PURE.contains(&folder) && name == "toolcrib-base" && dependency.features.iter().any(|f| f == "rt") {
             let what = format!("`{folder}` turns on the feature `rt` of base");
             report(line, what, "keep tasks out of it: take values, return values");
+        }
+        if name == "rmcp" && !NAMES_RMCP.contains(&folder) {
+            report(line, format!("`{folder}` uses `rmcp`"), "ask `login`");
         }
         if folder != "store" && DATABASES.contains(&name) {
             report(line, format!("`{folder}` uses the database driver `{name}`"), "ask a repository of `store`");
@@ -179,6 +187,12 @@ mod tests {
     fn only_store_names_a_database() {
         assert_eq!(found("toolcrib-gateway", "rusqlite", &[], false).len(), 1);
         assert_eq!(found("toolcrib-store", "rusqlite", &[], false).len(), 0);
+    }
+
+    #[test]
+    fn only_login_names_rmcp() {
+        assert_eq!(found("toolcrib-upstream", "rmcp", &[], false), ["2: `upstream` uses `rmcp`"]);
+        assert_eq!(found("toolcrib-login", "rmcp", &[], false).len(), 0);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod pool;
 mod response;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -46,6 +47,9 @@ pub(crate) struct RequestTemplate {
     head: Vec<u8>,
     host: Arc<Host>,
 }
+
+/// An open connection that belongs to no pool.
+pub struct SingleConnection(Box<Connection>);
 
 /// Where a server listens and what every request to it carries.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,6 +135,12 @@ impl HttpClient {
         body: Bytes,
     ) -> Result<Response, LinkError> {
         self.follow(self.template(method, uri, headers), &body, REDIRECTS).await
+    }
+
+    /// Opens a connection to `address` for one request to `uri`, whatever its host resolves to; TLS asks for the host's
+    /// certificate all the same. An error means that nothing was sent.
+    pub async fn connect_to(&self, address: SocketAddr, uri: &Uri) -> Result<SingleConnection, LinkError> {
+        Ok(SingleConnection(Connection::new(self.connector.connect_to(address, uri).await?, pool::stack())))
     }
 
     /// Posts a message and reads how it was answered.
@@ -237,6 +247,28 @@ fn redirected(from: &Uri, response: &Response) -> Option<Uri> {
     let is_same = matches!(response.status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
     let reference = response.headers.get(LOCATION).filter(|_| is_same)?.to_str().ok()?;
     origin::within(from, reference)
+}
+
+// === impl SingleConnection ===
+
+impl SingleConnection {
+    /// Sends a request. No redirect is followed, and the connection is closed behind the answer.
+    pub async fn send(mut self, request: http::Request<Bytes>) -> Result<Response, LinkError> {
+        let (parts, body) = request.into_parts();
+        let head = rendered(&parts.method, &parts.uri, &parts.headers);
+        let request = Request { method: &parts.method, head: &head, more: &[], body: &body };
+        match self.0.exchange(request).await {
+            Ok(head) => Ok(Response::new(head, self.0, Arc::new(Host::unpooled()))),
+            Err(ExchangeError::Unsent(error)) => Err(LinkError::Broken(error.to_string())),
+            Err(ExchangeError::Broken(error)) => Err(LinkError::Broken(error.to_string())),
+        }
+    }
+}
+
+impl fmt::Debug for SingleConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SingleConnection")
+    }
 }
 
 // === impl PostResponse ===

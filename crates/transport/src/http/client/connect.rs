@@ -1,5 +1,6 @@
 //! New connections: TCP, and TLS above it for `https`.
 
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,11 +11,12 @@ use http::Uri;
 use http::uri::Scheme;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
-use tower_service::Service as _;
+use tower_service::Service;
 
 use super::chain;
 use crate::call::LinkError;
@@ -34,7 +36,15 @@ pub(super) struct Connector {
 struct Tls {
     settings: ConfigBuilder<ClientConfig, WantsVerifier>,
     /// Empty until the certificates are read.
-    connector: OnceCell<HttpsConnector<HttpConnector>>,
+    connector: OnceCell<TlsConnector>,
+}
+
+/// Opens connections with TLS.
+#[derive(Clone)]
+struct TlsConnector {
+    https: HttpsConnector<HttpConnector>,
+    /// What `https` does it with.
+    config: Arc<ClientConfig>,
 }
 
 /// An open connection.
@@ -88,15 +98,32 @@ impl Connector {
                 Err(error) => Err(LinkError::Unreachable(reason(&chain(&error), uri))),
             };
         }
-        match self.https().await?.call(uri.clone()).await {
+        match self.tls().await?.https.call(uri.clone()).await {
             Ok(MaybeHttpsStream::Http(stream)) => Ok(Stream::Plain(stream.into_inner())),
             Ok(MaybeHttpsStream::Https(stream)) => Ok(Stream::Tls(Box::new(stream.into_inner()))),
             Err(error) => Err(LinkError::Unreachable(reason(&chain(&*error), uri))),
         }
     }
 
-    /// The connector for `https`. The first caller has the certificates read, outside the runtime's threads.
-    async fn https(&self) -> Result<HttpsConnector<HttpConnector>, LinkError> {
+    /// A connection to `address`, whatever the host of `uri` resolves to. Its certificate has to be the host's.
+    pub(super) async fn connect_to(&self, address: SocketAddr, uri: &Uri) -> Result<Stream, LinkError> {
+        let tcp = AddressConnector(address);
+        if uri.scheme() == Some(&Scheme::HTTP) {
+            let stream = tcp.clone().call(uri.clone()).await;
+            return stream
+                .map(|stream| Stream::Plain(stream.into_inner()))
+                .map_err(|error| LinkError::Unreachable(error.to_string()));
+        }
+        let mut https = HttpsConnector::from((tcp, Arc::clone(&self.tls().await?.config)));
+        match https.call(uri.clone()).await {
+            Ok(MaybeHttpsStream::Http(stream)) => Ok(Stream::Plain(stream.into_inner())),
+            Ok(MaybeHttpsStream::Https(stream)) => Ok(Stream::Tls(Box::new(stream.into_inner()))),
+            Err(error) => Err(LinkError::Unreachable(chain(&*error))),
+        }
+    }
+
+    /// The connector for TLS. The first caller has the certificates read, outside the runtime's threads.
+    async fn tls(&self) -> Result<TlsConnector, LinkError> {
         let build = || {
             let (settings, tcp) = (self.tls.settings.clone(), self.tcp.clone());
             tokio::task::spawn_blocking(move || https(with_certificates(settings), tcp))
@@ -106,8 +133,33 @@ impl Connector {
     }
 }
 
-fn https(settings: ClientConfig, tcp: HttpConnector) -> HttpsConnector<HttpConnector> {
-    HttpsConnectorBuilder::new().with_tls_config(settings).https_or_http().enable_http1().wrap_connector(tcp)
+fn https(settings: ClientConfig, tcp: HttpConnector) -> TlsConnector {
+    let config = Arc::new(settings.clone());
+    let https = HttpsConnectorBuilder::new().with_tls_config(settings).https_or_http().enable_http1();
+    TlsConnector { https: https.wrap_connector(tcp), config }
+}
+
+/// Connects to one address, whatever it is asked for.
+#[derive(Clone)]
+struct AddressConnector(SocketAddr);
+
+impl Service<Uri> for AddressConnector {
+    type Response = TokioIo<TcpStream>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let address = self.0;
+        Box::pin(async move {
+            let stream = tokio::time::timeout(CONNECT, TcpStream::connect(address)).await??;
+            stream.set_nodelay(true)?;
+            Ok(TokioIo::new(stream))
+        })
+    }
 }
 
 /// TLS that trusts the certificates of the platform.

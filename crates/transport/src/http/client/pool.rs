@@ -126,11 +126,16 @@ async fn sweep_often(pool: Weak<Pool>, mut stop: Stop) {
 
 impl Host {
     fn new(pool: &Arc<Pool>) -> Self {
-        Self {
-            pool: Arc::downgrade(pool),
-            stacks: std::array::from_fn(|_| Mutex::default()),
-            kept: AtomicUsize::new(0),
-        }
+        Self::of(Arc::downgrade(pool))
+    }
+
+    /// One that keeps no connection.
+    pub(super) fn unpooled() -> Self {
+        Self::of(Weak::new())
+    }
+
+    fn of(pool: Weak<Pool>) -> Self {
+        Self { pool, stacks: std::array::from_fn(|_| Mutex::default()), kept: AtomicUsize::new(0) }
     }
 
     /// The connection of this thread's stack that was used last, if it is open still.

@@ -1,0 +1,210 @@
+//! Challenges of servers (`WWW-Authenticate`), read as RFC 9110 and RFC 6750 say. What a server writes is never trusted:
+//! the result is bounded and free of control characters.
+
+use std::collections::BTreeMap;
+
+use http::HeaderMap;
+use http::header::WWW_AUTHENTICATE;
+
+/// The longest header that is read, in bytes, and how many of a response.
+const HEADER_BYTES: usize = 8 * 1024;
+const HEADERS: usize = 8;
+/// The longest value of a parameter, in bytes.
+const VALUE_BYTES: usize = 4 * 1024;
+/// The most scopes of a challenge.
+const SCOPES: usize = 200;
+
+/// What a server asks for: `Bearer` with its parameters.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Challenge {
+    /// Where the protected resource metadata is (RFC 9728).
+    pub resource_metadata: Option<String>,
+    /// The scopes that the request needs.
+    pub scopes: Vec<String>,
+    /// `invalid_token`, `insufficient_scope` …
+    pub error: Option<String>,
+}
+
+impl Challenge {
+    /// Reads the challenges of a response; `None` if none of them is for bearer tokens. Of several the first that says
+    /// where its metadata is counts.
+    pub fn of(headers: &HeaderMap) -> Option<Self> {
+        let texts = headers.get_all(WWW_AUTHENTICATE).iter().take(HEADERS).filter_map(|value| value.to_str().ok());
+        let challenges: Vec<Self> = texts.flat_map(Self::parse).collect();
+        let with_metadata = challenges.iter().position(|challenge| challenge.resource_metadata.is_some());
+        challenges.into_iter().nth(with_metadata.unwrap_or(0))
+    }
+
+    /// Reads one header: the bearer challenges in it.
+    pub fn parse(header: &str) -> Vec<Self> {
+        if header.len() > HEADER_BYTES {
+            return Vec::new();
+        }
+        let mut found: Vec<BTreeMap<String, String>> = Vec::new();
+        let mut is_bearer = false;
+        let mut rest = header.trim_start();
+        while !rest.is_empty() {
+            let (token, after) = split_token(rest);
+            if token.is_empty() {
+                rest = skip_one(rest).trim_start_matches([',', ' ', '\t']);
+                continue;
+            }
+            let value = after.trim_start_matches([' ', '\t']).strip_prefix('=').filter(|value| !value.starts_with('='));
+            if let Some(value) = value {
+                let (value, after) = split_value(value.trim_start_matches([' ', '\t']));
+                if let Some(parameters) = found.last_mut().filter(|_| is_bearer) {
+                    parameters.entry(token.to_ascii_lowercase()).or_insert(value);
+                }
+                rest = after.trim_start_matches([',', ' ', '\t']);
+                continue;
+            }
+            is_bearer = token.eq_ignore_ascii_case("bearer");
+            if is_bearer {
+                found.push(BTreeMap::new());
+            }
+            rest = after.trim_start_matches([',', ' ', '\t']);
+        }
+        found.into_iter().map(Self::from_parameters).collect()
+    }
+
+    /// Whether the token lacks scopes.
+    pub fn is_insufficient_scope(&self) -> bool {
+        self.error.as_deref() == Some("insufficient_scope")
+    }
+
+    /// The header again, with nothing in it but what is understood.
+    pub fn to_header(&self) -> String {
+        let mut parts = Vec::new();
+        let mut add = |name: &str, value: &str| parts.push(format!("{name}=\"{value}\""));
+        if let Some(url) = &self.resource_metadata {
+            add("resource_metadata", url);
+        }
+        if !self.scopes.is_empty() {
+            add("scope", &self.scopes.join(" "));
+        }
+        if let Some(error) = &self.error {
+            add("error", error);
+        }
+        format!("Bearer {}", parts.join(", ")).trim_end().to_owned()
+    }
+
+    fn from_parameters(mut parameters: BTreeMap<String, String>) -> Self {
+        let mut take = |name: &str| parameters.remove(name).filter(|value| is_plain(value));
+        let scopes = take("scope").unwrap_or_default();
+        Self {
+            resource_metadata: take("resource_metadata"),
+            scopes: scopes.split_whitespace().filter(|scope| is_scope(scope)).take(SCOPES).map(str::to_owned).collect(),
+            error: take("error"),
+        }
+    }
+}
+
+/// Whether a text is a scope as RFC 6749, section 3.3, says.
+pub(crate) fn is_scope(text: &str) -> bool {
+    let is_allowed = |byte: u8| matches!(byte, 0x21 | 0x23..=0x5B | 0x5D..=0x7E);
+    !text.is_empty() && text.len() <= 256 && text.bytes().all(is_allowed)
+}
+
+/// Visible ASCII and spaces without quotes and backslashes, not too long.
+fn is_plain(value: &str) -> bool {
+    let is_allowed = |byte: u8| matches!(byte, 0x20..=0x7E) && !matches!(byte, b'"' | b'\\');
+    value.len() <= VALUE_BYTES && value.bytes().all(is_allowed)
+}
+
+fn split_token(text: &str) -> (&str, &str) {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~/".contains(&byte);
+    text.split_at(text.bytes().take_while(|byte| is_token(*byte)).count())
+}
+
+/// A quoted or a plain value, and what is behind it.
+fn split_value(text: &str) -> (String, &str) {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find([',', ' ', '\t']).unwrap_or(text.len());
+        return (text[..end].to_owned(), &text[end..]);
+    };
+    let (mut value, mut is_escaped) = (String::new(), false);
+    for (at, character) in quoted.char_indices() {
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' => {
+                is_escaped = true;
+                continue;
+            }
+            '"' => return (value, &quoted[at + 1..]),
+            _ => {}
+        }
+        value.push(character);
+    }
+    // The quotes are never closed: there is no value that could be trusted.
+    (String::new(), "")
+}
+
+fn skip_one(text: &str) -> &str {
+    let mut characters = text.chars();
+    characters.next();
+    characters.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(header: &str) -> Challenge {
+        let mut all = Challenge::parse(header);
+        assert_eq!(all.len(), 1, "{header}: {all:?}");
+        all.remove(0)
+    }
+
+    #[test]
+    fn parameters_are_read_however_they_are_written() {
+        let expected = Challenge {
+            resource_metadata: Some("https://x.example/m".into()),
+            scopes: vec!["a".into(), "b".into()],
+            error: Some("insufficient_scope".into()),
+        };
+        for header in [
+            r#"Bearer resource_metadata="https://x.example/m", scope="a b", error="insufficient_scope""#,
+            r#"bearer SCOPE = "a b" ,error=insufficient_scope,resource_metadata=https://x.example/m"#,
+            r#"Basic realm="x, scope=no", Bearer scope="a b", error="insufficient_scope", resource_metadata="https://x.example/m""#,
+            r#"Negotiate abc==, Bearer scope="a b", error="insufficient_scope", resource_metadata="https://x.example/m", Basic scope="c""#,
+        ] {
+            assert_eq!(one(header), expected, "{header}");
+        }
+        assert_eq!(one(&expected.to_header()), expected);
+        assert!(expected.is_insufficient_scope());
+    }
+
+    #[test]
+    fn a_scope_inside_another_parameter_is_none() {
+        assert_eq!(one(r#"Bearer error_description="use scope=admin", scope="read""#).scopes, ["read"]);
+        assert_eq!(one(r#"Bearer error_description="x\" scope=\"admin""#).scopes, [""; 0]);
+        assert_eq!(one(r#"Bearer scope="a", scope="b""#).scopes, ["a"]);
+    }
+
+    #[test]
+    fn what_is_malformed_gives_no_value() {
+        for header in [
+            r#"Bearer scope="never closed"#,
+            "Bearer scope=\"a\u{7f}b\"",
+            r#"Bearer scope="a\"b""#,
+            &format!("Bearer resource_metadata=\"https://x/{}\"", "a".repeat(VALUE_BYTES)),
+            "Bearer",
+            "Bearer ,,,==,;;{}",
+        ] {
+            assert_eq!(one(header), Challenge::default(), "{header}");
+        }
+        for header in ["", "Basic realm=x", "scope=a", &format!("Bearer {}", "a".repeat(HEADER_BYTES))] {
+            assert_eq!(Challenge::parse(header), [], "{header}");
+        }
+    }
+
+    #[test]
+    fn of_several_headers_the_one_with_metadata_counts() {
+        let mut headers = HeaderMap::new();
+        for value in ["Basic realm=x", "Bearer scope=a", "Bearer scope=b, resource_metadata=https://x.example/m"] {
+            headers.append(WWW_AUTHENTICATE, value.parse().unwrap());
+        }
+        assert_eq!(Challenge::of(&headers).map(|challenge| challenge.scopes), Some(vec!["b".to_owned()]));
+        assert_eq!(Challenge::of(&HeaderMap::new()), None);
+    }
+}

@@ -1,0 +1,39 @@
+//! Logs in to servers: discovery, registration, authorization, tokens and their renewal.
+//!
+//! [`Logins`] is the handle: a link to begin a login ([`Logins::begin`]), the page that a browser opens
+//! ([`Logins::open`]), the answer that it brings back ([`Logins::complete`]), the headers of requests from then on
+//! ([`Logins::headers`]). `oauth` alone names `rmcp`, which holds OAuth's state machine; `http` is the only way to the
+//! network, `rows` the only way to the disk. The decisions are in `docs/adr/0012-logins.md`.
+//!
+//! Knows no gateway, no definitions and no web page: the composition root joins them.
+
+mod address;
+mod answer;
+mod callback;
+mod challenge;
+mod credentials;
+mod endpoint;
+mod error;
+mod grant;
+mod http;
+mod logins;
+mod oauth;
+mod owner;
+mod pending;
+mod quirks;
+mod rows;
+mod target;
+
+pub use challenge::Challenge;
+pub use credentials::{LoginChange, Rejection};
+pub use endpoint::AuthorizationUrl;
+pub use error::LoginError;
+pub use http::{Resolution, ResolveHost, SystemResolver};
+pub use logins::{
+    Config, LoginOutcome, LoginState, LoginStatus, Logins, OpenOutcome, OpenRequest, PendingDescription, PendingLogin,
+};
+pub use owner::Owner;
+pub use pending::Begin;
+pub use quirks::{Quirk, Quirks};
+pub use rows::{CredentialRow, LoginRows, MemoryRows, PendingRow, RegistrationRow, RowError};
+pub use target::{LoginSettings, LoginTarget};

@@ -1,0 +1,169 @@
+//! What is remembered of logins, as a trait: the gateway fills it in with its database, tests with memory. What a row
+//! holds is secret and opaque here; who, where and for whom it is stands beside it and is bound to it when it is sealed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use toolcrib_base::{Secret, ServerName, Timestamp};
+
+use crate::error::LoginError;
+use crate::owner::Owner;
+
+/// A credential of an owner at a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CredentialRow {
+    /// The server.
+    pub server: ServerName,
+    /// Whose it is.
+    pub owner: Owner,
+    /// The authorization server that gave it.
+    pub issuer: String,
+    /// The client that got it.
+    pub client_id: String,
+    /// The rest, as JSON.
+    pub content: Secret,
+}
+
+/// A login that nobody has finished. There is one at most for an owner and a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingRow {
+    /// The server.
+    pub server: ServerName,
+    /// Whose it is.
+    pub owner: Owner,
+    /// When it ends by itself.
+    pub expires_at: Timestamp,
+    /// The rest, as JSON.
+    pub content: Secret,
+}
+
+/// A client that was registered for a server at an authorization server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegistrationRow {
+    /// The server that it was registered for.
+    pub server: ServerName,
+    /// Where it is registered.
+    pub issuer: String,
+    /// With which redirect URL.
+    pub redirect_uri: String,
+    /// The rest, as JSON.
+    pub content: Secret,
+}
+
+/// Why rows cannot be read or written, as a fragment for people.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RowError(pub String);
+
+/// Remembers logins. All methods may block; what a `put` has returned from is on disk.
+pub trait LoginRows: fmt::Debug + Send + Sync {
+    /// The credential of an owner at a server.
+    fn credential(&self, server: &ServerName, owner: &Owner) -> Result<Option<CredentialRow>, RowError>;
+    /// All credentials of an owner.
+    fn credentials_of(&self, owner: &Owner) -> Result<Vec<CredentialRow>, RowError>;
+    /// Writes a credential in place of the one of the same owner and server.
+    fn put_credential(&self, row: &CredentialRow) -> Result<(), RowError>;
+    /// Deletes a credential, if it is there.
+    fn remove_credential(&self, server: &ServerName, owner: &Owner) -> Result<(), RowError>;
+
+    /// All pending logins, for the start.
+    fn pending(&self) -> Result<Vec<PendingRow>, RowError>;
+    /// Writes a pending login in place of the one of the same owner and server.
+    fn put_pending(&self, row: &PendingRow) -> Result<(), RowError>;
+    /// Deletes a pending login, if it is there.
+    fn remove_pending(&self, server: &ServerName, owner: &Owner) -> Result<(), RowError>;
+
+    /// The client that was registered for a server.
+    fn registration(
+        &self,
+        server: &ServerName,
+        issuer: &str,
+        redirect_uri: &str,
+    ) -> Result<Option<RegistrationRow>, RowError>;
+    /// Writes a registration in place of the one of the same server, issuer and redirect URL.
+    fn put_registration(&self, row: &RegistrationRow) -> Result<(), RowError>;
+    /// Deletes a registration, if it is there.
+    fn remove_registration(&self, server: &ServerName, issuer: &str, redirect_uri: &str) -> Result<(), RowError>;
+}
+
+/// Rows in memory: for tests, and for commands that store nothing.
+#[derive(Debug, Default)]
+pub struct MemoryRows(Mutex<Tables>);
+
+#[derive(Debug, Default)]
+struct Tables {
+    credentials: BTreeMap<(Owner, ServerName), CredentialRow>,
+    pending: BTreeMap<(Owner, ServerName), PendingRow>,
+    registrations: BTreeMap<(ServerName, String, String), RegistrationRow>,
+}
+
+impl MemoryRows {
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LoginRows for MemoryRows {
+    fn credential(&self, server: &ServerName, owner: &Owner) -> Result<Option<CredentialRow>, RowError> {
+        Ok(self.tables().credentials.get(&(owner.clone(), server.clone())).cloned())
+    }
+
+    fn credentials_of(&self, owner: &Owner) -> Result<Vec<CredentialRow>, RowError> {
+        Ok(self.tables().credentials.values().filter(|row| row.owner == *owner).cloned().collect())
+    }
+
+    fn put_credential(&self, row: &CredentialRow) -> Result<(), RowError> {
+        self.tables().credentials.insert((row.owner.clone(), row.server.clone()), row.clone());
+        Ok(())
+    }
+
+    fn remove_credential(&self, server: &ServerName, owner: &Owner) -> Result<(), RowError> {
+        self.tables().credentials.remove(&(owner.clone(), server.clone()));
+        Ok(())
+    }
+
+    fn pending(&self) -> Result<Vec<PendingRow>, RowError> {
+        Ok(self.tables().pending.values().cloned().collect())
+    }
+
+    fn put_pending(&self, row: &PendingRow) -> Result<(), RowError> {
+        self.tables().pending.insert((row.owner.clone(), row.server.clone()), row.clone());
+        Ok(())
+    }
+
+    fn remove_pending(&self, server: &ServerName, owner: &Owner) -> Result<(), RowError> {
+        self.tables().pending.remove(&(owner.clone(), server.clone()));
+        Ok(())
+    }
+
+    fn registration(
+        &self,
+        server: &ServerName,
+        issuer: &str,
+        redirect_uri: &str,
+    ) -> Result<Option<RegistrationRow>, RowError> {
+        let key = (server.clone(), issuer.to_owned(), redirect_uri.to_owned());
+        Ok(self.tables().registrations.get(&key).cloned())
+    }
+
+    fn put_registration(&self, row: &RegistrationRow) -> Result<(), RowError> {
+        let key = (row.server.clone(), row.issuer.clone(), row.redirect_uri.clone());
+        self.tables().registrations.insert(key, row.clone());
+        Ok(())
+    }
+
+    fn remove_registration(&self, server: &ServerName, issuer: &str, redirect_uri: &str) -> Result<(), RowError> {
+        self.tables().registrations.remove(&(server.clone(), issuer.to_owned(), redirect_uri.to_owned()));
+        Ok(())
+    }
+}
+
+/// Reads or writes rows where blocking is allowed.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RowError> + Send + 'static,
+) -> Result<T, LoginError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.unwrap_or_else(|error| Err(RowError(error.to_string())));
+    done.map_err(|error| LoginError::Rows { reason: error.to_string() })
+}
