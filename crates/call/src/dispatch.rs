@@ -160,6 +160,7 @@ pub(crate) fn unavailable(error: &CallError) -> Problem {
     let problem = Problem::new(error.kind(), error.to_string());
     match error {
         CallError::Unavailable(away) => problem.hint(toolcrib_view::advice::for_caller_of(away)),
+        CallError::NeedsLogin(server) => problem.hint(toolcrib_view::advice::for_login(server)),
         CallError::Full { .. } => {
             problem.hint("Other servers are not affected; try again when some of them have ended.")
         }

@@ -8,12 +8,17 @@ pub fn for_caller_of(away: &ServerUnavailable) -> String {
     format!("{} Other servers are unaffected.", for_caller(&away.server, &away.status))
 }
 
+/// What a caller can do whom a server asks to log in.
+pub fn for_login(name: &ServerName) -> String {
+    format!("Log in with `toolcrib login {name}`, then repeat the call: it has not run.")
+}
+
 /// What someone can do about a server who does not administer it.
 pub fn for_caller(name: &ServerName, status: &Status) -> String {
     match status.state {
         State::Stopped => format!("An admin can start it with `toolcrib server start {name}`."),
         State::Installing => "It is being downloaded: try again in a minute.".to_owned(),
-        State::NeedsLogin => format!("An admin can see the next step with `toolcrib doctor {name}`."),
+        State::NeedsLogin => for_login(name),
         State::Failed if status.half_written.is_some() => {
             "An admin can repair it with `toolcrib doctor --fix`.".to_owned()
         }
