@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use toolcrib_base::clock::{ManualClock, Timestamp};
 use toolcrib_testkit::provider::corpus::{ClientSettings, CorpusEntry, LoginEnd, corpus};
 use toolcrib_testkit::provider::{
-    Browser, Challenge, Consent, DocumentForm, Form, IssRule, Destination, LockedPart, MetadataPlace, Naming, Network,
+    Browser, Challenge, Consent, Destination, DocumentForm, Form, IssRule, LockedPart, MetadataPlace, Naming, Network,
     PkceRule, ProviderRules, Remote, RemoteRules, ResourcePlace, SECRET_MARK, ScopeRefusal, ServerRules, StatedIssuer,
 };
 

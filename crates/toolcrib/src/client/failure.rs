@@ -36,7 +36,7 @@ pub(super) fn of_link(error: LinkError, located: &GatewayAddress) -> Problem {
             let message = format!("the server at `{url}` (from {place}) does not speak MCP: {}", short(&reason));
             Problem::new(Kind::BadServer, message).hint("an endpoint looks like `http://127.0.0.1:8700/mcp`")
         }
-        LinkError::Closed | LinkError::Broken(_) | LinkError::Unproven(_) => {
+        LinkError::Closed | LinkError::Broken(_) | LinkError::NeedsLogin | LinkError::Unproven(_) => {
             Problem::new(Kind::Unavailable, format!("the connection to the gateway at `{url}` broke: {error}"))
         }
     }
