@@ -10,6 +10,12 @@ use toolcrib_upstream::{CallHandler, Client, Conversation};
 /// The principals that stand for the owner of this installation, to whom the main connections belong.
 const OWNER: [&str; 2] = ["local", "admin"];
 
+/// In whose name servers are called; `None` is the owner of this installation.
+pub fn principal_at_servers(caller: &Caller) -> Option<&str> {
+    let principal = caller.principal.id.as_str();
+    (!OWNER.contains(&principal)).then_some(principal)
+}
+
 /// What stands behind one request.
 #[derive(Debug, Clone, Default)]
 pub struct ClientOptions {
@@ -62,9 +68,8 @@ impl ClientOptions {
 
     /// The client as the choice of a connection needs it. `own` takes what is said on a connection of its own.
     pub fn client(&self, caller: &Caller, own: Option<Arc<dyn CallHandler>>) -> Client {
-        let principal = caller.principal.id.as_str();
         Client {
-            principal: (!OWNER.contains(&principal)).then(|| principal.into()),
+            principal: principal_at_servers(caller).map(Into::into),
             session: caller.session.as_ref().map(|session| session.name().clone()),
             conversation: self.conversation.clone(),
             environment: None,

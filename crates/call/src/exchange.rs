@@ -32,6 +32,7 @@ use crate::context::RequestContext;
 use crate::dispatch::{self, CallOutcome, OutgoingCall};
 use crate::environment::NeedsEnvironment;
 use crate::listener::{ANSWER, CallListener, QuestionRelay, SessionListener};
+use crate::login;
 use crate::path::ASKING;
 
 pub(crate) use legacy_task::needs_task;
@@ -54,9 +55,14 @@ pub(crate) struct ServerRequest<'a> {
 impl RequestContext<'_> {
     /// Calls the server that the call was admitted for. Where the call outlives this request, it is detached from
     /// `admitted`.
-    pub(crate) async fn exchange(&self, admitted: &mut AdmittedCall, request: ServerRequest<'_>) -> CallOutcome {
+    pub(crate) async fn exchange(&self, admitted: &mut AdmittedCall, mut request: ServerRequest<'_>) -> CallOutcome {
+        request.params = login::without_own_answer(request.params);
         let (server, method, asked) = (request.server, request.method, request.params.clone());
-        let outcome = self.exchange_as_is(admitted, request).await;
+        let mut outcome = self.exchange_as_is(admitted, request).await;
+        if matches!(&outcome, CallOutcome::Failed(error) if error.needs_login().is_some()) {
+            // Boxed: it is rare, and the future of each call is moved.
+            outcome = Box::pin(self.offer_login(outcome)).await;
+        }
         self.received(server, method, &asked, outcome)
     }
 
@@ -148,7 +154,7 @@ impl RequestContext<'_> {
             && error.code == URL_REQUIRED
             && !self.caller.revision.has_url_error()
         {
-            return self.url_required(error);
+            return self.pages_required(error, |index| format!("page-{}", index + 1));
         }
         let CallOutcome::Answered(Ok(result)) = &outcome else { return outcome };
         if self.caller.session.is_some() || !ask::is_input_required(result) {
@@ -174,13 +180,13 @@ impl RequestContext<'_> {
         CallOutcome::Answered(Ok(edited))
     }
 
-    /// A legacy server that wants a page opened first: a modern client is asked for it in the way of its era, any other
-    /// reads where to go.
-    fn url_required(&self, error: &RpcError) -> CallOutcome {
+    /// A page must be opened first: a modern client is asked for it in the way of its era, under the key of its index; any
+    /// other reads where to go.
+    pub(crate) fn pages_required(&self, error: &RpcError, key: impl Fn(usize) -> String) -> CallOutcome {
         let pages = ask::pages(error);
         let modern = self.caller.revision.era() == Era::Modern;
         if modern && self.client.capabilities.url && !pages.is_empty() {
-            let questions = pages.into_iter().enumerate().map(|(index, asked)| (format!("page-{}", index + 1), asked));
+            let questions = pages.into_iter().enumerate().map(|(index, asked)| (key(index), asked));
             let required = InputRequired { questions: questions.collect(), state: None };
             return CallOutcome::Answered(Ok(required.to_raw()));
         }

@@ -15,6 +15,7 @@ use crate::checks::Checks;
 use crate::conversations::Conversations;
 use crate::guard::{CallGuard, GuardedCall};
 use crate::live_events::LiveEvents;
+use crate::login::Logins;
 use crate::own_tasks::OwnTasks;
 use crate::parking::ParkedCalls;
 use crate::pins::Pins;
@@ -46,6 +47,8 @@ pub struct PathParts {
     pub keep_arguments: bool,
     /// What else looks at each call of a tool, in this order.
     pub guards: Vec<Arc<dyn CallGuard>>,
+    /// Logs in to servers; `None` where nobody can.
+    pub logins: Option<Arc<dyn Logins>>,
     /// Our name and version, as clients see them: an object.
     pub server_info: Raw,
 }
@@ -77,6 +80,8 @@ pub struct CallPath {
     pub keep_arguments: bool,
     /// What of this process offers tools of its own.
     pub sources: Sources,
+    /// Logs in to servers; `None` where nobody can.
+    pub logins: Option<Arc<dyn Logins>>,
     /// The tasks that run here.
     pub tasks: Arc<OwnTasks>,
     pub(crate) throttle: Throttle,
@@ -118,6 +123,7 @@ impl CallPath {
             checks: Checks::default(),
             asking: Semaphore::new(ASKING),
             guards: parts.guards,
+            logins: parts.logins,
             tools: OnceLock::new(),
         }
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 use toolcrib_base::Clock;
 use toolcrib_call::pins::Quarantine;
 use toolcrib_call::source::tools_of;
-use toolcrib_call::{CallGuard, CallPath, CallTool, LiveEvents, PathParts, Servers, Source};
+use toolcrib_call::{CallGuard, CallPath, CallTool, LiveEvents, Logins, PathParts, Servers, Source};
 use toolcrib_catalog::{Catalog, Files};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Sessions;
@@ -40,6 +40,7 @@ pub struct GatewayBuilder {
     keep_arguments: bool,
     events: LiveEvents,
     vault: Option<Arc<dyn KeepSecrets>>,
+    logins: Option<Arc<dyn Logins>>,
     embed: Option<Arc<dyn Embed>>,
     sources: Vec<Arc<dyn Source>>,
 }
@@ -57,6 +58,7 @@ impl Gateway {
             keep_arguments: false,
             events: LiveEvents::default(),
             vault: None,
+            logins: None,
             embed: None,
             sources: Vec::new(),
         }
@@ -87,6 +89,11 @@ impl GatewayBuilder {
     /// What the operations on secrets act on.
     pub fn vault(self, vault: Arc<dyn KeepSecrets>) -> Self {
         Self { vault: Some(vault), ..self }
+    }
+
+    /// What logs in to servers.
+    pub fn logins(self, logins: Arc<dyn Logins>) -> Self {
+        Self { logins: Some(logins), ..self }
     }
 
     /// A model that says what texts mean.
@@ -127,6 +134,7 @@ impl GatewayBuilder {
             events: self.events,
             keep_arguments: self.keep_arguments,
             guards,
+            logins: self.logins,
             server_info: Raw::from_value(&server_info),
         }));
         let gateway = Arc::new(Gateway {

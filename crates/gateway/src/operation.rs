@@ -13,6 +13,7 @@ mod definition;
 mod events;
 mod learning;
 mod lifecycle;
+mod logins;
 mod profiles;
 mod registry;
 mod running;
@@ -103,6 +104,7 @@ const FILES: &[&[Row]] = &[
     events::ROWS,
     learning::ROWS,
     lifecycle::ROWS,
+    logins::ROWS,
     profiles::ROWS,
     registry::ROWS,
     running::ROWS,

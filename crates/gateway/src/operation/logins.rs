@@ -1,0 +1,226 @@
+//! Logins at servers, each in the caller's own name. Anyone who may call a server may log in to it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolcrib_base::{Kind, Problem, Secret, ServerName};
+use toolcrib_call::{LoginPlace, LoginRequest, LoginState, LoginStatus, LoginStep, Logins, principal_at_servers};
+use toolcrib_protocol::Raw;
+use toolcrib_session::Caller;
+use toolcrib_view::arguments::text;
+use toolcrib_view::{Effect, Method, Operation, Permission};
+
+use super::{ROW, Row, Run, row};
+use crate::gateway::Gateway;
+
+pub(super) const ROWS: &[Row] = &[
+    row(
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(login(gateway, caller, arguments))),
+        Operation {
+            tool: "core_auth_login",
+            method: Method::Post,
+            path: "/logins/{server}",
+            tag: "logins",
+            summary: "Log in to a server",
+            description: "Begin a login at a server: answers with the page that its user must open (`authUrl`), or that there is a login already. The page is valid for 10 minutes and once.",
+            permission: Permission::Open,
+            effect: Effect::Changes { idempotent: true },
+            is_secret: true,
+            problems: &[Kind::NotFound, Kind::Unavailable, Kind::Definition, Kind::BadServer, Kind::Busy],
+            input: r#"{"type":"object","properties":{"server":{"type":"string","minLength":1,"description":"The server's name"},"force":{"type":"boolean","description":"Log in anew where there is a login already"},"browser":{"type":"string","minLength":32,"maxLength":256,"description":"A secret of a program that opens the provider's page itself and gives back the answer by `core_auth_complete`"}},"required":["server"],"additionalProperties":false}"#,
+            output: STEP,
+            ..ROW
+        },
+    ),
+    row(
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(complete(gateway, caller, arguments))),
+        Operation {
+            tool: "core_auth_complete",
+            method: Method::Post,
+            path: "/logins",
+            tag: "logins",
+            summary: "Complete a login",
+            description: "Give back the address to which the provider sent the browser after a login that was begun with `browser`.",
+            permission: Permission::Open,
+            effect: Effect::Changes { idempotent: false },
+            is_secret: true,
+            problems: &[Kind::NotFound, Kind::Unauthenticated, Kind::Unavailable, Kind::Definition, Kind::BadServer],
+            input: r#"{"type":"object","properties":{"answer":{"type":"string","minLength":1,"maxLength":16384,"description":"The whole address, with `code` and `state`"},"browser":{"type":"string","minLength":32,"maxLength":256,"description":"The secret with which the login was begun"}},"required":["answer","browser"],"additionalProperties":false}"#,
+            output: STEP,
+            ..ROW
+        },
+    ),
+    row(
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(refresh(gateway, caller, arguments))),
+        Operation {
+            tool: "core_auth_refresh",
+            method: Method::Post,
+            path: "/logins/{server}/refresh",
+            tag: "logins",
+            summary: "Renew a login",
+            description: "Renew the token of a login now. It is renewed by itself before it expires.",
+            permission: Permission::Open,
+            effect: Effect::Changes { idempotent: true },
+            problems: &[Kind::NotFound, Kind::Unauthenticated, Kind::Unavailable, Kind::BadServer],
+            input: NAMED,
+            output: LOGIN,
+            ..ROW
+        },
+    ),
+    row(
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(logout(gateway, caller, arguments))),
+        Operation {
+            tool: "core_auth_logout",
+            method: Method::Delete,
+            path: "/logins/{server}",
+            tag: "logins",
+            summary: "Log out of a server",
+            description: "Revoke and forget the login at a server. Its tools need a new login then.",
+            permission: Permission::Open,
+            effect: Effect::Destroys { idempotent: true },
+            problems: &[Kind::NotFound],
+            input: NAMED,
+            output: STEP,
+            ..ROW
+        },
+    ),
+    row(
+        Run::AsCaller(|gateway, caller, _| Box::pin(status(gateway, caller))),
+        Operation {
+            tool: "core_auth_status",
+            path: "/logins",
+            tag: "logins",
+            summary: "List logins",
+            description: "List the caller's logins at the servers that want one.",
+            permission: Permission::Open,
+            output: r#"{"type":"object","properties":{"logins":{"type":"array","items":{"type":"object","properties":{"server":{"type":"string"},"state":{"enum":["logged-in","logged-out","needs-login"]},"serverState":{"type":"string"},"expiresAt":{"type":"string"},"renewed":{"type":"boolean"},"issuer":{"type":"string"},"scopes":{"type":"array","items":{"type":"string"}},"reason":{"type":"string"}},"required":["server","state","serverState","scopes"]}}},"required":["logins"]}"#,
+            ..ROW
+        },
+    ),
+];
+
+const NAMED: &str = r#"{"type":"object","properties":{"server":{"type":"string","minLength":1,"description":"The server's name"}},"required":["server"],"additionalProperties":false}"#;
+const STEP: &str = r#"{"type":"object","properties":{"server":{"type":"string"},"status":{"enum":["auth_required","connected","logged_out","not_logged_in"]},"message":{"type":"string"},"authUrl":{"type":"string"}},"required":["status","message"]}"#;
+const LOGIN: &str = r#"{"type":"object","properties":{"server":{"type":"string"},"state":{"enum":["logged-in","logged-out","needs-login"]},"serverState":{"type":"string"},"expiresAt":{"type":"string"},"renewed":{"type":"boolean"},"issuer":{"type":"string"},"scopes":{"type":"array","items":{"type":"string"}},"reason":{"type":"string"}},"required":["server","state","serverState","scopes"]}"#;
+
+async fn login(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
+    let (logins, server) = (logins(gateway)?, server(gateway, caller, arguments)?);
+    let principal = principal_at_servers(caller);
+    let is_forced = arguments.get("force").is_some_and(|force| force.as_str() == "true");
+    if !is_forced && is_logged_in(&*logins, &server, principal).await? {
+        return Ok(connected(&server, &format!("already authenticated with `{server}`")));
+    }
+    let browser = arguments.text("browser").map(Secret::new);
+    let request =
+        LoginRequest { at: LoginPlace { server: &server, principal }, joins: false, browser: browser.as_ref() };
+    Ok(step(Some(&server), logins.begin(request).await?))
+}
+
+async fn complete(gateway: &Arc<Gateway>, _: &Caller, arguments: &Raw) -> Result<Value, Problem> {
+    let (answer, browser) = (needed(arguments, "answer")?, Secret::new(needed(arguments, "browser")?));
+    Ok(step(None, logins(gateway)?.complete(&answer, &browser).await?))
+}
+
+async fn refresh(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
+    let (logins, server) = (logins(gateway)?, server(gateway, caller, arguments)?);
+    let principal = principal_at_servers(caller);
+    logins.renew(LoginPlace { server: &server, principal }).await?;
+    let all = logins.status(principal).await?;
+    let own = all.into_iter().find(|login| login.server == server);
+    own.map(|login| shown(gateway, &login)).ok_or_else(|| no_login(&server))
+}
+
+async fn logout(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
+    let (logins, server) = (logins(gateway)?, server(gateway, caller, arguments)?);
+    let principal = principal_at_servers(caller);
+    let was_there = logins.end(LoginPlace { server: &server, principal }).await?;
+    let (status, message) = match was_there {
+        true => ("logged_out", format!("logged out of `{server}`")),
+        false => ("not_logged_in", format!("there was no login at `{server}`")),
+    };
+    Ok(json!({ "server": server.as_str(), "status": status, "message": message }))
+}
+
+async fn status(gateway: &Arc<Gateway>, caller: &Caller) -> Result<Value, Problem> {
+    let scope = gateway.visibility(caller);
+    let all = logins(gateway)?.status(principal_at_servers(caller)).await?;
+    let visible = all.iter().filter(|login| scope.has_server(login.server.as_str()));
+    Ok(json!({ "logins": visible.map(|login| shown(gateway, login)).collect::<Vec<_>>() }))
+}
+
+fn logins(gateway: &Gateway) -> Result<Arc<dyn Logins>, Problem> {
+    gateway.path.logins.clone().ok_or_else(|| {
+        Problem::new(Kind::Unavailable, "this gateway has no address to which a login could come back")
+            .hint("log in with `toolcrib login SERVER`")
+    })
+}
+
+fn needed(arguments: &Raw, name: &str) -> Result<String, Problem> {
+    text(arguments, name)?.ok_or_else(|| Problem::new(Kind::InvalidParams, format!("`{name}` is required")))
+}
+
+/// The server that the arguments name, if the caller may know of it.
+fn server(gateway: &Gateway, caller: &Caller, arguments: &Raw) -> Result<ServerName, Problem> {
+    let name = needed(arguments, "server")?;
+    let scope = gateway.visibility(caller);
+    let table = gateway.path.servers.table();
+    let known = table.get(name.as_str()).filter(|_| scope.has_server(&name));
+    known.map(|running| running.definition.name.clone()).ok_or_else(|| {
+        let shown: String = name.chars().take(100).collect();
+        Problem::new(Kind::NotFound, format!("server not found: no server `{shown}`"))
+            .hint("list servers with `toolcrib list servers`")
+    })
+}
+
+async fn is_logged_in(logins: &dyn Logins, server: &ServerName, principal: Option<&str>) -> Result<bool, Problem> {
+    let all = logins.status(principal).await?;
+    Ok(all.iter().any(|login| login.server == *server && matches!(login.state, LoginState::LoggedIn { .. })))
+}
+
+fn no_login(server: &ServerName) -> Problem {
+    Problem::new(Kind::NotFound, format!("there is no login at `{server}`"))
+        .hint(format!("log in with `toolcrib login {server}`"))
+}
+
+fn connected(server: &ServerName, message: &str) -> Value {
+    json!({ "server": server.as_str(), "status": "connected", "message": message })
+}
+
+fn step(server: Option<&ServerName>, step: LoginStep) -> Value {
+    match step {
+        LoginStep::Done(server) => connected(&server, &format!("logged in to `{server}`")),
+        LoginStep::Open(url) => {
+            let at = server.map(|server| format!(" at `{server}`")).unwrap_or_default();
+            let message = format!("authentication required{at}: open {url}");
+            let mut value = json!({ "status": "auth_required", "message": message, "authUrl": url });
+            if let Some(server) = server {
+                value["server"] = server.as_str().into();
+            }
+            value
+        }
+    }
+}
+
+fn shown(gateway: &Gateway, login: &LoginStatus) -> Value {
+    let table = gateway.path.servers.table();
+    let state = table.get(login.server.as_str()).map_or("unknown", |running| running.server.status().state.as_str());
+    let mut value = json!({ "server": login.server.as_str(), "serverState": state, "scopes": login.scopes });
+    match &login.state {
+        LoginState::LoggedOut => value["state"] = "logged-out".into(),
+        LoginState::LoggedIn { expires_at, is_renewed } => {
+            value["state"] = "logged-in".into();
+            value["renewed"] = (*is_renewed).into();
+            if let Some(at) = expires_at {
+                value["expiresAt"] = at.to_string().into();
+            }
+        }
+        LoginState::Lapsed(reason) => {
+            value["state"] = "needs-login".into();
+            value["reason"] = reason.as_str().into();
+        }
+    }
+    if let Some(issuer) = &login.issuer {
+        value["issuer"] = issuer.as_str().into();
+    }
+    value
+}
