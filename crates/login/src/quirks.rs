@@ -112,7 +112,7 @@ impl Quirks {
     }
 
     /// What the authorization server with this issuer does differently.
-    pub(crate) fn of(&self, issuer: &str) -> Quirk {
+    pub fn of(&self, issuer: &str) -> Quirk {
         let Ok(url) = Url::parse(issuer) else { return Quirk::default() };
         let host = url.host_str().unwrap_or_default();
         let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));

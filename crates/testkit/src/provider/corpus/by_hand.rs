@@ -25,8 +25,9 @@ pub(super) fn entries(redirect: &str) -> Vec<CorpusEntry> {
     for Pair { name, rules, end, scopes } in pairs {
         let settings = ClientSettings::default();
         entries.push(CorpusEntry { name, rules: rules.clone(), settings, end: REGISTER_BY_HAND });
-        let is_localhost = rules.provider.redirects == RedirectRule::LocalhostName;
-        let entered = if is_localhost { &localhost } else { redirect };
+        let (is_localhost, is_entra) = (rules.provider.redirects == RedirectRule::LocalhostName, name == "entra");
+        // Microsoft's form takes `localhost` only, and the client knows that by itself.
+        let entered = if is_localhost || is_entra { &localhost } else { redirect };
         let client = ClientEntry { id: CLIENT, secret: SECRET, redirects: vec![entered.to_owned()] };
         let mut with_client = rules;
         with_client.provider.clients.push(client);
