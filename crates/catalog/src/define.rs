@@ -107,10 +107,6 @@ impl fmt::Debug for OpaqueValue {
     }
 }
 
-pub(crate) fn kept(fields: &Fields<'_>, key: &'static str) -> Option<OpaqueValue> {
-    Some(OpaqueValue::of_json(fields.get(key)?.json()))
-}
-
 /// The key `name`: a name, and the stem of the file.
 pub(crate) fn name<N>(fields: &Fields<'_>, stem: &str, new: impl FnOnce(&str) -> Result<N, IdError>) -> Option<N> {
     let cursor = fields.require("name", "the definition's name", format!("add `name: {}`", shown(stem)))?;
@@ -253,7 +249,7 @@ fn is_of_the_protocol(name: &http::HeaderName) -> bool {
 }
 
 /// What a file says here is never repeated: it may be a secret.
-fn secret(value: &Cursor<'_>) -> Option<SecretRef> {
+pub(crate) fn secret(value: &Cursor<'_>) -> Option<SecretRef> {
     let Some(text) = value.text_or_nothing() else {
         value.problem("expected a text or a reference such as `env:API_KEY`", None);
         return None;

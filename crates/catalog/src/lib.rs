@@ -77,8 +77,8 @@ pub use schema::schema;
 pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError, SecretUser};
 pub use server::edit::{ToolsEditError, with_tools};
 pub use server::{
-    Ask, Family, Program, Remote, ServerDefinition, ServerLimits, SessionScope, SpokenEra, Start, Timeouts, ToolText,
-    Transport, TransportKind,
+    Ask, AuthType, ClientSecretRef, Family, Program, Remote, ServerAuth, ServerDefinition, ServerLimits, SessionScope,
+    SpokenEra, Start, Teleport, TeleportIdentity, Timeouts, TokenExchange, ToolText, Transport, TransportKind,
 };
 pub use service::ServiceDefinition;
 pub use service_class::{

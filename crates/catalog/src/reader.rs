@@ -212,6 +212,31 @@ impl<'a> Cursor<'a> {
         self.items().into_iter().filter_map(read).collect()
     }
 
+    /// A list of words, or one text with spaces between them; those that are none are reported and left out.
+    pub(crate) fn words(&self, is_word: impl Fn(&str) -> bool, what: &str) -> Vec<String> {
+        if let Content::List(_) = &self.node.content {
+            let word = |item: Cursor<'a>| {
+                let text = item.text()?;
+                if !is_word(text) {
+                    item.expected(what);
+                }
+                Some(text.to_owned())
+            };
+            let words = self.list(word);
+            self.trace(|| Shape::TextOrTexts);
+            return words;
+        }
+        self.trace(|| Shape::TextOrTexts);
+        let Some(text) = self.node.as_text() else {
+            self.expected("a list, or a text with spaces between its words");
+            return Vec::new();
+        };
+        if !text.split_ascii_whitespace().all(is_word) {
+            self.expected(what);
+        }
+        text.split_ascii_whitespace().map(str::to_owned).collect()
+    }
+
     /// A map whose keys are the file's own choice.
     pub(crate) fn map<T>(&self, mut read: impl FnMut(&'a str, &Cursor<'a>) -> Option<T>) -> BTreeMap<String, T> {
         self.trace(|| Shape::Map);
@@ -283,7 +308,10 @@ impl<'a> Fields<'a> {
     }
 
     fn find(&self, key: &'static str) -> Option<Cursor<'a>> {
-        self.asked.borrow_mut().push(key);
+        let mut asked = self.asked.borrow_mut();
+        if !asked.contains(&key) {
+            asked.push(key);
+        }
         let entry = self.entries.iter().find(|entry| *entry.key == *key)?;
         Some(Cursor { node: &entry.value, path: key_path(&self.path, key), sink: self.sink })
     }

@@ -103,6 +103,9 @@ fn value(places: &BTreeMap<String, TracedPlace>, path: &str, kind: DefinitionKin
         Some(Shape::Decimal) => json!({ "type": "number" }),
         Some(Shape::Words(words)) => json!({ "enum": words }),
         Some(Shape::List) => json!({ "type": "array", "items": value(places, &format!("{path}[]"), kind) }),
+        Some(Shape::TextOrTexts) => {
+            json!({ "type": ["string", "number", "boolean", "array"], "items": { "type": text } })
+        }
         Some(Shape::Map) => {
             let inner = children(places, path).first().map(|(place, _, _)| value(places, place, kind));
             json!({ "type": "object", "additionalProperties": inner.unwrap_or(json!({})) })

@@ -1,5 +1,6 @@
 //! The definition of a server: `servers/<name>.yaml`.
 
+pub(crate) mod auth;
 pub(crate) mod edit;
 mod family;
 mod limits;
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 
 use toolcrib_base::ServerName;
 
-use crate::define::{self, Definition, OpaqueValue};
+use crate::define::{self, Definition};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::expected;
 use crate::kind::DefinitionKind;
@@ -19,6 +20,7 @@ use crate::reader::{Choice, Cursor, Fields, choice};
 use crate::secret::SecretRef;
 use crate::toolschema;
 
+pub use auth::{AuthType, ClientSecretRef, ServerAuth, Teleport, TeleportIdentity, TokenExchange};
 pub use family::Family;
 pub use limits::ServerLimits;
 
@@ -58,7 +60,8 @@ pub struct ServerDefinition {
     pub tools: Vec<ToolText>,
     /// When the snapshot was taken, as written.
     pub verified_at: Option<String>,
-    pub auth: Option<OpaqueValue>,
+    /// How it is logged in at.
+    pub auth: Option<ServerAuth>,
     /// How many calls may run at a time.
     pub limits: ServerLimits,
 }
@@ -219,6 +222,7 @@ impl Definition for ServerDefinition {
         let fields = root.fields()?;
         let name = define::name(&fields, stem, ServerName::new);
         let transport = transport(&fields);
+        let auth = auth::read(&fields, transport.as_ref());
         let definition = |name, transport| ServerDefinition {
             name,
             transport,
@@ -241,7 +245,7 @@ impl Definition for ServerDefinition {
             renamed: fields.get("renamed").map(|cursor| labels(&cursor)).unwrap_or_default(),
             tools: fields.get("tools").map(|cursor| tools(&cursor)).unwrap_or_default(),
             verified_at: fields.text("verified_at"),
-            auth: define::kept(&fields, "auth"),
+            auth,
             limits: fields.get("limits").and_then(limits::read).unwrap_or_default(),
         };
         // Read even when the name or the transport is wrong, so that all problems are reported at once.

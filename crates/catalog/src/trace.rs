@@ -31,6 +31,8 @@ pub(crate) enum Shape {
     Decimal,
     Words(Vec<&'static str>),
     List,
+    /// A list of texts, or one text with spaces in between.
+    TextOrTexts,
     /// Keys of the file's own choice.
     Map,
     /// Known keys; others are allowed where it is not closed.

@@ -164,12 +164,16 @@ impl DefinitionFile {
 fn shown_values(values: &Value) -> Value {
     let Some(members) = values.as_object() else { return MASK.into() };
     let shown = members.iter().map(|(name, value)| {
-        let is_reference = value.as_str().and_then(|text| text.parse().ok());
-        let is_secret = is_reference.is_none_or(|parsed| matches!(parsed, SecretRef::Literal(_)));
+        let is_secret = !value.as_str().is_some_and(is_reference);
         let name = if is_name(name) { name.clone() } else { MASK.to_owned() };
         (name, if is_secret { MASK.into() } else { value.clone() })
     });
     Value::Object(shown.collect())
+}
+
+/// Whether a text says where a secret is, and is none itself.
+fn is_reference(text: &str) -> bool {
+    text.parse().is_ok_and(|parsed| !matches!(parsed, SecretRef::Literal(_)))
 }
 
 /// `args`: those that look like secrets, and those that come with a flag that is named like one.
@@ -193,8 +197,11 @@ fn shown_args(args: &Value) -> Value {
 }
 
 /// What of `auth` is no secret, no matter who wrote it: these keys and nothing else.
-const OPEN_AUTH: [&str; 19] = [
+const OPEN_AUTH: [&str; 22] = [
     "type",
+    "client_id",
+    "private",
+    "share",
     "forwardToken",
     "fallbackToOwnAuth",
     "requiredAudiences",
@@ -215,7 +222,7 @@ const OPEN_AUTH: [&str; 19] = [
     "namespace",
 ];
 /// Keys of `auth` with addresses, which may hold a password.
-const AUTH_ADDRESSES: [&str; 2] = ["dexTokenEndpoint", "issuer"];
+const AUTH_ADDRESSES: [&str; 3] = ["dexTokenEndpoint", "issuer", "redirect_uri"];
 
 fn shown_auth(auth: &Value) -> Value {
     let Some(members) = auth.as_object() else { return MASK.into() };
@@ -224,6 +231,7 @@ fn shown_auth(auth: &Value) -> Value {
             Value::String(text) if AUTH_ADDRESSES.contains(&key.as_str()) => {
                 text.parse::<Endpoint>().map_or_else(|_| MASK.into(), |address| address.to_string().into())
             }
+            Value::String(text) if key == "client_secret" && is_reference(text) => value.clone(),
             _ if !OPEN_AUTH.contains(&key.as_str()) => MASK.into(),
             Value::Object(_) => shown_auth(value),
             Value::Array(items) if items.iter().any(|item| !item.is_string()) => MASK.into(),

@@ -37,9 +37,13 @@ const TOOL_RULES: [&str; 12] = [
 /// Keys about signing in, which starts again with us.
 const SIGN_IN: [&str; 6] =
     ["auth", "authProviderType", "headersHelper", "http_headers_helper", "oauth", "oauth_resource"];
-/// The keys of muster's `auth` at every depth; none of them holds a secret itself.
-const AUTH: [&str; 23] = [
+/// The keys of `auth` at every depth. None of them holds a secret itself: `client_secret` is taken as a reference alone.
+const AUTH: [&str; 27] = [
     "type",
+    "client_id",
+    "client_secret",
+    "redirect_uri",
+    "private",
     "forwardToken",
     "fallbackToOwnAuth",
     "requiredAudiences",
@@ -587,14 +591,21 @@ fn known_auth(value: &Value, place: &str, left_out: &mut Vec<String>) -> Value {
     let Some(members) = value.as_object() else { return value.clone() };
     let mut known = serde_json::Map::new();
     for (key, value) in members {
-        let is_secret = |text: &str| is_secret_value(text) || is_secret_address(text);
+        // A client's id looks like a secret and is none.
+        let is_secret = |text: &str| key != "client_id" && (is_secret_value(text) || is_secret_address(text));
         let texts = value.as_array().into_iter().flatten().chain([value]).filter_map(Value::as_str);
-        if !AUTH.contains(&key.as_str()) || texts.into_iter().any(is_secret) {
+        let is_plain = |text: &str| matches!(text.parse(), Ok(SecretRef::Literal(_)) | Err(_));
+        let is_plain_secret = key == "client_secret" && value.as_str().is_none_or(is_plain);
+        if !AUTH.contains(&key.as_str()) || is_plain_secret || texts.into_iter().any(is_secret) {
             let key = if is_name(key) { key.chars().take(64).collect() } else { MASK.to_owned() };
             left_out.push(format!("`{place}.{key}`"));
             continue;
         }
         known.insert(key.clone(), known_auth(value, &format!("{place}.{key}"), left_out));
+    }
+    // Without the address there is nothing to exchange at.
+    if value.get("dexTokenEndpoint").is_some() && !known.contains_key("dexTokenEndpoint") {
+        known.remove("enabled");
     }
     Value::Object(known)
 }

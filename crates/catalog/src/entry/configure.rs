@@ -13,7 +13,7 @@ use crate::define;
 use crate::kind::DefinitionKind;
 use crate::problem::{DefinitionProblem, shown};
 use crate::secret::SecretRef;
-use crate::server::ServerDefinition;
+use crate::server::{AuthType, ServerDefinition};
 use crate::yaml;
 
 /// What the person who configures the server says.
@@ -196,11 +196,8 @@ impl RegistryEntry {
     /// What the login needs to know, for the key `auth`.
     fn login(&self) -> Value {
         let mut members = Members::default();
-        members.set("type", AuthorizationKind::OAuth2.as_str());
+        members.set("type", AuthType::OAuth.as_str());
         members.set("scopes", self.authorization.scopes.clone());
-        let link = |link: &Option<crate::Link>| link.as_ref().map(|link| link.as_str().to_owned());
-        members.set("authorization_url", link(&self.authorization.authorization_url));
-        members.set("token_url", link(&self.authorization.token_url));
         members.into_value()
     }
 }

@@ -115,9 +115,9 @@ fn remote_servers_have_an_address_and_headers() {
 #[test]
 fn further_keys_are_kept() {
     let server = good(
-        r#"{"name": "files", "command": "x", "description": "d", "category": "c", "tags": ["t"], "keywords": ["k", "l"],
+        r#"{"name": "files", "transport": "http", "url": "https://example.com/mcp", "description": "d", "category": "c", "tags": ["t"], "keywords": ["k", "l"],
             "icon": "i", "homepage": "https://example.com", "labels": {"team": "a", "tier": 1}, "prefix": "fs",
-            "verified_at": "2026-11-20T00:00:00Z", "auth": {"type": "oauth", "secret": "hush"}, "limits": {"concurrent": 3},
+            "verified_at": "2026-11-20T00:00:00Z", "auth": {"type": "oauth"}, "limits": {"concurrent": 3},
             "tools": [{"name": "read", "inputSchema": {"type": "object", "maximum": 1.5, "x": [null, true, "7", -7]}}]}"#,
     );
     assert_eq!(server.keywords, ["k", "l"]);
@@ -129,8 +129,7 @@ fn further_keys_are_kept() {
         json: r#"{"name":"read","inputSchema":{"type":"object","maximum":1.5,"x":[null,true,"7",-7]}}"#.into(),
     };
     assert_eq!(server.tools, [tool]);
-    let printed = format!("{server:?}");
-    assert!(printed.contains("auth: Some(…)") && !printed.contains("hush"), "{printed}");
+    assert!(server.auth.is_some_and(|auth| auth.wants_login()));
 }
 
 #[test]

@@ -87,11 +87,14 @@ fn a_folder_that_takes_no_files_leaves_the_old_one() {
 fn what_may_be_a_secret_is_not_shown() {
     let home = tempfile::tempdir().unwrap();
     let files = Files::new(home.path());
-    let text = "name: a\ntransport: http\nurl: https://u:p@example.com/mcp?key=s3cret\nheaders: {X-A: s3cret, X-B: \"env:B\"}\nauth: {token: s3cret}\n";
+    let text = "name: a\ntransport: http\nurl: https://u:p@example.com/mcp?key=s3cret\nheaders: {X-A: s3cret, X-B: \"env:B\"}\nauth: {client_id: ours, client_secret: \"vault:c\", share: [work], tokenExchange: {dexTokenEndpoint: 'https://u:s3cret@dex.example.com/t', clientCredentialsSecretRef: {clientSecretKey: s3cret}}}\n";
     let shown = files.create(&which("a"), text).unwrap().shown(&which("a")).unwrap();
     assert!(!shown.to_string().contains("s3cret"), "{shown}");
     assert_eq!(shown["headers"], json!({ "X-A": "****", "X-B": "env:B" }));
     assert_eq!(shown["url"], "https://****@example.com/mcp?****");
+    let exchange = json!({ "dexTokenEndpoint": "https://****@dex.example.com/t", "clientCredentialsSecretRef": { "clientSecretKey": "****" } });
+    let auth = json!({ "client_id": "ours", "client_secret": "vault:c", "share": ["work"], "tokenExchange": exchange });
+    assert_eq!(shown["auth"], auth);
 }
 
 #[test]
@@ -105,6 +108,10 @@ fn what_is_wrong_is_shown_without_its_secrets() {
         (format!("env: ['KEY={shaped}']"), json!({"env": "****"})),
         ("headers: 'Authorization: Bearer hunter2'".to_owned(), json!({"headers": "****"})),
         (format!("env: {{'KEY={shaped}': y}}"), json!({"env": {"****": "****"}})),
+        (
+            "auth: {token: hunter2, client_secret: hunter2, issuer: hunter2, client_id: [{a: hunter2}]}".to_owned(),
+            json!({"auth": {"token": "****", "client_secret": "****", "issuer": "****", "client_id": "****"}}),
+        ),
         (
             "args: [-v, --api-key, hunter2, --token=hunter2, --keys=true, '--name', x]".to_owned(),
             json!({"args": ["-v", "--api-key", "****", "--token=****", "--keys=true", "--name", "x"]}),

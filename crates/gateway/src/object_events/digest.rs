@@ -5,7 +5,10 @@
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use toolcrib_catalog::{ServerDefinition, ServerLimits, SessionScope, SpokenEra, Start, Timeouts};
+use toolcrib_catalog::{
+    ClientSecretRef, ServerAuth, ServerDefinition, ServerLimits, SessionScope, SpokenEra, Start, Teleport,
+    TeleportIdentity, Timeouts, TokenExchange,
+};
 
 use toolcrib_call::servers::encoded as encoded_transport;
 
@@ -78,13 +81,79 @@ fn encoded(definition: &ServerDefinition) -> String {
         ("renamed", json!(renamed)),
         ("tools", tools.iter().map(|tool| Value::from(tool.json.as_str())).collect()),
         ("verified_at", json!(verified_at)),
-        // It may hold secrets.
-        ("auth", json!(auth.as_ref().map(|_| "****"))),
+        ("auth", json!(auth.as_ref().map(encoded_auth))),
         ("limits.concurrent", json!(concurrent)),
         ("limits.per_tool", json!(per_tool)),
     ];
+    said(members).to_string()
+}
+
+/// How a server is logged in at, without what it leaves out.
+fn encoded_auth(auth: &ServerAuth) -> Value {
+    let ServerAuth {
+        kind,
+        client_id,
+        client_secret,
+        redirect_uri,
+        scopes,
+        issuer,
+        private,
+        share,
+        forward_token,
+        fallback_to_own_auth,
+        required_audiences,
+        token_exchange,
+        teleport,
+    } = auth;
+    let set = |flag: &bool| flag.then_some(true);
+    let members = [
+        ("type", json!(kind.as_str())),
+        ("client_id", json!(client_id)),
+        ("client_secret", json!(client_secret.as_ref().map(ToString::to_string))),
+        ("redirect_uri", json!(redirect_uri.as_ref().map(ToString::to_string))),
+        ("scopes", json!(scopes)),
+        ("issuer", json!(issuer.as_ref().map(ToString::to_string))),
+        ("private", json!(set(private))),
+        ("share", share.iter().map(|profile| Value::from(profile.as_str())).collect()),
+        ("forwardToken", json!(set(forward_token))),
+        ("fallbackToOwnAuth", json!(set(fallback_to_own_auth))),
+        ("requiredAudiences", json!(required_audiences)),
+        ("tokenExchange", json!(token_exchange.as_ref().map(encoded_exchange))),
+        ("teleport", json!(teleport.as_ref().map(encoded_teleport))),
+    ];
+    said(members)
+}
+
+fn encoded_exchange(exchange: &TokenExchange) -> Value {
+    let TokenExchange { enabled, dex_token_endpoint, expected_issuer, connector_id, scopes, client_credentials } =
+        exchange;
+    let secret = client_credentials.as_ref().map(|secret| {
+        let ClientSecretRef { name, namespace, client_id_key, client_secret_key } = secret;
+        json!([name, namespace, client_id_key, client_secret_key])
+    });
+    let members = [
+        ("enabled", json!(enabled)),
+        ("dexTokenEndpoint", json!(dex_token_endpoint.as_ref().map(ToString::to_string))),
+        ("expectedIssuer", json!(expected_issuer)),
+        ("connectorId", json!(connector_id)),
+        ("scopes", json!(scopes)),
+        ("clientCredentialsSecretRef", json!(secret)),
+    ];
+    said(members)
+}
+
+fn encoded_teleport(teleport: &Teleport) -> Value {
+    let identity = match &teleport.identity {
+        TeleportIdentity::Folder(folder) => json!([folder]),
+        TeleportIdentity::Secret { name, namespace } => json!([name, namespace]),
+    };
+    said([("appName", json!(teleport.app_name)), ("identity", identity)])
+}
+
+/// The members that hold something.
+fn said<const N: usize>(members: [(&str, Value); N]) -> Value {
     let said = members.into_iter().filter(|(_, value)| !is_empty(value)).map(|(key, value)| (key.to_owned(), value));
-    Value::Object(said.collect::<Map<_, _>>()).to_string()
+    Value::Object(said.collect::<Map<_, _>>())
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -151,12 +220,42 @@ mod tests {
             "renamed: {a: b}",
             "tools: [{name: t, inputSchema: {type: object}}]",
             "verified_at: 2026-01-01",
-            "auth: {type: oauth}",
             "limits: {concurrent: 5}",
             "limits: {per_tool: 5}",
         ] {
             assert_ne!(digest(&definition(&format!("command: run\n{line}\n"))), plain, "{line}");
         }
+        let remote =
+            |auth: &str| digest(&definition(&format!("transport: http\nurl: https://a.example/mcp\n{auth}\n")));
+        let exchange = "enabled: false, dexTokenEndpoint: 'https://dex.example/t'";
+        let digests: std::collections::BTreeSet<String> = [
+            "",
+            "auth: {type: oauth}",
+            "auth: {type: none}",
+            "auth: {client_id: a}",
+            "auth: {client_id: b}",
+            "auth: {client_id: a, client_secret: 'env:A'}",
+            "auth: {client_id: a, client_secret: 'env:B'}",
+            "auth: {redirect_uri: 'https://a.example/cb'}",
+            "auth: {scopes: [a]}",
+            "auth: {issuer: 'https://a.example'}",
+            "auth: {private: true}",
+            "auth: {share: [work]}",
+            "auth: {forwardToken: true}",
+            "auth: {fallbackToOwnAuth: true}",
+            "auth: {requiredAudiences: [a]}",
+            &format!("auth: {{tokenExchange: {{{exchange}}}}}"),
+            &format!("auth: {{tokenExchange: {{{exchange}, connectorId: a}}}}"),
+            &format!("auth: {{tokenExchange: {{{exchange}, expectedIssuer: a}}}}"),
+            &format!("auth: {{tokenExchange: {{{exchange}, scopes: a}}}}"),
+            &format!("auth: {{tokenExchange: {{{exchange}, clientCredentialsSecretRef: {{name: a}}}}}}"),
+            "auth: {teleport: {identityDir: /a}}",
+            "auth: {teleport: {identitySecretName: a}}",
+            "auth: {teleport: {identityDir: /a, appName: a}}",
+        ]
+        .map(remote)
+        .into();
+        assert_eq!(digests.len(), 23, "each says something else");
         let secret = |value: &str| digest(&definition(&format!("command: run\nenv: {{K: {value}}}\n")));
         assert_eq!(secret("one"), secret("two"));
         assert_ne!(secret("env:ONE"), secret("env:TWO"), "a reference is no secret");

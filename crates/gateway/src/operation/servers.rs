@@ -1,7 +1,6 @@
 //! The servers: their definitions, and how they are. A definition is given whole (`definition`, `yaml`) or in muster's
 //! form, as flat arguments.
 
-mod auth;
 mod flat;
 mod shown;
 

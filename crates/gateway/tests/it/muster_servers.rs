@@ -101,6 +101,29 @@ async fn every_fault_of_a_definition_is_named() {
         (with(&remote, json!({ "auth": { "type": "ldap" } })), vec!["auth", "oauth", "teleport"]),
         (with(&remote, json!({ "auth": { "secret": "x" } })), vec!["secret"]),
         (with(&remote, json!({ "url": "ftp://example.com" })), vec!["url", "http"]),
+        (with(&remote, json!({ "auth": { "type": "teleport" } })), vec!["teleport", "identityDir"]),
+        (
+            with(&remote, json!({ "auth": { "teleport": { "identityDir": "/x", "identitySecretName": "y" } } })),
+            vec!["mutually exclusive", "identitySecretName"],
+        ),
+        (
+            with(
+                &remote,
+                json!({ "auth": { "forwardToken": true, "authorizationServer": { "issuer": "https://a.example" } } }),
+            ),
+            vec!["mutually exclusive", "authorizationServer", "forwardToken"],
+        ),
+        (
+            with(
+                &remote,
+                json!({ "auth": { "tokenExchange": { "enabled": true, "dexTokenEndpoint": "http://d.example" } } }),
+            ),
+            vec!["tokenExchange", "dexTokenEndpoint", "https"],
+        ),
+        (
+            with(&remote, json!({ "auth": { "client_id": "x", "client_secret": "hunter2" } })),
+            vec!["client_secret", "vault:"],
+        ),
     ] {
         for name in ["core_mcpserver_create", "core_mcpserver_validate"] {
             let told = operate(&client, name, given.clone()).await.expect_err(&given.to_string());

@@ -298,9 +298,26 @@ fn muster() {
             "type: sse, url: 'https://example.com/sse', family: {name: 'a b', instanceArg: x}, auth: {forwardToken: true, password: p, \
              tokenExchange: {enabled: true, dexTokenEndpoint: 'https://u:p@dex.example.com/token'}}",
         ),
-        "name: gh\ntransport: sse\nurl: \"https://example.com/sse\"\nauth:\n  forwardToken: true\n  tokenExchange:\n    enabled: true\n",
+        "name: gh\ntransport: sse\nurl: \"https://example.com/sse\"\nauth:\n  forwardToken: true\n  tokenExchange: {}\n",
         &[],
         &["`family`", "`auth.password`, `auth.tokenExchange.dexTokenEndpoint`", "not in effect yet"],
+    );
+    check(
+        "muster",
+        &of(
+            "type: sse, url: 'https://example.com/sse', auth: {type: oauth, client_id: 0123456789abcdef0123456789abcdef, \
+             client_secret: 'env:SECRET', redirect_uri: 'https://u:p@example.com/cb', share: [x]}",
+        ),
+        "name: gh\ntransport: sse\nurl: \"https://example.com/sse\"\nauth:\n  type: oauth\n  client_id: \"0123456789abcdef0123456789abcdef\"\n  client_secret: \"env:SECRET\"\n",
+        &[],
+        &["`auth.redirect_uri`, `auth.share`", "not in effect yet"],
+    );
+    check(
+        "muster",
+        &of("type: sse, url: 'https://example.com/sse', auth: {client_id: a, client_secret: hunter2}"),
+        "name: gh\ntransport: sse\nurl: \"https://example.com/sse\"\nauth:\n  client_id: a\n",
+        &[],
+        &["`auth.client_secret` not imported", "not in effect yet"],
     );
     check(
         "cursor",
