@@ -7,8 +7,9 @@ use std::pin::Pin;
 
 use http::HeaderMap;
 use http::header::HeaderValue;
-use toolcrib_base::ServerName;
 use toolcrib_transport::LinkError;
+
+use crate::config::ServerConfig;
 
 /// Gives the headers that a request to a server carries for a principal, on top of the definition's own.
 ///
@@ -16,7 +17,7 @@ use toolcrib_transport::LinkError;
 pub trait Credentials: fmt::Debug + Send + Sync {
     /// Asked for each request, so that what expires is renewed in time. `principal` is `None` for the owner of this
     /// installation.
-    fn headers<'a>(&'a self, server: &'a ServerName, principal: Option<&'a str>) -> Proof<'a>;
+    fn headers<'a>(&'a self, server: &'a ServerConfig, principal: Option<&'a str>) -> Proof<'a>;
 
     /// Takes note that a server refused a request, and gets a better credential where it can without a person. A
     /// refused request has not run.
@@ -44,7 +45,7 @@ pub enum NoCredential {
 #[derive(Debug, Clone, Copy)]
 pub struct Refusal<'a> {
     /// The server.
-    pub server: &'a ServerName,
+    pub server: &'a ServerConfig,
     /// In whose name it was made; `None` is the owner.
     pub principal: Option<&'a str>,
     /// The credential that it carried.
@@ -88,7 +89,7 @@ impl<'a> Refusal<'a> {
     /// The refusal that an error is; `None` for all others.
     pub(crate) fn of(
         error: &'a LinkError,
-        server: &'a ServerName,
+        server: &'a ServerConfig,
         principal: Option<&'a str>,
         sent: Option<&'a HeaderValue>,
     ) -> Option<Self> {

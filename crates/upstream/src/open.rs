@@ -249,7 +249,7 @@ impl OpenRequest<'_> {
     /// What a failure to open a connection over HTTP has to do with a login.
     async fn login_of(&self, error: &LinkError, sent: Option<&HeaderValue>, until: tokio::time::Instant) -> Renewal {
         let heard = if wants_login(error, self.config.wants_login) { Renewal::NeedsLogin } else { Renewal::Unknown };
-        let refusal = Refusal::of(error, &self.config.name, self.principal.as_deref(), sent);
+        let refusal = Refusal::of(error, self.config, self.principal.as_deref(), sent);
         let (Some(refusal), Some(credentials)) = (refusal, &self.deps.credentials) else { return heard };
         match tokio::time::timeout_at(until, credentials.renew(refusal)).await {
             Ok(Renewal::Unknown) | Err(_) => heard,
@@ -371,7 +371,7 @@ async fn proven(
         Endpoint::Stdio { .. } | Endpoint::Unusable { .. } => return Ok(None),
     };
     if let Some(credentials) = &opening.deps.credentials {
-        let headers = match credentials.headers(&opening.config.name, opening.principal.as_deref()) {
+        let headers = match credentials.headers(opening.config, opening.principal.as_deref()) {
             Proof::Known(headers) => headers,
             Proof::Awaited(proof) => match tokio::time::timeout_at(until, proof).await {
                 Ok(Ok(headers)) => headers,

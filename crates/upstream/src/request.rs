@@ -64,7 +64,7 @@ impl CallRequest<'_> {
 
     /// What becomes of a refused request. It has not run.
     async fn send_renewed(self, refused: Outcome, mut sent: Option<HeaderValue>) -> Outcome {
-        let server = &self.context.config.name;
+        let server = &self.context.config;
         let (Some(credentials), Err(error)) = (&self.context.deps.credentials, &refused) else { return refused };
         let principal = self.call.client.principal.as_deref();
         let Some(refusal) = Refusal::of(error, server, principal, sent.as_ref()) else { return refused };
@@ -122,7 +122,7 @@ impl CallRequest<'_> {
         let Some(credentials) = context.deps.credentials.as_ref().filter(|_| !live.link.is_ordered()) else {
             return Ok(mirrored());
         };
-        let mut headers = match credentials.headers(&context.config.name, call.client.principal.as_deref()) {
+        let mut headers = match credentials.headers(&context.config, call.client.principal.as_deref()) {
             Proof::Known(headers) => headers,
             // Nothing was sent, as when there is no one to connect to.
             Proof::Awaited(proof) => match tokio::time::timeout(context.config.timeouts.connect, proof).await {

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 
 use http::{HeaderMap, HeaderValue};
 use serde_json::json;
-use toolcrib_base::ServerName;
 use toolcrib_protocol::{Era, Raw};
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_upstream::server::Call;
@@ -20,13 +19,13 @@ use crate::world::World;
 struct Names;
 
 impl Credentials for Names {
-    fn headers<'a>(&'a self, server: &'a ServerName, principal: Option<&'a str>) -> Proof<'a> {
+    fn headers<'a>(&'a self, server: &'a ServerConfig, principal: Option<&'a str>) -> Proof<'a> {
         Proof::Awaited(Box::pin(async move {
             let name = principal.unwrap_or("owner");
             if name == "mallory" {
                 return Err(NoCredential::Unavailable("nobody has logged in".into()));
             }
-            Ok(bearer(&format!("{server}-{name}")))
+            Ok(bearer(&format!("{}-{name}", server.name)))
         }))
     }
 
@@ -49,7 +48,7 @@ struct Renewed {
 }
 
 impl Credentials for Renewed {
-    fn headers<'a>(&'a self, _: &'a ServerName, principal: Option<&'a str>) -> Proof<'a> {
+    fn headers<'a>(&'a self, _: &'a ServerConfig, principal: Option<&'a str>) -> Proof<'a> {
         match principal {
             None => Proof::Known(bearer(&self.token.load(Ordering::SeqCst).to_string())),
             Some(_) => Proof::Awaited(Box::pin(async { Err(NoCredential::NeedsLogin) })),
