@@ -3,6 +3,7 @@
 mod demo;
 mod eval;
 mod listen;
+mod logins;
 mod stdio;
 
 use std::collections::BTreeSet;
@@ -29,7 +30,7 @@ use toolcrib_store::{Store, StoreError};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::http::workers::Workers;
 use toolcrib_transport::process::GuardCommand;
-use toolcrib_upstream::{Server, ServerDeps, Start};
+use toolcrib_upstream::{Credentials, Server, ServerDeps, Start};
 use toolcrib_view::metrics::Metrics;
 use toolcrib_web::{Guard, Site};
 
@@ -40,6 +41,8 @@ use crate::ready::{self, ReadyFile};
 use crate::secrets::HomeSecrets;
 use crate::settings::ProcessSettings;
 use crate::token;
+
+use logins::{GatewayLogins, LoginParts};
 
 pub(crate) use demo::run as demo;
 pub(crate) use eval::{Measurement, Question, run as eval};
@@ -63,6 +66,7 @@ const LAST_WORDS: Duration = Duration::from_secs(30);
 struct RunningGateway {
     gateway: Arc<Gateway>,
     workflows: Arc<Workflows>,
+    logins: Arc<GatewayLogins>,
     config: Config,
     /// Clients' connections: ended first.
     doors: Scope,
@@ -135,7 +139,7 @@ impl HttpGateway {
             let path = token_file.clone();
             tokio::task::spawn_blocking(move || token::obtain(&path)).await??
         };
-        let running = RunningGateway::new(config, ground, events).await?;
+        let running = RunningGateway::new(config, ground, events, Some(address)).await?;
         running.gateway.keep_settings(Arc::new(ProcessSettings::new(&running.config, Some(address))));
         running.open_doors(listener, token)?;
         Ok(Self { running, url: url(address), token_file })
@@ -225,7 +229,7 @@ impl RunningGateway {
     /// A gateway without HTTP, in the first free state folder.
     async fn start(config: Config, events: LiveEvents) -> anyhow::Result<Self> {
         let ground = Ground::read(&config, open_instance(config.home.state(), store_settings(&config))).await?;
-        let running = Self::new(config, ground, events).await?;
+        let running = Self::new(config, ground, events, None).await?;
         running.gateway.keep_settings(Arc::new(ProcessSettings::new(&running.config, None)));
         Ok(running)
     }
@@ -238,24 +242,41 @@ impl RunningGateway {
         stdio::serve(&self.gateway, &self.doors, &self.config.limits, profile).await
     }
 
-    async fn new(config: Config, ground: Ground, told: LiveEvents) -> anyhow::Result<Self> {
+    /// `address` is where it listens over HTTP, if it does.
+    async fn new(
+        config: Config,
+        ground: Ground,
+        told: LiveEvents,
+        address: Option<SocketAddr>,
+    ) -> anyhow::Result<Self> {
         let Ground { store, mut definitions, house } = ground;
         let doors = Scope::new();
         let (events, happened) = mpsc::channel(EVENTS);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let client = HttpClient::new().context("set up the HTTP client")?;
+        let secrets = Arc::new(HomeSecrets::new(&config.home, &Environment::of_process()));
+        let loaded = definitions.borrow_and_update().clone();
+        let logins = logins::start(LoginParts {
+            config: &config,
+            store: &store,
+            secrets: &secrets,
+            http: client.clone(),
+            house: &house,
+            address,
+        })
+        .await?;
+        logins.define(&loaded);
         let deps = ServerDeps {
-            client: HttpClient::new().context("set up the HTTP client")?,
+            client,
             clock: Arc::clone(&clock),
             events,
             guard: Some(GuardCommand::this_binary().context("find this program's own file")?),
-            credentials: None,
+            credentials: Some(Arc::clone(&logins) as Arc<dyn Credentials>),
             limits: config.limits.clone(),
             grace: config.grace,
             starts: toolcrib_upstream::StartPlaces::default(),
         };
-        let loaded = definitions.borrow_and_update().clone();
         let metrics = Arc::new(Metrics::new());
-        let secrets = Arc::new(HomeSecrets::new(&config.home, &Environment::of_process()));
         let vault = secrets.vault().clone();
         // Before any secret is resolved, so that no change is missed.
         let mut known = vault.stamp();
@@ -272,18 +293,21 @@ impl RunningGateway {
             .keep_arguments(keep_arguments)
             .events(told)
             .vault(keeper)
+            .logins(Arc::clone(&logins) as Arc<dyn toolcrib_call::Logins>)
             .embed(embed)
             .source(Arc::clone(&services) as Arc<dyn Source>)
             .source(Arc::clone(&workflows) as Arc<dyn Source>);
         // Inside the runtime, because the servers' tasks start here.
         let gateway = tokio::task::spawn_blocking(move || builder.start()).await?;
+        logins.enter(&gateway);
+        house.spawn(Arc::clone(&logins).keep_servers_in_step(house.stop_signal()));
         services.enter(&gateway);
         workflows.enter(&gateway);
         let mut reported = ReportedProblems::default();
         reported.report(&gateway.loaded(), config.home.path());
         house.spawn(Arc::clone(&gateway).keep_in_step(happened, house.stop_signal()));
         let home = config.home.path().to_owned();
-        let applied = Arc::clone(&gateway);
+        let (applied, said) = (Arc::clone(&gateway), Arc::clone(&logins));
         house.spawn(async move {
             let mut look = tokio::time::interval(VAULT);
             look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -295,6 +319,7 @@ impl RunningGateway {
                     changed = definitions.changed() => {
                         let Ok(()) = changed else { return };
                         let loaded = definitions.borrow_and_update().clone();
+                        said.define(&loaded);
                         let applying = Arc::clone(&gateway);
                         let applied = tokio::task::spawn_blocking(move || applying.apply(loaded)).await;
                         reported.report(&gateway.loaded(), &home);
@@ -314,7 +339,7 @@ impl RunningGateway {
                 };
             }
         });
-        Ok(Self { gateway, workflows, config, doors, house })
+        Ok(Self { gateway, workflows, logins, config, doors, house })
     }
 
     fn open_doors(&self, listener: TcpListener, token: Secret) -> anyhow::Result<()> {

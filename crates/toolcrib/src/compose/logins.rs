@@ -1,0 +1,435 @@
+//! Logins at servers, joined with the gateway: what definitions say of them, whose they are, where answers come back,
+//! and what becomes of a server whose credential came or went.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
+use std::task::{Context, Poll, Waker};
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use toolcrib_base::task::{Scope, Stop};
+use toolcrib_base::{Kind, Problem, Secret, ServerName, SystemClock};
+use toolcrib_call::{LoginPlace, LoginRequest, LoginStep};
+use toolcrib_catalog::{Catalog, ResolveSecret, SecretRef, SecretUser, ServerAuth};
+use toolcrib_gateway::Gateway;
+use toolcrib_login::{
+    Begin, Challenge, LoginError, LoginOutcome, LoginSettings, LoginTarget, Logins, MemoryRows, OpenOutcome,
+    OpenRequest, Owner, Quirks, Rejection, SystemResolver,
+};
+use toolcrib_store::Store;
+use toolcrib_transport::http::client::HttpClient;
+use toolcrib_upstream::{Credentials, Endpoint, NoCredential, Proof, Refusal, Renewal, ServerConfig, State};
+
+use crate::config::Config;
+use crate::secrets::HomeSecrets;
+
+/// How many challenges are remembered: one for each server and owner that was refused.
+const CHALLENGES: usize = 4_096;
+
+/// The logins of this gateway.
+pub(super) struct GatewayLogins {
+    logins: Logins,
+    /// Where links begin, such as `http://127.0.0.1:8700`; `None` without HTTP.
+    origin: Option<String>,
+    secrets: Arc<dyn ResolveSecret>,
+    /// What definitions say, by server.
+    auth: RwLock<BTreeMap<ServerName, ServerAuth>>,
+    /// The targets that the logins know.
+    targets: RwLock<HashMap<ServerName, KnownTarget>>,
+    /// What servers said when they refused an owner last.
+    challenges: Mutex<HashMap<(ServerName, Owner), Challenge>>,
+    gateway: OnceLock<Weak<Gateway>>,
+}
+
+/// A target as it was made, to see when it must be made again.
+#[derive(Clone, PartialEq)]
+struct KnownTarget {
+    url: http::Uri,
+    auth: Option<ServerAuth>,
+}
+
+impl fmt::Debug for GatewayLogins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GatewayLogins").field("origin", &self.origin).finish_non_exhaustive()
+    }
+}
+
+/// What the logins of a gateway are made of.
+pub(super) struct LoginParts<'a> {
+    pub(super) config: &'a Config,
+    pub(super) store: &'a Store,
+    pub(super) secrets: &'a Arc<HomeSecrets>,
+    pub(super) http: HttpClient,
+    pub(super) house: &'a Scope,
+    /// Where the gateway listens, if it does; links begin there.
+    pub(super) address: Option<SocketAddr>,
+}
+
+/// Reads what logins there are.
+pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLogins>> {
+    let LoginParts { config, store: _, secrets, http, house, address } = parts;
+    // Always the same where providers know it: also while this gateway itself does not listen.
+    let port = address.unwrap_or(config.listen).port();
+    let parts = toolcrib_login::Config {
+        rows: Arc::new(MemoryRows::default()),
+        http,
+        resolver: Arc::new(SystemResolver),
+        clock: Arc::new(SystemClock),
+        quirks: Quirks::built_in(),
+        redirect_uri: format!("http://127.0.0.1:{port}/oauth/callback"),
+        client_document: None,
+        scope: house.clone(),
+    };
+    let logins = tokio::task::spawn_blocking(move || Logins::new(parts)).await?.map_err(|error| error.problem())?;
+    let origin = address.map(|address| format!("http://127.0.0.1:{}", address.port()));
+    Ok(Arc::new(GatewayLogins::new(logins, origin, Arc::clone(secrets) as Arc<dyn ResolveSecret>)))
+}
+
+impl GatewayLogins {
+    pub(super) fn new(logins: Logins, origin: Option<String>, secrets: Arc<dyn ResolveSecret>) -> Self {
+        Self {
+            logins,
+            origin,
+            secrets,
+            auth: RwLock::default(),
+            targets: RwLock::default(),
+            challenges: Mutex::default(),
+            gateway: OnceLock::new(),
+        }
+    }
+
+    /// The logins themselves, for the pages.
+    pub(super) fn logins(&self) -> &Logins {
+        &self.logins
+    }
+
+    /// Takes what definitions say from now on. Before the servers take them, so that none is called by the older ones.
+    pub(super) fn define(&self, catalog: &Catalog) {
+        let auth = catalog.servers.values().filter_map(|server| Some((server.name.clone(), server.auth.clone()?)));
+        *self.auth.write().unwrap_or_else(PoisonError::into_inner) = auth.collect();
+    }
+
+    /// Which gateway it is whose servers are logged in to.
+    pub(super) fn enter(&self, gateway: &Arc<Gateway>) {
+        let _ = self.gateway.set(Arc::downgrade(gateway));
+    }
+
+    /// Restarts servers whose credential came or went, until told to stop.
+    pub(super) async fn keep_servers_in_step(self: Arc<Self>, mut stop: Stop) {
+        let mut changes = self.logins.changes();
+        loop {
+            let change = tokio::select! {
+                () = stop.stopped() => return,
+                change = changes.recv() => change,
+            };
+            match change {
+                Ok(change) if change.owner.is_installation() => self.restart(|name, state| {
+                    // One that is called with the new credential at each request needs no restart.
+                    *name == change.server && (state == State::NeedsLogin || !change.is_logged_in)
+                }),
+                Ok(_) => {}
+                // Some were missed: any server that waits for a login may have it.
+                Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {
+                    self.restart(|_, state| state == State::NeedsLogin);
+                }
+                Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+            }
+        }
+    }
+
+    fn restart(&self, which: impl Fn(&ServerName, State) -> bool) {
+        let Some(gateway) = self.gateway.get().and_then(Weak::upgrade) else { return };
+        for (name, running) in gateway.servers().table().iter() {
+            if which(name, running.server.status().state) {
+                running.server.order_restart();
+            }
+        }
+    }
+
+    /// Has the logins know a server as it is defined now. Gives whether one can log in to it at all.
+    fn note_target(&self, config: &ServerConfig) -> bool {
+        let Some(url) = url_of(config) else { return false };
+        let auth = self.auth.read().unwrap_or_else(PoisonError::into_inner);
+        let auth = auth.get(&config.name);
+        if auth.is_some_and(|auth| !auth.wants_login()) {
+            return false;
+        }
+        {
+            let known = self.targets.read().unwrap_or_else(PoisonError::into_inner);
+            if known.get(&config.name).is_some_and(|known| known.url == *url && known.auth.as_ref() == auth) {
+                return true;
+            }
+        }
+        let settings = auth.map(|auth| self.settings(&config.name, auth)).unwrap_or_default();
+        let Ok(target) = LoginTarget::new(config.name.clone(), &url.to_string(), settings) else { return false };
+        self.logins.set_target(target);
+        let known = KnownTarget { url: url.clone(), auth: auth.cloned() };
+        self.targets.write().unwrap_or_else(PoisonError::into_inner).insert(config.name.clone(), known);
+        true
+    }
+
+    fn settings(&self, server: &ServerName, auth: &ServerAuth) -> LoginSettings {
+        let secret =
+            |reference: &SecretRef| match self.secrets.resolve(reference, &SecretUser { server, profile: None }) {
+                Ok(secret) => Some(secret),
+                Err(error) => {
+                    tracing::warn!(%server, "the client secret of its login cannot be had: {error}");
+                    None
+                }
+            };
+        LoginSettings {
+            client_id: auth.client_id.clone(),
+            client_secret: auth.client_secret.as_ref().and_then(secret),
+            redirect_uri: auth.redirect_uri.as_ref().map(ToString::to_string),
+            scopes: auth.scopes.clone(),
+            issuer: auth.issuer.as_ref().map(ToString::to_string),
+            private: auth.private,
+        }
+    }
+
+    /// Whose login a principal uses at a server: its own, or the owner's where the definition shares it with the profile
+    /// of the key.
+    fn owner(&self, server: &ServerName, principal: Option<&str>) -> Owner {
+        let profile = principal.and_then(|principal| principal.strip_prefix("key:")?.split('/').next());
+        let auth = self.auth.read().unwrap_or_else(PoisonError::into_inner);
+        let shared = auth
+            .get(server)
+            .zip(profile)
+            .is_some_and(|(auth, profile)| auth.share.iter().any(|shared| shared.as_str() == profile));
+        if shared { Owner::installation() } else { Owner::of(principal) }
+    }
+
+    /// Notes all servers that run, and gives the one of this name.
+    fn known_server(&self, server: &ServerName) -> Result<(), Problem> {
+        let gateway = self.gateway.get().and_then(Weak::upgrade);
+        let table = gateway.as_ref().map(|gateway| gateway.servers().table());
+        let running = table.as_ref().and_then(|table| table.get(server.as_str()));
+        let Some(running) = running else {
+            return Err(Problem::new(Kind::NotFound, format!("no server `{server}`"))
+                .hint("list servers with `toolcrib list servers`"));
+        };
+        if self.note_target(running.server.config()) {
+            return Ok(());
+        }
+        let message = match url_of(running.server.config()) {
+            None => format!("there is nothing to log in to: server `{server}` is a program on this machine"),
+            Some(_) => format!("there is nothing to log in to: `servers/{server}.yaml` says `auth: {{type: none}}`"),
+        };
+        Err(Problem::new(Kind::Conflict, message).hint(format!("see how it is with `toolcrib get server {server}`")))
+    }
+
+    fn note_challenge(&self, server: &ServerName, owner: &Owner, challenge: Challenge) {
+        let mut challenges = self.challenges.lock().unwrap_or_else(PoisonError::into_inner);
+        if challenges.len() >= CHALLENGES {
+            challenges.clear();
+        }
+        challenges.insert((server.clone(), owner.clone()), challenge);
+    }
+
+    fn challenge(&self, server: &ServerName, owner: &Owner) -> Option<Challenge> {
+        let challenges = self.challenges.lock().unwrap_or_else(PoisonError::into_inner);
+        challenges.get(&(server.clone(), owner.clone())).cloned()
+    }
+
+    async fn begin_login(&self, request: LoginRequest<'_>) -> Result<LoginStep, Problem> {
+        let server = request.at.server;
+        self.known_server(server)?;
+        let owner = self.owner(server, request.at.principal);
+        let Some(origin) = &self.origin else {
+            return Err(Problem::new(
+                Kind::Unavailable,
+                "this gateway has no address to which a login could come back",
+            )
+            .hint(format!("log in with `toolcrib login {server}`")));
+        };
+        let challenge = self.challenge(server, &owner);
+        let begin = if request.joins { Begin::Join } else { Begin::New };
+        let pending = self.logins.begin(server, &owner, challenge.as_ref(), begin).await.map_err(of)?;
+        let Some(browser) = request.browser else {
+            return Ok(LoginStep::Open(format!("{origin}/connect/{}", pending.ticket.expose())));
+        };
+        let open = OpenRequest { ticket: pending.ticket.expose(), opener: &owner, browser, origin: None };
+        match self.logins.open(open).await.map_err(of)? {
+            OpenOutcome::Provider(url) => Ok(LoginStep::Open(url.as_str().to_owned())),
+            OpenOutcome::Origin(url) => Ok(LoginStep::Open(url)),
+        }
+    }
+
+    async fn renew_login(&self, at: LoginPlace<'_>) -> Result<(), Problem> {
+        self.known_server(at.server)?;
+        let owner = self.owner(at.server, at.principal);
+        let none = || {
+            Problem::new(Kind::Unauthenticated, format!("there is no login at `{}` that could be renewed", at.server))
+                .hint(format!("log in with `toolcrib login {}`", at.server))
+        };
+        let sent = self.logins.headers(at.server, &owner).await.map_err(of)?.ok_or_else(none)?;
+        match self.logins.rejected(at.server, &owner, Some(&sent), None).await.map_err(of)? {
+            Rejection::Renewed => Ok(()),
+            Rejection::NeedsLogin => Err(none()),
+        }
+    }
+
+    async fn statuses(&self, principal: Option<&str>) -> Result<Vec<toolcrib_call::LoginStatus>, Problem> {
+        let Some(gateway) = self.gateway.get().and_then(Weak::upgrade) else { return Ok(Vec::new()) };
+        let mut owners: BTreeMap<Owner, Vec<ServerName>> = BTreeMap::new();
+        for (name, running) in gateway.servers().table().iter() {
+            if self.note_target(running.server.config()) {
+                owners.entry(self.owner(name, principal)).or_default().push(name.clone());
+            }
+        }
+        let mut all = Vec::new();
+        for (owner, servers) in owners {
+            let known = self.logins.status(&owner).await.map_err(of)?;
+            let table = gateway.servers().table();
+            // Of servers where nobody has logged in only those that want it.
+            let wants = |name: &ServerName| {
+                table.get(name.as_str()).is_some_and(|running| {
+                    running.server.status().state == State::NeedsLogin || running.server.config().wants_login
+                })
+            };
+            all.extend(known.into_iter().filter_map(|login| {
+                let state = state_of(&login.state);
+                let is_shown = servers.contains(&login.server)
+                    && (state != toolcrib_call::LoginState::LoggedOut || wants(&login.server));
+                is_shown.then_some(toolcrib_call::LoginStatus {
+                    server: login.server,
+                    state,
+                    issuer: login.issuer,
+                    scopes: login.scopes,
+                })
+            }));
+        }
+        all.sort_by(|one, other| one.server.cmp(&other.server));
+        Ok(all)
+    }
+
+    async fn renewal(&self, refusal: Refusal<'_>) -> Renewal {
+        let config = refusal.server;
+        let has_own = own_headers(config).is_some_and(|headers| !headers.is_empty());
+        if !self.note_target(config) {
+            return Renewal::Unknown;
+        }
+        let owner = self.owner(&config.name, refusal.principal);
+        let challenges = refusal.challenge.map(Challenge::parse).unwrap_or_default();
+        let with_metadata = challenges.iter().position(|challenge| challenge.resource_metadata.is_some());
+        let challenge = challenges.into_iter().nth(with_metadata.unwrap_or(0));
+        let wants_scopes = challenge.as_ref().is_some_and(Challenge::is_insufficient_scope);
+        let names_metadata = with_metadata.is_some();
+        // A server that the definition gives a credential of its own, and that says nothing of logins, refuses that one.
+        let is_login = match refusal.status {
+            401 => names_metadata || config.wants_login || !has_own,
+            _ => wants_scopes || config.wants_login,
+        };
+        if !is_login {
+            return Renewal::Unknown;
+        }
+        if let Some(challenge) = &challenge {
+            self.note_challenge(&config.name, &owner, challenge.clone());
+        }
+        let sent = refusal.sent.map(|sent| HeaderMap::from_iter([(AUTHORIZATION, sent.clone())]));
+        match self.logins.rejected(&config.name, &owner, sent.as_ref(), challenge.as_ref()).await {
+            Ok(Rejection::Renewed) => Renewal::Renewed,
+            Ok(Rejection::NeedsLogin) => Renewal::NeedsLogin,
+            Err(error) => {
+                tracing::debug!(server = %config.name, "a refused credential cannot be renewed: {error}");
+                Renewal::Unknown
+            }
+        }
+    }
+}
+
+impl Credentials for GatewayLogins {
+    fn headers<'a>(&'a self, server: &'a ServerConfig, principal: Option<&'a str>) -> Proof<'a> {
+        if !self.note_target(server) {
+            return Proof::Known(HeaderMap::new());
+        }
+        let owner = self.owner(&server.name, principal);
+        let mut proof: Pin<Box<dyn Future<Output = Result<HeaderMap, NoCredential>> + Send + 'a>> =
+            Box::pin(async move {
+                match self.logins.headers(&server.name, &owner).await {
+                    Ok(headers) => Ok(headers.unwrap_or_default()),
+                    Err(error) => Err(NoCredential::Unavailable(error.to_string())),
+                }
+            });
+        // Mostly it is in memory.
+        match proof.poll_unpin(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(headers)) => Proof::Known(headers),
+            Poll::Ready(Err(error)) => Proof::Awaited(Box::pin(std::future::ready(Err(error)))),
+            Poll::Pending => Proof::Awaited(proof),
+        }
+    }
+
+    fn renew<'a>(&'a self, refusal: Refusal<'a>) -> Pin<Box<dyn Future<Output = Renewal> + Send + 'a>> {
+        Box::pin(self.renewal(refusal))
+    }
+}
+
+impl toolcrib_call::Logins for GatewayLogins {
+    fn begin<'a>(&'a self, request: LoginRequest<'a>) -> BoxFuture<'a, Result<LoginStep, Problem>> {
+        Box::pin(self.begin_login(request))
+    }
+
+    fn complete<'a>(&'a self, answer: &'a str, browser: &'a Secret) -> BoxFuture<'a, Result<LoginStep, Problem>> {
+        Box::pin(async move {
+            Ok(match self.logins.complete(answer, browser).await.map_err(of)? {
+                LoginOutcome::LoggedIn { server, .. } => LoginStep::Done(server),
+                LoginOutcome::Again(url) => LoginStep::Open(url.as_str().to_owned()),
+            })
+        })
+    }
+
+    fn renew<'a>(&'a self, at: LoginPlace<'a>) -> BoxFuture<'a, Result<(), Problem>> {
+        Box::pin(self.renew_login(at))
+    }
+
+    fn end<'a>(&'a self, at: LoginPlace<'a>) -> BoxFuture<'a, Result<bool, Problem>> {
+        Box::pin(async move {
+            self.known_server(at.server)?;
+            let owner = self.owner(at.server, at.principal);
+            self.logins.logout(at.server, &owner).await.map_err(of)
+        })
+    }
+
+    fn status<'a>(
+        &'a self,
+        principal: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Vec<toolcrib_call::LoginStatus>, Problem>> {
+        Box::pin(self.statuses(principal))
+    }
+}
+
+fn own_headers(config: &ServerConfig) -> Option<&HeaderMap> {
+    match &config.endpoint {
+        Endpoint::Http(endpoint) | Endpoint::Sse(endpoint) => Some(&endpoint.headers),
+        Endpoint::Stdio { .. } | Endpoint::Unusable { .. } => None,
+    }
+}
+
+fn url_of(config: &ServerConfig) -> Option<&http::Uri> {
+    match &config.endpoint {
+        Endpoint::Http(endpoint) | Endpoint::Sse(endpoint) => Some(&endpoint.uri),
+        Endpoint::Stdio { .. } | Endpoint::Unusable { .. } => None,
+    }
+}
+
+fn state_of(state: &toolcrib_login::LoginState) -> toolcrib_call::LoginState {
+    use toolcrib_call::LoginState as Shown;
+    match state {
+        toolcrib_login::LoginState::LoggedOut => Shown::LoggedOut,
+        toolcrib_login::LoginState::LoggedIn { expires_at, is_renewed } => {
+            Shown::LoggedIn { expires_at: *expires_at, is_renewed: *is_renewed }
+        }
+        toolcrib_login::LoginState::NeedsLogin { reason } => Shown::Lapsed(reason.clone()),
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
+fn of(error: LoginError) -> Problem {
+    error.problem()
+}
