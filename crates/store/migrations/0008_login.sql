@@ -1,5 +1,5 @@
 -- Logins at servers. Every key leads with a tenant, which is '' as long as there is one. Each `sealed` is encrypted with a
--- key of the vault and bound to the columns beside it. Digests are SHA-256.
+-- key of the vault and bound to the columns beside it.
 CREATE TABLE credential (
     tenant     TEXT NOT NULL,
     owner      TEXT NOT NULL,      -- `owner` for the person of this installation, else a principal
@@ -7,14 +7,10 @@ CREATE TABLE credential (
     issuer     TEXT NOT NULL,
     client_id  TEXT NOT NULL,
     sealed     BLOB NOT NULL,
-    scopes     TEXT NOT NULL,      -- granted ones, separated by spaces
-    state      TEXT NOT NULL,      -- active, needs_login
-    expires_at INTEGER,            -- of the access token, milliseconds since 1970; NULL where the issuer gave none
-    updated_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,   -- milliseconds since 1970
     generation INTEGER NOT NULL,   -- another one with each write, never used again
     PRIMARY KEY (tenant, owner, server)
 ) STRICT;
-CREATE INDEX credential_of_server ON credential (tenant, server);
 
 -- The generation that was given last.
 CREATE TABLE credential_generation (
@@ -28,25 +24,21 @@ CREATE TABLE pending_login (
     tenant     TEXT NOT NULL,
     owner      TEXT NOT NULL,
     server     TEXT NOT NULL,
-    ticket     BLOB NOT NULL UNIQUE,   -- digest of what its page is asked for with
-    state      BLOB UNIQUE,            -- digest of what the issuer sends back; NULL until a browser came
-    browser    BLOB,                   -- digest of that browser's cookie; NULL until it came
     sealed     BLOB NOT NULL,
     expires_at INTEGER NOT NULL,
     PRIMARY KEY (tenant, owner, server)
 ) STRICT;
 CREATE INDEX pending_login_expiry ON pending_login (tenant, expires_at);
 
--- What this installation is called at issuers, for each of its redirect addresses.
+-- Clients that this installation registered for servers at their issuers, one for each redirect address.
 CREATE TABLE client_registration (
     tenant     TEXT NOT NULL,
+    server     TEXT NOT NULL,
     issuer     TEXT NOT NULL,
     redirect   TEXT NOT NULL,
-    client_id  TEXT NOT NULL,
     sealed     BLOB NOT NULL,
-    expires_at INTEGER,            -- of the secret; NULL where it does not expire
     updated_at INTEGER NOT NULL,
-    PRIMARY KEY (tenant, issuer, redirect)
+    PRIMARY KEY (tenant, server, issuer, redirect)
 ) STRICT;
 
 -- Values that each owner has of its own: `user:name` in a header.

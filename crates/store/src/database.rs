@@ -123,11 +123,6 @@ impl Database {
         let path = self.path.clone();
         move |source| StoreError::database(path.clone(), action, source)
     }
-
-    /// Names a row that cannot be read.
-    pub(crate) fn row_error(&self, table: &'static str, row: String, what: &str, hint: String) -> StoreError {
-        StoreError::Row { path: self.path.clone(), table, row, what: what.to_owned(), hint }
-    }
 }
 
 /// Settings and tables. The version is checked first: a refused file is not written to.

@@ -77,20 +77,6 @@ pub enum StoreError {
         /// The bound.
         limit: usize,
     },
-    /// A row that no version of this program wrote.
-    #[error("cannot read the row `{row}` of `{table}` in `{path}`: {what}")]
-    Row {
-        /// The database file.
-        path: PathBuf,
-        /// The table.
-        table: &'static str,
-        /// Which row, without secrets.
-        row: String,
-        /// What is wrong.
-        what: String,
-        /// The next step.
-        hint: String,
-    },
     /// The thread that writes the audit log cannot be started.
     #[error("cannot start the thread that writes the audit log: {0}")]
     Thread(io::Error),
@@ -127,7 +113,6 @@ impl StoreError {
             Self::Database { source, .. } if source.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
                 Some("free space on the disk".into())
             }
-            Self::Row { hint, .. } => Some(hint.clone()),
             Self::Full { .. } => Some("remove some that are not needed, or try again later".into()),
             Self::Database { .. } | Self::TooLarge { .. } | Self::Thread(_) => None,
         }

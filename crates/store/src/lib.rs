@@ -33,9 +33,8 @@ pub use error::StoreError;
 pub use events::{EventFilter, EventRecord, Events};
 pub use facts::{Fact, Facts};
 pub use logins::{
-    BrowserBinding, ClientRegistration, ClientRegistrations, CredentialRecord, CredentialState, Credentials,
-    Generation, PendingLogin, PendingLogins, SEALED_MAX, SecretDigest, StoredCredential, StoredRegistration,
-    UserValues,
+    ClientRegistrations, CredentialRecord, Credentials, Generation, PendingLogin, PendingLogins, RegistrationKey,
+    SEALED_MAX, StoredCredential, UserValues,
 };
 pub use names::{Names, RememberedName};
 pub use pins::{PinChange, PinRecord, PinnedPart, Pins, RejectedPart};

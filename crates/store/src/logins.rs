@@ -9,13 +9,14 @@ mod pending;
 mod registrations;
 mod user_values;
 
-use sha2::{Digest, Sha256};
+use rusqlite::Row;
+use toolcrib_base::ServerName;
 
 use crate::error::StoreError;
 
-pub use credentials::{CredentialRecord, CredentialState, Credentials, Generation, StoredCredential};
-pub use pending::{BrowserBinding, PendingLogin, PendingLogins};
-pub use registrations::{ClientRegistration, ClientRegistrations, StoredRegistration};
+pub use credentials::{CredentialRecord, Credentials, Generation, StoredCredential};
+pub use pending::{PendingLogin, PendingLogins};
+pub use registrations::{ClientRegistrations, RegistrationKey};
 pub use user_values::UserValues;
 
 /// The tenant of every row, as long as there is one.
@@ -24,29 +25,20 @@ const TENANT: &str = "";
 /// The longest sealed blob, in bytes.
 pub const SEALED_MAX: usize = 256 * 1024;
 
-/// SHA-256 of something that whoever has it may use: a ticket, a state, a browser's cookie.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct SecretDigest([u8; 32]);
-
-impl SecretDigest {
-    /// The digest of `secret`.
-    pub fn of(secret: &str) -> Self {
-        Self(Sha256::digest(secret.as_bytes()).into())
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        Some(Self(bytes.try_into().ok()?))
-    }
-}
-
 /// Refuses a blob that is too long; `what` names the thing.
 fn check_sealed(sealed: &[u8], what: impl FnOnce() -> String) -> Result<(), StoreError> {
     if sealed.len() > SEALED_MAX {
         return Err(StoreError::TooLarge { what: what(), bytes: sealed.len(), limit: SEALED_MAX });
     }
     Ok(())
+}
+
+/// The server that a row is for; `None`, with a warning that names the row, for a text that is no server's name.
+fn server_of(row: &Row<'_>, table: &str) -> rusqlite::Result<Option<ServerName>> {
+    let (owner, server) = (row.get_ref("owner")?.as_str()?, row.get_ref("server")?.as_str()?);
+    let name = ServerName::new(server).ok();
+    if name.is_none() {
+        tracing::warn!(table, owner, server, "a row is left out: its server's name is invalid");
+    }
+    Ok(name)
 }

@@ -140,12 +140,12 @@ impl Store {
         Credentials::new(Arc::clone(&self.database), Arc::clone(&self.clock))
     }
 
-    /// Logins that wait for their browser.
+    /// Logins that were begun and not completed.
     pub fn pending_logins(&self) -> PendingLogins {
         PendingLogins::new(Arc::clone(&self.database), Arc::clone(&self.clock))
     }
 
-    /// What this installation is called at issuers.
+    /// Clients that this installation registered at issuers.
     pub fn client_registrations(&self) -> ClientRegistrations {
         ClientRegistrations::new(Arc::clone(&self.database), Arc::clone(&self.clock))
     }

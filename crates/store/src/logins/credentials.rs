@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use toolcrib_base::{Clock, PrincipalId, ServerName, Timestamp};
 
-use super::{TENANT, check_sealed};
+use super::{TENANT, check_sealed, server_of};
 use crate::database::Database;
 use crate::error::StoreError;
 
@@ -22,21 +22,6 @@ pub struct CredentialRecord {
     pub client_id: String,
     /// The tokens, sealed; bound to all of the above.
     pub sealed: Vec<u8>,
-    /// The scopes that were granted.
-    pub scopes: Vec<String>,
-    /// Whether it can be used.
-    pub state: CredentialState,
-    /// When the access token expires, where the issuer said so.
-    pub expires_at: Option<Timestamp>,
-}
-
-/// Whether a credential can be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CredentialState {
-    /// It can be used or renewed.
-    Active,
-    /// The issuer refused to renew it.
-    NeedsLogin,
 }
 
 /// Names one writing of one credential. No two writings have the same, also when the row was deleted in between.
@@ -61,26 +46,10 @@ pub struct Credentials {
     clock: Arc<dyn Clock>,
 }
 
-const COLUMNS: &str = "owner, server, issuer, client_id, sealed, scopes, state, expires_at, updated_at, generation";
+const COLUMNS: &str = "owner, server, issuer, client_id, sealed, updated_at, generation";
 const READ: &str = "read the credentials";
 const SAVE: &str = "save a credential";
 const DELETE: &str = "delete a credential";
-
-// === impl CredentialState ===
-
-impl CredentialState {
-    /// Its word in the database.
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::NeedsLogin => "needs_login",
-        }
-    }
-
-    fn from_text(text: &str) -> Option<Self> {
-        [Self::Active, Self::NeedsLogin].into_iter().find(|state| state.as_str() == text)
-    }
-}
 
 // === impl Credentials ===
 
@@ -98,9 +67,9 @@ impl Credentials {
         let (record, now) = (record.clone(), self.clock.now());
         let written = self.database.commit(move |connection| {
             let generation = next_generation(connection)?;
-            let sql = "INSERT OR REPLACE INTO credential (tenant, owner, server, issuer, client_id, sealed, scopes, \
-                       state, expires_at, updated_at, generation) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+            let sql = "INSERT OR REPLACE INTO credential \
+                       (tenant, owner, server, issuer, client_id, sealed, updated_at, generation) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
             write(connection, sql, &record, now, generation)?;
             Ok(generation)
         });
@@ -120,9 +89,8 @@ impl Credentials {
                 return Ok(None);
             }
             let generation = next_generation(connection)?;
-            let sql = "UPDATE credential SET issuer = ?4, client_id = ?5, sealed = ?6, scopes = ?7, state = ?8, \
-                       expires_at = ?9, updated_at = ?10, generation = ?11 \
-                       WHERE tenant = ?1 AND owner = ?2 AND server = ?3";
+            let sql = "UPDATE credential SET issuer = ?4, client_id = ?5, sealed = ?6, updated_at = ?7, \
+                       generation = ?8 WHERE tenant = ?1 AND owner = ?2 AND server = ?3";
             write(connection, sql, &record, now, generation)?;
             Ok(Some(generation))
         });
@@ -132,12 +100,12 @@ impl Credentials {
     /// The credential of an owner at a server.
     ///
     /// # Errors
-    /// The row is not readable; the database says no.
+    /// The database says no.
     pub fn get(&self, owner: &PrincipalId, server: &ServerName) -> Result<Option<StoredCredential>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM credential WHERE tenant = ?1 AND owner = ?2 AND server = ?3");
         let key = (TENANT, owner.as_str(), server.as_str());
-        let found = self.database.writer().query_row(&sql, key, |row| self.read(row)).optional();
-        found.map_err(self.database.error(READ))?.transpose()
+        let found = self.database.writer().query_row(&sql, key, read).optional();
+        found.map(Option::flatten).map_err(self.database.error(READ))
     }
 
     /// All credentials of an owner, by server. Rows that are not readable are logged and left out.
@@ -145,15 +113,12 @@ impl Credentials {
     /// # Errors
     /// The database says no.
     pub fn of_owner(&self, owner: &PrincipalId) -> Result<Vec<StoredCredential>, StoreError> {
-        self.list("tenant = ?1 AND owner = ?2 ORDER BY server", owner.as_str())
-    }
-
-    /// All credentials for a server, by owner. Rows that are not readable are logged and left out.
-    ///
-    /// # Errors
-    /// The database says no.
-    pub fn of_server(&self, server: &ServerName) -> Result<Vec<StoredCredential>, StoreError> {
-        self.list("tenant = ?1 AND server = ?2 ORDER BY owner", server.as_str())
+        let failed = self.database.error(READ);
+        let sql = format!("SELECT {COLUMNS} FROM credential WHERE tenant = ?1 AND owner = ?2 ORDER BY server");
+        let connection = self.database.writer();
+        let mut statement = connection.prepare(&sql).map_err(&failed)?;
+        let rows = statement.query_map([TENANT, owner.as_str()], read).map_err(&failed)?;
+        rows.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(failed)
     }
 
     /// Deletes a credential; whether there was one. On the disk when this returns.
@@ -181,45 +146,20 @@ impl Credentials {
         });
         Ok(removed.map_err(self.database.error(DELETE))? > 0)
     }
+}
 
-    fn list(&self, condition: &str, key: &str) -> Result<Vec<StoredCredential>, StoreError> {
-        let failed = self.database.error(READ);
-        let connection = self.database.writer();
-        let mut statement =
-            connection.prepare(&format!("SELECT {COLUMNS} FROM credential WHERE {condition}")).map_err(&failed)?;
-        let rows = statement.query_map([TENANT, key], |row| self.read(row)).map_err(&failed)?;
-        let mut credentials = Vec::new();
-        for row in rows {
-            match row.map_err(&failed)? {
-                Ok(credential) => credentials.push(credential),
-                Err(error) => tracing::warn!(%error, "a credential is left out"),
-            }
-        }
-        Ok(credentials)
-    }
-
-    fn read(&self, row: &Row<'_>) -> rusqlite::Result<Result<StoredCredential, StoreError>> {
-        let (owner, server) = (PrincipalId::new(row.get_ref(0)?.as_str()?), row.get_ref(1)?.as_str()?);
-        let wrong = |what: &str| {
-            let hint = "log in again with `toolcrib login SERVER`".to_owned();
-            Ok(Err(self.database.row_error("credential", format!("{owner} at {server}"), what, hint)))
-        };
-        let Ok(server) = ServerName::new(server) else { return wrong("its server's name is invalid") };
-        let Some(state) = CredentialState::from_text(row.get_ref(6)?.as_str()?) else {
-            return wrong("its state is unknown");
-        };
-        let record = CredentialRecord {
-            owner,
-            server,
-            issuer: row.get(2)?,
-            client_id: row.get(3)?,
-            sealed: row.get(4)?,
-            scopes: row.get_ref(5)?.as_str()?.split_ascii_whitespace().map(str::to_owned).collect(),
-            state,
-            expires_at: row.get::<_, Option<i64>>(7)?.map(Timestamp),
-        };
-        Ok(Ok(StoredCredential { record, updated_at: Timestamp(row.get(8)?), generation: Generation(row.get(9)?) }))
-    }
+/// `None` for a row that no version of this program wrote.
+fn read(row: &Row<'_>) -> rusqlite::Result<Option<StoredCredential>> {
+    let Some(server) = server_of(row, "credential")? else { return Ok(None) };
+    let record = CredentialRecord {
+        owner: PrincipalId::new(row.get_ref("owner")?.as_str()?),
+        server,
+        issuer: row.get("issuer")?,
+        client_id: row.get("client_id")?,
+        sealed: row.get("sealed")?,
+    };
+    let (updated_at, generation) = (Timestamp(row.get("updated_at")?), Generation(row.get("generation")?));
+    Ok(Some(StoredCredential { record, generation, updated_at }))
 }
 
 fn check(record: &CredentialRecord) -> Result<(), StoreError> {
@@ -255,9 +195,6 @@ fn write(
             record.issuer,
             record.client_id,
             record.sealed,
-            record.scopes.join(" "),
-            record.state.as_str(),
-            record.expires_at.map(|at| at.0),
             now.0,
             generation.0,
         ],
