@@ -21,6 +21,7 @@ mod init;
 mod kinds;
 mod liar;
 mod lists;
+mod login_operations;
 mod logs;
 mod missing;
 mod muster;
