@@ -46,7 +46,7 @@ pub struct LoginChange {
     pub is_logged_in: bool,
 }
 
-/// What can be said to a server that refused a token.
+/// What to do about a token that its server refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rejection {
     /// There is another token: repeat what surely did not run.
@@ -119,6 +119,11 @@ impl Credential {
         self.expires_at().is_some_and(|end| now >= end)
     }
 
+    /// Whether requests can carry it.
+    fn is_usable(&self, target: &LoginTarget) -> bool {
+        self.grant.lapse.is_none() && self.fits(target)
+    }
+
     /// Whether it was given for this server, as its definition is now.
     fn fits(&self, target: &LoginTarget) -> bool {
         let settings = &target.settings;
@@ -153,7 +158,7 @@ impl Credentials {
         key: &Key,
     ) -> Result<Option<HeaderMap>, LoginError> {
         let entry = self.entry(key).await?;
-        let usable = |held: &Arc<Credential>| held.fits(target) && held.grant.lapse.is_none();
+        let usable = |held: &Arc<Credential>| held.is_usable(target);
         let Some(held) = entry.held.load_full().filter(usable) else { return Ok(None) };
         let now = self.clock.now();
         if held.grant.refresh_token.is_none() || !held.is_due(now) {
@@ -306,9 +311,7 @@ impl Credentials {
                 Ok(())
             }
             _ => {
-                let mut grant = held.grant.clone();
-                grant.lapse = Some(error.text());
-                grant.refresh_token = None;
+                let grant = Grant { lapse: Some(error.text()), ..held.grant.clone() };
                 self.store(entry, grant, false).await
             }
         }

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
 use http::{Request, Response};
 use toolcrib_protocol::http1::MediaType;
+use toolcrib_transport::LinkError;
 use toolcrib_transport::http::client::{HttpClient, SingleConnection};
 use url::{Host, Url};
 
@@ -148,7 +149,10 @@ fn checked(text: &str, policy: AddressPolicy) -> Result<Url, RequestError> {
 
 /// Sends a request and reads the whole answer. A stream of events is no answer to a login: its body is left alone.
 async fn answer(connection: SingleConnection, request: Request<Bytes>) -> Result<Response<Vec<u8>>, RequestError> {
-    let broken = |error: toolcrib_transport::LinkError| RequestError::Broken(error.to_string());
+    let broken = |error: LinkError| match error {
+        LinkError::NotMcp(what) => RequestError::Broken(format!("the answer has {what}")),
+        other => RequestError::Broken(other.to_string()),
+    };
     let response = connection.send(request).await.map_err(broken)?;
     let media_type = match &response.media_type {
         MediaType::Json => "application/json",

@@ -2,8 +2,9 @@
 //! `credentials`; what a page looks like and which routes there are is decided by who calls it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use http::HeaderMap;
 use tokio::sync::broadcast;
 use toolcrib_base::task::Scope;
@@ -65,7 +66,7 @@ struct Inner {
     redirect_uri: String,
     client_document: Option<String>,
     scope: Scope,
-    targets: RwLock<HashMap<ServerName, Arc<LoginTarget>>>,
+    targets: ArcSwap<HashMap<ServerName, Arc<LoginTarget>>>,
     pending: PendingLogins,
     credentials: Arc<Credentials>,
 }
@@ -175,20 +176,28 @@ impl Logins {
         let pending = PendingLogins::load(Arc::clone(&rows), Arc::clone(&clock))?;
         let credentials = Credentials::new(Arc::clone(&rows), Arc::clone(&clock), oauth.clone(), scope.clone());
         let credentials = Arc::new(credentials);
-        let targets = RwLock::default();
+        let targets = ArcSwap::default();
         let inner = Inner { oauth, rows, clock, redirect_uri, client_document, scope, targets, pending, credentials };
         Ok(Self(Arc::new(inner)))
     }
 
     /// Adds a server, or takes note of its new definition. Credentials that do not fit it are not used any more.
     pub fn set_target(&self, target: LoginTarget) {
-        let mut targets = self.0.targets.write().unwrap_or_else(PoisonError::into_inner);
-        targets.insert(target.server.clone(), Arc::new(target));
+        let target = Arc::new(target);
+        self.0.targets.rcu(|targets| {
+            let mut targets = HashMap::clone(targets);
+            targets.insert(target.server.clone(), Arc::clone(&target));
+            targets
+        });
     }
 
     /// Forgets a server. Its credentials are kept: a definition may come back.
     pub fn remove_target(&self, server: &ServerName) {
-        self.0.targets.write().unwrap_or_else(PoisonError::into_inner).remove(server);
+        self.0.targets.rcu(|targets| {
+            let mut targets = HashMap::clone(targets);
+            targets.remove(server);
+            targets
+        });
     }
 
     /// What happens to credentials from now on. A reader that is slow misses the oldest.
@@ -331,10 +340,7 @@ impl Logins {
     /// # Errors
     /// Rows cannot be read.
     pub async fn status(&self, owner: &Owner) -> Result<Vec<LoginStatus>, LoginError> {
-        let targets: Vec<Arc<LoginTarget>> = {
-            let targets = self.0.targets.read().unwrap_or_else(PoisonError::into_inner);
-            targets.values().cloned().collect()
-        };
+        let targets: Vec<Arc<LoginTarget>> = self.0.targets.load().values().cloned().collect();
         let mut all = Vec::with_capacity(targets.len());
         for target in targets {
             let key = Key { server: target.server.clone(), owner: owner.clone() };
@@ -368,8 +374,7 @@ struct Start<'a> {
 
 impl Inner {
     fn target(&self, server: &ServerName) -> Result<Arc<LoginTarget>, LoginError> {
-        let targets = self.targets.read().unwrap_or_else(PoisonError::into_inner);
-        targets.get(server).cloned().ok_or_else(|| LoginError::UnknownServer { server: server.clone() })
+        self.targets.load().get(server).cloned().ok_or_else(|| LoginError::UnknownServer { server: server.clone() })
     }
 
     /// How many logins in a row were for more scopes.

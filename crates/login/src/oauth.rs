@@ -37,6 +37,9 @@ use overlay::{Evidence, Overlay, ResourceParameter};
 const CLIENT_NAME: &str = "Toolcrib";
 /// The scope that makes providers give refresh tokens.
 const OFFLINE: &str = "offline_access";
+/// What is said of a code or a refresh token that is of no use. RFC 6749 knows one word for it, providers several.
+const REJECTIONS: [&str; 5] =
+    ["invalid_grant", "invalid_request", "unauthorized_client", "invalid_scope", "unsupported_grant_type"];
 /// How clients may authenticate, the best first: without a secret there is none to lose.
 const CLIENT_METHODS: [&str; 3] = ["none", "client_secret_basic", "client_secret_post"];
 
@@ -141,6 +144,11 @@ impl OAuth {
         match (registered, seen.registration.take()) {
             (Ok(_), Some(registration)) => Ok(registration),
             _ if seen.failure.is_some() => Err(seen.failure.take().expect("it was there one line above")),
+            _ if provider.is_guessed => {
+                let refusal = seen.refusal.take().map(|refusal| format!(" ({refusal})")).unwrap_or_default();
+                let reason = "it publishes nothing about logins, and no client can register at its own address";
+                Err(LoginError::Discovery { server: target.server.clone(), reason: format!("{reason}{refusal}") })
+            }
             _ => Err(self.needs_client(target, provider, redirect_uri, seen.refusal.take())),
         }
     }
@@ -254,6 +262,7 @@ impl OAuth {
             issuer: target.settings.issuer.clone(),
             resource,
             client_method: client_method.to_owned(),
+            quirks: Arc::clone(&self.quirks),
             seen: Mutex::default(),
         })
     }
@@ -426,7 +435,10 @@ fn scopes_of(target: &LoginTarget, provider: &Provider, quirk: &Quirk, found: Ve
     if provider.offers_offline_access && !scopes.is_empty() {
         scopes.push(OFFLINE.to_owned());
     }
-    union(scopes, &[]).into_iter().filter(|scope| is_scope(scope) && !quirk.dropped_scopes.contains(scope)).collect()
+    union(scopes, &quirk.added_scopes)
+        .into_iter()
+        .filter(|scope| is_scope(scope) && !quirk.dropped_scopes.contains(scope))
+        .collect()
 }
 
 /// Scopes and more scopes, each once.
@@ -463,6 +475,9 @@ fn completed(url: &str, provider: &Provider, quirk: &Quirk) -> Option<Url> {
     if !quirk.refuses_resource {
         query.append_pair("resource", &provider.resource);
     }
+    if quirk.reads_audience {
+        query.append_pair("audience", &provider.resource);
+    }
     drop(query);
     Some(url)
 }
@@ -491,10 +506,8 @@ fn result(
         return Err(RenewalError::Failed(failure));
     }
     match seen.token_error.take() {
-        Some(error) if error.code == "invalid_grant" => Err(RenewalError::Rejected(error)),
-        Some(error) if matches!(error.code.as_str(), "invalid_client" | "unauthorized_client") => {
-            Err(RenewalError::ForgottenClient(error))
-        }
+        Some(error) if error.code == "invalid_client" => Err(RenewalError::ForgottenClient(error)),
+        Some(error) if REJECTIONS.contains(&error.code.as_str()) => Err(RenewalError::Rejected(error)),
         other => Err(RenewalError::Failed(LoginError::Refused {
             server: target.server.clone(),
             issuer: shown(&provider.issuer),

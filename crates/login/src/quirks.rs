@@ -10,6 +10,8 @@ use url::Url;
 pub struct Quirk {
     /// More parameters of the authorization URL.
     pub authorization_parameters: Vec<(String, String)>,
+    /// Scopes that it needs to give refresh tokens, although nobody names a scope.
+    pub added_scopes: Vec<String>,
     /// Scopes that it refuses, although it or the server offers them.
     pub dropped_scopes: Vec<String>,
     /// It refuses `resource` (RFC 8707).
@@ -18,6 +20,10 @@ pub struct Quirk {
     pub knows_pkce: bool,
     /// The host of the redirect URL, if it accepts no other one for programs: `localhost` in place of `127.0.0.1`.
     pub redirect_host: Option<String>,
+    /// It reads `audience` in place of `resource`.
+    pub reads_audience: bool,
+    /// Its metadata name its origin as issuer, whatever tenant they were asked for.
+    pub states_origin: bool,
     /// Where people register clients.
     pub registration_page: Option<String>,
 }
@@ -30,20 +36,26 @@ pub struct Quirks(BTreeMap<String, Quirk>);
 struct Row {
     host: &'static str,
     authorization_parameters: &'static [(&'static str, &'static str)],
+    added_scopes: &'static [&'static str],
     dropped_scopes: &'static [&'static str],
     refuses_resource: bool,
     knows_pkce: bool,
     redirect_host: Option<&'static str>,
+    reads_audience: bool,
+    states_origin: bool,
     registration_page: Option<&'static str>,
 }
 
 const NONE: Row = Row {
     host: "",
     authorization_parameters: &[],
+    added_scopes: &[],
     dropped_scopes: &[],
     refuses_resource: false,
     knows_pkce: false,
     redirect_host: None,
+    reads_audience: false,
+    states_origin: false,
     registration_page: None,
 };
 
@@ -75,6 +87,10 @@ const TABLE: &[Row] = &[
         registration_page: Some("https://entra.microsoft.com"),
         ..NONE
     },
+    // A token is for `audience`; `resource` alone gives one that is for nobody.
+    Row { host: "*.auth0.com", added_scopes: &["offline_access"], reads_audience: true, ..NONE },
+    // One document for all tenants.
+    Row { host: "auth.atlassian.com", states_origin: true, ..NONE },
     Row { host: "slack.com", registration_page: Some("https://api.slack.com/apps"), ..NONE },
     Row { host: "mcp.slack.com", registration_page: Some("https://api.slack.com/apps"), ..NONE },
     Row { host: "www.figma.com", registration_page: Some("https://www.figma.com/developers/apps"), ..NONE },
@@ -95,16 +111,20 @@ impl Quirks {
             authorization_parameters: (row.authorization_parameters.iter())
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
+            added_scopes: owned(row.added_scopes),
             dropped_scopes: owned(row.dropped_scopes),
             refuses_resource: row.refuses_resource,
             knows_pkce: row.knows_pkce,
             redirect_host: row.redirect_host.map(str::to_owned),
+            reads_audience: row.reads_audience,
+            states_origin: row.states_origin,
             registration_page: row.registration_page.map(str::to_owned),
         };
         Self(TABLE.iter().map(|row| (row.host.to_owned(), quirk(row))).collect())
     }
 
-    /// The table with one row more: for `host`, or `host:port` where the port is not the usual one.
+    /// The table with one row more: for `host`, `host:port` where the port is not the usual one, or `*.host` for all
+    /// below it.
     #[must_use]
     pub fn with(mut self, host: &str, quirk: Quirk) -> Self {
         self.0.insert(host.to_owned(), quirk);
@@ -116,7 +136,9 @@ impl Quirks {
         let Ok(url) = Url::parse(issuer) else { return Quirk::default() };
         let host = url.host_str().unwrap_or_default();
         let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-        self.0.get(&authority).cloned().unwrap_or_default()
+        let below = |host: &str| host.strip_prefix('*').is_some_and(|end| authority.ends_with(end));
+        let row = || self.0.iter().find(|(host, _)| below(host)).map(|(_, quirk)| quirk);
+        self.0.get(&authority).or_else(row).cloned().unwrap_or_default()
     }
 }
 
@@ -131,10 +153,13 @@ mod tests {
             assert!(quirks.of(issuer).refuses_resource, "{issuer}");
         }
         assert!(quirks.of("http://127.0.0.1:99/x").knows_pkce);
+        assert!(quirks.of("https://acme.eu.auth0.com/").reads_audience);
         for issuer in [
             "https://login.microsoftonline.com.evil.example",
             "https://login.microsoftonline.com:8443",
             "https://evil.example/login.microsoftonline.com",
+            "https://evilauth0.com",
+            "https://acme.auth0.com.evil.example",
             "http://127.0.0.1:98",
             "not a URL",
         ] {

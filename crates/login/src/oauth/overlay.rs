@@ -1,7 +1,7 @@
 //! What lies between rmcp's state machine and the network for one operation: requests leave with what this authorization
 //! server needs, answers arrive in the form of the specifications, and what an error really was is kept.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -16,6 +16,7 @@ use crate::challenge::Challenge;
 use crate::error::{LoginError, shown};
 use crate::grant::{Client, ClientOrigin, Registration};
 use crate::http::{LoginHttp, RequestError};
+use crate::quirks::Quirks;
 
 /// Where RFC 9728 puts the metadata of a server.
 const RESOURCE_METADATA: &str = "/.well-known/oauth-protected-resource";
@@ -45,6 +46,7 @@ pub(super) struct Overlay {
     pub(super) resource: ResourceParameter,
     /// How a client that is registered here says that it will authenticate.
     pub(super) client_method: String,
+    pub(super) quirks: Arc<Quirks>,
     pub(super) seen: Mutex<Evidence>,
 }
 
@@ -59,6 +61,8 @@ pub(super) struct Evidence {
     pub(super) registration: Option<Registration>,
     /// Why none was registered.
     pub(super) refusal: Option<String>,
+    /// The authorization servers that the server names.
+    named: Vec<String>,
 }
 
 /// What a request is for.
@@ -132,11 +136,31 @@ impl Overlay {
             return Ok(bare(StatusCode::NOT_FOUND));
         }
         plain_challenge(response.headers_mut());
-        match &self.issuer {
-            Some(issuer) if path == RESOURCE_METADATA && status.is_client_error() => Ok(self.named(issuer)),
-            Some(issuer) if status == StatusCode::OK => Ok(with_issuer(response, issuer)),
-            _ => Ok(response),
+        let response = match &self.issuer {
+            Some(issuer) if path == RESOURCE_METADATA && status.is_client_error() => self.named(issuer),
+            Some(issuer) if status == StatusCode::OK => with_issuer(response, issuer),
+            _ => response,
+        };
+        Ok(response.map(|body| self.noted(body)))
+    }
+
+    /// Takes note of the authorization servers that the server names, and gives the metadata of one that states its
+    /// origin the issuer for which they were asked.
+    fn noted(&self, body: Vec<u8>) -> Vec<u8> {
+        let Ok(mut members) = serde_json::from_slice::<Map<String, Value>>(&body) else { return body };
+        if let Some(servers) = members.get("authorization_servers").and_then(Value::as_array) {
+            self.seen().named = servers.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            return body;
         }
+        let Some(stated) = members.get("issuer").and_then(Value::as_str) else { return body };
+        if !self.quirks.of(stated).states_origin {
+            return body;
+        }
+        let origin = |url: &str| Url::parse(url).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
+        let seen = self.seen();
+        let Some(named) = seen.named.iter().find(|named| origin(named) == stated) else { return body };
+        members.insert("issuer".into(), named.as_str().into());
+        Value::Object(members).to_string().into_bytes()
     }
 
     /// The metadata of a server that has none, for the authorization server that its definition names.

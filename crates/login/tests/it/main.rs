@@ -1,6 +1,13 @@
-//! The integration tests of logins.
+//! The integration tests of logins, against remotes of `testkit` and servers that misbehave on purpose.
+
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod hostile;
 mod hostile_remotes;
+mod login;
 mod remotes;
+mod renewal;
+mod restart;
+mod secrets;
 mod stage;
+mod world;

@@ -10,7 +10,7 @@ use toolcrib_testkit::provider::corpus::{CorpusEntry, LoginEnd, corpus};
 use crate::stage::{Ending, REDIRECT, Stage};
 
 /// Remotes whose quirks the table has no row for.
-const WITHOUT_QUIRK: [&str; 4] = ["cognito", "cognito, client by hand", "atlassian", "auth0"];
+const WITHOUT_QUIRK: [&str; 2] = ["cognito", "cognito, client by hand"];
 
 /// A message that is not what was expected.
 type Surprise = String;
