@@ -19,6 +19,7 @@ use crate::conversation::Conversation;
 use crate::deps::ServerDeps;
 use crate::environment::Environment;
 use crate::eras::Failure;
+use crate::event::Event;
 use crate::failure::{CallError, ServerUnavailable};
 use crate::inventory::Inventory;
 use crate::live::LiveConnection;
@@ -154,6 +155,13 @@ impl Server {
     pub fn order_restart(&self) {
         self.pool.clear();
         self.context.order(Order::Restart);
+    }
+
+    /// Forgets what it listed, until it is listed again: what a login showed is nobody's after it.
+    pub async fn forget_lists(&self) {
+        let inventory = Arc::<Inventory>::default();
+        self.context.inventory.store(Arc::clone(&inventory));
+        self.context.emit(Event::Inventory { server: self.context.config.name.clone(), inventory }).await;
     }
 
     /// Stops it until someone starts it.

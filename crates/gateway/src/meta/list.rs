@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_search::{Query, Ranker};
+use toolcrib_upstream::{Server, State};
 use toolcrib_view::reply;
 use toolcrib_view::view::View;
 
@@ -32,8 +33,20 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
     let all = Row::all(context.view());
     let page = Page::cut(&all, offset, limit, |row| row.shown(Detail::Description));
     let mut value = json!({ "tools": page.rows, "total": all.len(), "truncated": page.next.is_some() });
+    let wanting: Vec<Value> = wanting_login(context.view())
+        .map(|name| json!({ "name": name, "status": "auth_required", "auth_tool": "core_auth_login" }))
+        .collect();
+    if !wanting.is_empty() {
+        value["servers_requiring_auth"] = wanting.into();
+    }
     add_next_page(&mut value, page.next, is_lowered, "list_tools");
     Ok(reply::data(&value))
+}
+
+/// The servers of a profile that somebody must log in to.
+fn wanting_login(view: &View) -> impl Iterator<Item = &str> {
+    let wants = |server: &Server| server.status().state == State::NeedsLogin;
+    view.servers.iter().filter(move |(_, server)| wants(server)).map(|(definition, _)| definition.name.as_str())
 }
 
 /// `list_core_tools`: the gateway's own.

@@ -392,7 +392,15 @@ impl toolcrib_call::Logins for GatewayLogins {
         Box::pin(async move {
             self.known_server(at.server)?;
             let owner = self.owner(at.server, at.principal);
-            self.logins.logout(at.server, &owner).await.map_err(of)
+            let was_there = self.logins.logout(at.server, &owner).await.map_err(of)?;
+            let gateway = self.gateway.get().and_then(Weak::upgrade).filter(|_| was_there && owner.is_installation());
+            let running = gateway.and_then(|gateway| gateway.servers().table().get(at.server.as_str()).cloned());
+            if let Some(running) = running {
+                // The main connection carries the owner's token, and its lists are what that token may see.
+                running.server.order_restart();
+                running.server.forget_lists().await;
+            }
+            Ok(was_there)
         })
     }
 
