@@ -66,6 +66,13 @@ impl TestGateway {
         self.session_of(principal("local", false), profile, introduction, Revision::LATEST_LEGACY)
     }
 
+    /// A legacy client that can be asked this.
+    pub fn legacy_asked(&self, profile: &str, capabilities: &Value) -> Client {
+        let params = Raw::from_value(&json!({ "capabilities": capabilities }));
+        let introduction = Introduction::read(&params, Revision::LATEST_LEGACY);
+        self.session_of(principal("local", false), profile, introduction, Revision::LATEST_LEGACY)
+    }
+
     /// A client of each era.
     pub fn both(&self, profile: &str) -> [Client; 2] {
         [self.modern(profile), self.legacy(profile)]

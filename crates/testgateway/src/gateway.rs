@@ -8,14 +8,14 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, SystemClock};
-use toolcrib_call::{Servers, Sources};
+use toolcrib_call::{Logins, Servers, Sources};
 use toolcrib_catalog::{LocalSecrets, Start};
 use toolcrib_gateway::{Gateway, KeepSecrets};
 use toolcrib_session::Sessions;
 use toolcrib_store::{AuditFilter, AuditOrder, AuditRecord, Store};
 use toolcrib_testkit::{eventually, eventually_sees};
 use toolcrib_transport::http::client::HttpClient;
-use toolcrib_upstream::{Server, ServerDeps, StartPlaces, Status};
+use toolcrib_upstream::{Credentials, Server, ServerDeps, StartPlaces, Status};
 use toolcrib_view::Embed;
 
 use crate::files::{File, load, write};
@@ -50,6 +50,10 @@ pub struct Setup {
     pub limits: Limits,
     /// The vault, if there is one.
     pub vault: Option<Arc<dyn KeepSecrets>>,
+    /// What requests to servers over HTTP prove, if anything.
+    pub credentials: Option<Arc<dyn Credentials>>,
+    /// What logs in to servers, if anything.
+    pub logins: Option<Arc<dyn Logins>>,
     /// The model of search by meaning, if there is one.
     pub embed: Option<Arc<dyn Embed>>,
     /// Tools that are not of servers.
@@ -89,6 +93,8 @@ impl Setup {
             session_idle: Duration::from_secs(60),
             limits: Limits::default(),
             vault: None,
+            credentials: None,
+            logins: None,
             embed: None,
             sources: Arc::new([]),
         }
@@ -117,7 +123,7 @@ impl TestGateway {
             clock: server_clock.unwrap_or_else(|| Arc::clone(&clock)),
             events,
             guard: None,
-            credentials: None,
+            credentials: setup.credentials,
             limits: setup.limits,
             grace: GRACE,
             starts: StartPlaces::default(),
@@ -129,6 +135,9 @@ impl TestGateway {
         let mut builder = Gateway::builder(store, clock, servers, sessions).loaded(loaded).embed(setup.embed);
         if let Some(vault) = setup.vault {
             builder = builder.vault(vault);
+        }
+        if let Some(logins) = setup.logins {
+            builder = builder.logins(logins);
         }
         for source in setup.sources.iter() {
             builder = builder.source(Arc::clone(source));

@@ -23,6 +23,7 @@ mod large;
 mod learning;
 mod listen;
 mod load;
+mod logins;
 mod lossless;
 mod meaning;
 mod merging;

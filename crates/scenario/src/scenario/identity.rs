@@ -1,5 +1,5 @@
-//! Which scenarios need identity, which the gateway does not have yet: decided by what the file asks for, not by its
-//! name.
+//! Which scenarios need users who log in to the gateway, or a mock provider, neither of which exists yet: decided by what
+//! the file asks for, not by its name.
 
 use toolcrib_catalog::yaml::Node;
 
@@ -26,7 +26,7 @@ pub(super) fn needed(root: &Node, scenario: &Scenario) -> Option<String> {
         let tool = scenario
             .all_steps()
             .filter_map(Step::tool)
-            .find(|tool| tool.starts_with("core_auth_") || tool.starts_with("test_") && harness::find(tool).is_none());
+            .find(|tool| tool.starts_with("test_") && harness::find(tool).is_none());
         format!("`{}`", tool?)
     };
     Some(format!("needs identity, which does not exist yet: {what}"))

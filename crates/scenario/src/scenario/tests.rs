@@ -216,7 +216,7 @@ fn what_needs_identity_is_skipped_whatever_its_name() {
     for text in [
         "name: n\npre_configuration: {mock_oauth_servers: [{name: i}]}\nsteps: [{tool: t}]\n",
         "name: n\npre_configuration: {mcp_servers: [{name: a, config: {oauth: {required: true}}}]}\nsteps: [{tool: t}]\n",
-        "name: n\nsteps: [{tool: t, cleanup: [{tool: core_auth_logout}]}]\n",
+        "name: n\nsteps: [{tool: t, cleanup: [{tool: test_switch_user}]}]\n",
         "name: n\nsteps: [{tool: t}]\ncleanup: [{tool: test_create_user}]\n",
         "name: n\nsteps: [{tool: t, as_user: u}]\n",
         "name: n\npre_configuration: {main_config: {config: {aggregator: {oauth: {}}}}}\nsteps: [{tool: t}]\n",

@@ -68,7 +68,7 @@ async fn scenarios_run_with_mock_servers_of_every_transport() {
 - {{id: b, tool: x_pipe_echo, args: {{text: unreached}}}}
 "
     );
-    let identity = "steps: [{tool: core_auth_login, args: {server: a}}]\n";
+    let identity = "steps: [{tool: test_switch_user, args: {name: a}}]\n";
     let suite = Suite::new(&[("good", &good), ("bad", &bad), ("identity", identity), ("typo", "steps: [{tol: x}]\n")]);
     let (ran, report) = suite.run(&["--parallel", "4"]).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (1, "1 passed, 1 failed, 1 skipped, 1 errors\n"), "{}", ran.stderr);
@@ -76,7 +76,7 @@ async fn scenarios_run_with_mock_servers_of_every_transport() {
     let failed = scenario(&report, "bad");
     assert!(failed["reason"].as_str().unwrap().starts_with("step `a` (x_pipe_echo, line "), "{failed:#}");
     assert_eq!(failed["steps"].as_array().unwrap().len(), 1, "nothing runs after a failure");
-    assert!(scenario(&report, "identity")["reason"].as_str().unwrap().contains("`core_auth_login`"));
+    assert!(scenario(&report, "identity")["reason"].as_str().unwrap().contains("`test_switch_user`"));
     let typo = scenario(&report, "typo")["reason"].as_str().unwrap();
     assert!(typo.contains("typo.yaml:2: `steps[0].tol`: is not a known key (did you mean `tool`?)"), "{typo}");
 }
