@@ -22,6 +22,7 @@ mod owner;
 mod pending;
 mod quirks;
 mod rows;
+mod stored;
 mod target;
 
 pub use challenge::Challenge;
@@ -36,4 +37,5 @@ pub use owner::Owner;
 pub use pending::Begin;
 pub use quirks::{Quirk, Quirks};
 pub use rows::{CredentialRow, LoginRows, MemoryRows, PendingRow, RegistrationRow, RowError};
+pub use stored::StoredRows;
 pub use target::{LoginSettings, LoginTarget};

@@ -88,6 +88,11 @@ pub(crate) struct PendingLogins {
     writing: tokio::sync::Mutex<()>,
 }
 
+/// Whether no other login of this owner can be pending.
+fn is_full(table: &HashMap<Key, PendingState>, key: &Key) -> bool {
+    table.len() >= PENDING || table.keys().filter(|other| other.owner == key.owner).count() >= PENDING_OF_OWNER
+}
+
 /// SHA-256 in hexadecimal digits.
 pub(crate) fn digest(text: &str) -> String {
     Sha256::digest(text).iter().fold(String::with_capacity(64), |mut hex, byte| {
@@ -159,16 +164,18 @@ impl PendingLogins {
         let (now, header) = (self.clock.now(), challenge.map(Challenge::to_header));
         let mut pending = {
             let mut table = self.table();
-            table.retain(|_, pending| {
-                pending.expire(now);
-                !pending.is_empty()
-            });
-            let of_owner = table.keys().filter(|other| other.owner == key.owner).count();
-            if !table.contains_key(key) && (table.len() >= PENDING || of_owner >= PENDING_OF_OWNER) {
-                return Err(LoginError::TooMany);
+            if !table.contains_key(key) && is_full(&table, key) {
+                table.retain(|_, pending| {
+                    pending.expire(now);
+                    !pending.is_empty()
+                });
+                if is_full(&table, key) {
+                    return Err(LoginError::TooMany);
+                }
             }
             table.get(key).cloned().unwrap_or(PendingState { ticket: None, flow: None })
         };
+        pending.expire(now);
         let waiting = pending.ticket.as_ref().filter(|ticket| begin == Begin::Join && ticket.challenge == header);
         if let Some(ticket) = waiting {
             return Ok(ticket.text.clone());

@@ -10,4 +10,5 @@ mod renewal;
 mod restart;
 mod secrets;
 mod stage;
+mod stored;
 mod world;

@@ -122,7 +122,7 @@ async fn a_refusal_counts_only_for_the_token_that_is_stored() {
     world.log_in().await;
     let old = world.rows.credential(&world.server, &owner()).unwrap().unwrap();
     // Someone else who has the same rows logs in: this gateway still holds the old token in memory.
-    let other = start(&world.resolver, Arc::clone(&world.rows) as Arc<dyn LoginRows>, &world.clock);
+    let other = start(&world.resolver, Arc::clone(&world.rows), &world.clock);
     other.set_target(world.target());
     assert!(world.token().await.unwrap().is_some());
     let mine = std::mem::replace(&mut world.logins, other);

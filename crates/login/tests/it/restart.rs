@@ -34,7 +34,6 @@ async fn every_step_of_a_login_survives_a_restart() {
 
 #[tokio::test]
 async fn a_kill_between_the_answer_and_its_row_needs_a_login() {
-    use toolcrib_login::LoginRows as _;
     // The provider has given tokens that nobody has stored: for a login and for a renewal.
     let mut world = World::new(RemoteRules::default());
     let answer = world.answer().await;
@@ -62,7 +61,7 @@ async fn a_kill_between_the_answer_and_its_row_needs_a_login() {
 #[tokio::test]
 async fn rows_that_this_program_did_not_write_are_no_credentials() {
     use toolcrib_base::Secret;
-    use toolcrib_login::{CredentialRow, LoginRows as _};
+    use toolcrib_login::CredentialRow;
     let mut world = World::new(RemoteRules::default());
     world.log_in().await;
     let row = world.rows.credential(&world.server, &owner()).unwrap().unwrap();

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use toolcrib_login::{Begin, LoginRows as _};
+use toolcrib_login::Begin;
 use toolcrib_testkit::provider::{RemoteRules, SECRET_MARK};
 use tracing_subscriber::fmt::MakeWriter;
 

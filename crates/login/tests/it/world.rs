@@ -48,7 +48,7 @@ impl ResolveHost for ScriptedResolver {
 pub(crate) struct World {
     pub(crate) remote: Remote,
     pub(crate) resolver: Arc<ScriptedResolver>,
-    pub(crate) rows: Arc<MemoryRows>,
+    pub(crate) rows: Arc<dyn LoginRows>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) logins: Logins,
     pub(crate) server: ServerName,
@@ -58,16 +58,21 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(rules: RemoteRules) -> Self {
-        Self::with(rules, LoginSettings::default())
+        let clock = Arc::new(ManualClock::at(Timestamp(1_795_132_800_000)));
+        Self::on(Arc::<MemoryRows>::default(), &clock, rules)
     }
 
-    pub(crate) fn with(rules: RemoteRules, settings: LoginSettings) -> Self {
-        let clock = Arc::new(ManualClock::at(Timestamp(1_795_132_800_000)));
-        let remote = Remote::start(rules, Naming::Loopback, Arc::clone(&clock) as Arc<dyn Clock>);
+    /// The same with other rows.
+    pub(crate) fn on(rows: Arc<dyn LoginRows>, clock: &Arc<ManualClock>, rules: RemoteRules) -> Self {
+        Self::at(Remote::start(rules, Naming::Loopback, Arc::clone(clock) as Arc<dyn Clock>), rows, clock)
+    }
+
+    /// The same with a remote that runs already.
+    pub(crate) fn at(remote: Remote, rows: Arc<dyn LoginRows>, clock: &Arc<ManualClock>) -> Self {
         let resolver = Arc::<ScriptedResolver>::default();
-        let rows = Arc::new(MemoryRows::default());
         let server = ServerName::new("sim").unwrap();
-        let logins = start(&resolver, Arc::clone(&rows) as Arc<dyn LoginRows>, &clock);
+        let logins = start(&resolver, Arc::clone(&rows), clock);
+        let (clock, settings) = (Arc::clone(clock), LoginSettings::default());
         let world = Self { remote, resolver, rows, clock, logins, server, browser: random::token(), settings };
         world.logins.set_target(world.target());
         world
@@ -79,7 +84,7 @@ impl World {
 
     /// The gateway after kill -9: nothing is left but the rows.
     pub(crate) fn restart(&mut self) {
-        self.logins = start(&self.resolver, Arc::clone(&self.rows) as Arc<dyn LoginRows>, &self.clock);
+        self.logins = start(&self.resolver, Arc::clone(&self.rows), &self.clock);
         self.logins.set_target(self.target());
     }
 
