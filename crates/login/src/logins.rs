@@ -167,18 +167,15 @@ pub enum LoginState {
 
 impl Logins {
     /// Reads what was pending. Blocks.
-    ///
-    /// # Errors
-    /// The rows cannot be read.
-    pub fn new(config: Config) -> Result<Self, LoginError> {
+    pub fn new(config: Config) -> Self {
         let Config { rows, http, resolver, clock, quirks, redirect_uri, client_document, scope } = config;
         let oauth = OAuth { http: LoginHttp::new(http, resolver), quirks: Arc::new(quirks) };
-        let pending = PendingLogins::load(Arc::clone(&rows), Arc::clone(&clock))?;
+        let pending = PendingLogins::load(Arc::clone(&rows), Arc::clone(&clock));
         let credentials = Credentials::new(Arc::clone(&rows), Arc::clone(&clock), oauth.clone(), scope.clone());
         let credentials = Arc::new(credentials);
         let targets = ArcSwap::default();
         let inner = Inner { oauth, rows, clock, redirect_uri, client_document, scope, targets, pending, credentials };
-        Ok(Self(Arc::new(inner)))
+        Self(Arc::new(inner))
     }
 
     /// Adds a server, or takes note of its new definition. Credentials that do not fit it are not used any more.

@@ -136,10 +136,13 @@ impl Ticket {
 }
 
 impl PendingLogins {
-    /// Reads what was pending before a restart. Blocks.
-    pub(crate) fn load(rows: Arc<dyn LoginRows>, clock: Arc<dyn Clock>) -> Result<Self, LoginError> {
+    /// Reads what was pending before a restart. Blocks. What cannot be read is begun again by who wants it.
+    pub(crate) fn load(rows: Arc<dyn LoginRows>, clock: Arc<dyn Clock>) -> Self {
         let now = clock.now();
-        let read = rows.pending().map_err(|error| LoginError::Rows { reason: error.to_string() })?;
+        let read = rows.pending().unwrap_or_else(|error| {
+            tracing::warn!(%error, "pending logins cannot be read; they have to be begun again");
+            Vec::new()
+        });
         let mut table = HashMap::new();
         for row in read {
             let Some(mut pending) = from_content::<PendingState>(&row.content) else { continue };
@@ -150,7 +153,7 @@ impl PendingLogins {
                 table.insert(Key { server: row.server, owner: row.owner }, pending);
             }
         }
-        Ok(Self { rows, clock, table: Mutex::new(table), writing: tokio::sync::Mutex::default() })
+        Self { rows, clock, table: Mutex::new(table), writing: tokio::sync::Mutex::default() }
     }
 
     /// A ticket for a login.

@@ -179,7 +179,7 @@ impl Parts {
             client_document: None,
             scope: self.scope.clone(),
         };
-        Logins::new(config).unwrap()
+        Logins::new(config)
     }
 }
 

@@ -186,5 +186,5 @@ pub(crate) fn start(resolver: &Arc<ScriptedResolver>, rows: Arc<dyn LoginRows>, 
         client_document: None,
         scope: Scope::new(),
     };
-    Logins::new(config).unwrap()
+    Logins::new(config)
 }

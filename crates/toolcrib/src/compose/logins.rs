@@ -13,14 +13,15 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use toolcrib_auth::KeyPreference;
 use toolcrib_base::task::{Scope, Stop};
 use toolcrib_base::{Kind, Problem, Secret, ServerName, SystemClock};
 use toolcrib_call::{LoginPlace, LoginRequest, LoginStep};
 use toolcrib_catalog::{Catalog, ResolveSecret, SecretRef, SecretUser, ServerAuth};
 use toolcrib_gateway::Gateway;
 use toolcrib_login::{
-    Begin, Challenge, LoginError, LoginOutcome, LoginSettings, LoginTarget, Logins, MemoryRows, OpenOutcome,
-    OpenRequest, Owner, Quirks, Rejection, SystemResolver,
+    Begin, Challenge, LoginError, LoginOutcome, LoginSettings, LoginTarget, Logins, OpenOutcome, OpenRequest, Owner,
+    Quirks, Rejection, StoredRows, SystemResolver,
 };
 use toolcrib_store::Store;
 use toolcrib_transport::http::client::HttpClient;
@@ -73,11 +74,11 @@ pub(super) struct LoginParts<'a> {
 
 /// Reads what logins there are.
 pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLogins>> {
-    let LoginParts { config, store: _, secrets, http, house, address } = parts;
+    let LoginParts { config, store, secrets, http, house, address } = parts;
     // Always the same where providers know it: also while this gateway itself does not listen.
     let port = address.unwrap_or(config.listen).port();
     let parts = toolcrib_login::Config {
-        rows: Arc::new(MemoryRows::default()),
+        rows: Arc::new(StoredRows::new(store, secrets.vault().clone(), KeyPreference::Keyring)),
         http,
         resolver: Arc::new(SystemResolver),
         clock: Arc::new(SystemClock),
@@ -86,7 +87,7 @@ pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLo
         client_document: None,
         scope: house.clone(),
     };
-    let logins = tokio::task::spawn_blocking(move || Logins::new(parts)).await?.map_err(|error| error.problem())?;
+    let logins = tokio::task::spawn_blocking(move || Logins::new(parts)).await?;
     let origin = address.map(|address| format!("http://127.0.0.1:{}", address.port()));
     Ok(Arc::new(GatewayLogins::new(logins, origin, Arc::clone(secrets) as Arc<dyn ResolveSecret>)))
 }
