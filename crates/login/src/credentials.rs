@@ -200,6 +200,20 @@ impl Credentials {
         Ok(if is_usable { Rejection::Renewed } else { Rejection::NeedsLogin })
     }
 
+    /// Renews a credential that nobody has refused. Whether there is one that can be renewed.
+    pub(crate) async fn renew_by_hand(
+        self: &Arc<Self>,
+        target: &Arc<LoginTarget>,
+        key: &Key,
+    ) -> Result<bool, LoginError> {
+        let entry = self.entry(key).await?;
+        let renewable =
+            |held: &Credential| held.fits(target) && held.grant.lapse.is_none() && held.grant.refresh_token.is_some();
+        let Some(held) = entry.held.load_full().filter(|held| renewable(held)) else { return Ok(false) };
+        self.renew(target, &entry, &held, false).await?;
+        Ok(entry.held.load().as_ref().is_some_and(|held| held.grant.lapse.is_none()))
+    }
+
     /// Stores a credential that a login has brought, in place of any other one of this owner at this server.
     pub(crate) async fn put(&self, key: &Key, grant: Grant) -> Result<(), LoginError> {
         let entry = self.entry(key).await?;

@@ -321,6 +321,16 @@ impl Logins {
         self.0.credentials.rejected(&target, &key, sent).await
     }
 
+    /// Renews a login now, because somebody asks for it. Whether there is one that can be renewed.
+    ///
+    /// # Errors
+    /// The token cannot be renewed for now, or rows cannot be read or written.
+    pub async fn renew(&self, server: &ServerName, owner: &Owner) -> Result<bool, LoginError> {
+        let Ok(target) = self.0.target(server) else { return Ok(false) };
+        let key = Key { server: server.clone(), owner: owner.clone() };
+        self.0.credentials.renew_by_hand(&target, &key).await
+    }
+
     /// Ends a login: revokes its tokens where the provider can, and deletes it in any case. Whether there was one.
     ///
     /// # Errors

@@ -89,6 +89,16 @@ const TABLE: &[Row] = &[
     },
     // A token is for `audience`; `resource` alone gives one that is for nobody.
     Row { host: "*.auth0.com", added_scopes: &["offline_access"], reads_audience: true, ..NONE },
+    // Its metadata leave out S256.
+    Row {
+        host: "cognito-idp.*.amazonaws.com",
+        knows_pkce: true,
+        registration_page: Some("https://console.aws.amazon.com/cognito"),
+        ..NONE
+    },
+    // Of redirects without TLS only those of `localhost` can be entered.
+    Row { host: "*.my.salesforce.com", redirect_host: Some("localhost"), ..NONE },
+    Row { host: "login.salesforce.com", redirect_host: Some("localhost"), ..NONE },
     // One document for all tenants.
     Row { host: "auth.atlassian.com", states_origin: true, ..NONE },
     Row { host: "slack.com", registration_page: Some("https://api.slack.com/apps"), ..NONE },
@@ -136,10 +146,16 @@ impl Quirks {
         let Ok(url) = Url::parse(issuer) else { return Quirk::default() };
         let host = url.host_str().unwrap_or_default();
         let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-        let below = |host: &str| host.strip_prefix('*').is_some_and(|end| authority.ends_with(end));
-        let row = || self.0.iter().find(|(host, _)| below(host)).map(|(_, quirk)| quirk);
+        let row = || self.0.iter().find(|(host, _)| is_like(host, &authority)).map(|(_, quirk)| quirk);
         self.0.get(&authority).or_else(row).cloned().unwrap_or_default()
     }
+}
+
+/// Whether a host is one of those that a row with a `*` stands for: at the front for any names, else for one.
+fn is_like(row: &str, host: &str) -> bool {
+    let Some((start, end)) = row.split_once('*') else { return false };
+    let between = host.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+    between.is_some_and(|names| !names.is_empty() && (start.is_empty() || !names.contains('.')))
 }
 
 #[cfg(test)]
@@ -154,11 +170,15 @@ mod tests {
         }
         assert!(quirks.of("http://127.0.0.1:99/x").knows_pkce);
         assert!(quirks.of("https://acme.eu.auth0.com/").reads_audience);
+        assert!(quirks.of("https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_AbC").knows_pkce);
         for issuer in [
             "https://login.microsoftonline.com.evil.example",
             "https://login.microsoftonline.com:8443",
             "https://evil.example/login.microsoftonline.com",
             "https://evilauth0.com",
+            "https://cognito-idp.evil.example.amazonaws.com",
+            "https://cognito-idp..amazonaws.com",
+            "https://cognito-idp.amazonaws.com",
             "https://acme.auth0.com.evil.example",
             "http://127.0.0.1:98",
             "not a URL",

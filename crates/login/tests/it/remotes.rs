@@ -9,9 +9,6 @@ use toolcrib_testkit::provider::corpus::{CorpusEntry, LoginEnd, corpus};
 
 use crate::stage::{Ending, REDIRECT, Stage};
 
-/// Remotes whose quirks the table has no row for.
-const WITHOUT_QUIRK: [&str; 2] = ["cognito", "cognito, client by hand"];
-
 /// A message that is not what was expected.
 type Surprise = String;
 
@@ -27,7 +24,7 @@ fn entry(name: &str) -> CorpusEntry {
 #[tokio::test]
 async fn every_remote_is_logged_in_to_or_says_what_to_do() {
     let mut surprises = Vec::new();
-    for entry in corpus(REDIRECT).into_iter().filter(|entry| !WITHOUT_QUIRK.contains(&entry.name)) {
+    for entry in corpus(REDIRECT) {
         let stage = Stage::start(&entry.rules, entry.settings);
         if let Err(surprise) = whole(&stage, entry.end).await {
             surprises.push(format!("{}: {surprise}", entry.name));
@@ -160,6 +157,23 @@ async fn futures<T: Send + 'static>(all: impl Iterator<Item = impl Future<Output
 }
 
 #[tokio::test]
+async fn renewing_by_hand_again_and_again_keeps_the_login() {
+    let entry = entry("notion");
+    let stage = Stage::start(&entry.rules, entry.settings);
+    assert_eq!(stage.logins.renew(&stage.server, &stage.owner).await, Ok(false), "there is no login");
+    assert!(matches!(stage.login(None).await, Ok(Ending::Done)));
+    for refreshes in 1..4 {
+        assert_eq!(stage.logins.renew(&stage.server, &stage.owner).await, Ok(true));
+        assert_eq!((stage.remote.refreshes(), stage.call().await.status), (refreshes, StatusCode::OK));
+    }
+    let without = crate::remotes::entry("no refresh token");
+    let stage = Stage::start(&without.rules, without.settings);
+    assert!(matches!(stage.login(None).await, Ok(Ending::Done)));
+    assert_eq!(stage.logins.renew(&stage.server, &stage.owner).await, Ok(false), "there is nothing to renew it with");
+    assert_eq!(stage.call().await.status, StatusCode::OK, "and it is as good as before");
+}
+
+#[tokio::test]
 async fn a_forgotten_client_is_registered_again_once() {
     let entry = entry("aws");
     let stage = Stage::start(&entry.rules, entry.settings);
@@ -202,7 +216,7 @@ async fn logins_survive_a_restart() {
 
 #[tokio::test]
 async fn a_grant_that_a_person_has_ended_needs_a_login() {
-    let entry = entry("notion");
+    let entry = entry("invalid_request for a refresh token");
     let stage = Stage::start(&entry.rules, entry.settings);
     assert!(matches!(stage.login(None).await, Ok(Ending::Done)));
     stage.remote.end_grants();

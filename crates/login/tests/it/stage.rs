@@ -189,7 +189,6 @@ fn written(settings: ClientSettings) -> LoginSettings {
     LoginSettings {
         client_id: text(settings.client_id),
         client_secret: text(settings.client_secret).map(Secret::new),
-        redirect_uri: settings.localhost.then(|| REDIRECT.replace("127.0.0.1", "localhost")),
         scopes: settings.scopes.iter().map(ToString::to_string).collect(),
         ..LoginSettings::default()
     }

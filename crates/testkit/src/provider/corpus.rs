@@ -32,8 +32,6 @@ pub struct ClientSettings {
     pub client_secret: &'static str,
     /// `scopes`.
     pub scopes: &'static [&'static str],
-    /// `redirect_uri` is the usual one with `localhost` as its host.
-    pub localhost: bool,
 }
 
 /// How a login ends.
@@ -54,7 +52,9 @@ const CLIENT: &str = "client-by-hand";
 /// Its secret.
 const SECRET: &str = "SIMULATED-SECRET-by-hand";
 /// What a person has to know who must register a client: which key takes it.
-const REGISTER_BY_HAND: LoginEnd = LoginEnd::Advice(&["client_id", "/oauth/callback"]);
+const REGISTER_BY_HAND: LoginEnd = LoginEnd::Advice(&["client_id", "http://127.0.0.1:", "/oauth/callback"]);
+/// The same where only `localhost` can be entered.
+const REGISTER_LOCALHOST: LoginEnd = LoginEnd::Advice(&["client_id", "http://localhost:", "/oauth/callback"]);
 
 /// All remotes. `redirect` is the client's, as a person who registers a client by hand enters it.
 pub fn corpus(redirect: &str) -> Vec<CorpusEntry> {

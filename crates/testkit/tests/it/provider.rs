@@ -23,7 +23,7 @@ const VERIFIER: &str = "a-verifier-that-is-long-enough-for-rfc-7636-section-4.1"
 struct Client {
     remote: Remote,
     clock: Arc<ManualClock>,
-    settings: ClientSettings,
+    redirect: String,
     id: String,
     secret: Option<String>,
 }
@@ -54,7 +54,7 @@ impl Client {
         let clock = Arc::new(ManualClock::at(Timestamp(1_800_000_000_000)));
         let remote = Remote::start(rules, naming, clock.clone());
         let secret = (!settings.client_secret.is_empty()).then(|| settings.client_secret.to_owned());
-        Self { remote, clock, id: settings.client_id.to_owned(), settings, secret }
+        Self { remote, clock, id: settings.client_id.to_owned(), redirect: REDIRECT.to_owned(), secret }
     }
 
     fn ask(&self, method: &str, address: &str, headers: &[&str], body: &str) -> Reply {
@@ -93,10 +93,8 @@ impl Client {
 
     fn authorization(&self) -> Form {
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(VERIFIER));
-        let redirect =
-            if self.settings.localhost { REDIRECT.replace("127.0.0.1", "localhost") } else { REDIRECT.into() };
         let form = Form::default().with("response_type", "code").with("client_id", &self.id);
-        let form = form.with("redirect_uri", &redirect).with("state", "the-state");
+        let form = form.with("redirect_uri", &self.redirect).with("state", "the-state");
         form.with("code_challenge", &challenge).with("code_challenge_method", "S256")
     }
 
@@ -104,7 +102,7 @@ impl Client {
     fn open(&self, authorization: &Form) -> Result<Form, u16> {
         let mut browser = Browser::new(self.remote.network());
         let address = authorization.appended_to(&self.endpoint("authorize"));
-        match browser.open(&address, REDIRECT).unwrap() {
+        match browser.open(&address, &self.redirect).unwrap() {
             Destination::Callback(address) => Ok(Form::of_target(&address)),
             Destination::Page(page) => Err(page.status),
         }
@@ -360,7 +358,9 @@ fn a_client_that_does_not_know_a_remote_fails_there() {
     let refused = slack.redeem("no-code", VERIFIER);
     assert_eq!((refused.status, &refused.json()["ok"]), (200, &json!(false)));
 
-    let entra = real("entra, client by hand");
+    let mut entra = real("entra, client by hand");
+    assert_eq!(entra.open(&entra.authorization().with("scope", "api://mcp/.default")), Err(400));
+    entra.redirect = REDIRECT.replace("127.0.0.1", "localhost");
     let asked = entra.authorization().with("scope", "api://mcp/.default");
     let refused = entra.open(&asked.clone().with("resource", &entra.remote.url())).unwrap();
     assert!(refused.get("error_description").unwrap().contains("AADSTS9010010"));

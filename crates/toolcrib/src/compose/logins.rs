@@ -269,11 +269,8 @@ impl GatewayLogins {
             Problem::new(Kind::Unauthenticated, format!("there is no login at `{}` that could be renewed", at.server))
                 .hint(format!("log in with `toolcrib login {}`", at.server))
         };
-        let sent = self.logins.headers(at.server, &owner).await.map_err(of)?.ok_or_else(none)?;
-        match self.logins.rejected(at.server, &owner, Some(&sent), None).await.map_err(of)? {
-            Rejection::Renewed => Ok(()),
-            Rejection::NeedsLogin => Err(none()),
-        }
+        let is_renewed = self.logins.renew(at.server, &owner).await.map_err(of)?;
+        if is_renewed { Ok(()) } else { Err(none()) }
     }
 
     async fn statuses(&self, principal: Option<&str>) -> Result<Vec<toolcrib_call::LoginStatus>, Problem> {

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{CLIENT, ClientSettings, CorpusEntry, LoginEnd, REGISTER_BY_HAND, SECRET};
+use super::{CLIENT, ClientSettings, CorpusEntry, LoginEnd, REGISTER_BY_HAND, REGISTER_LOCALHOST, SECRET};
 use crate::provider::rules::{
     AnswerForm, ClientEntry, ErrorForm, LockedPart, MetadataPlace, Page, PkceRule, ProviderRules, RedirectRule,
     RefreshCondition, RefreshRule, Registration, RemoteRules, ResourcePlace, ResourceRule, Rotation, ScopeAnswer,
@@ -23,14 +23,15 @@ pub(super) fn entries(redirect: &str) -> Vec<CorpusEntry> {
     ];
     let mut entries = Vec::new();
     for Pair { name, rules, end, scopes } in pairs {
+        // Some forms take `localhost` only.
+        let is_localhost = matches!(name, "entra" | "salesforce");
+        let advice = if is_localhost { REGISTER_LOCALHOST } else { REGISTER_BY_HAND };
         let settings = ClientSettings::default();
-        entries.push(CorpusEntry { name, rules: rules.clone(), settings, end: REGISTER_BY_HAND });
-        let (is_localhost, is_entra) = (rules.provider.redirects == RedirectRule::LocalhostName, name == "entra");
-        // Microsoft's form takes `localhost` only, and the client knows that by itself.
-        let entered = if is_localhost || is_entra { &localhost } else { redirect };
+        entries.push(CorpusEntry { name, rules: rules.clone(), settings, end: advice });
+        let entered = if is_localhost { &localhost } else { redirect };
         let client = ClientEntry { id: CLIENT, secret: SECRET, redirects: vec![entered.to_owned()] };
-        let mut with_client = rules;
-        with_client.provider.clients.push(client);
+        let mut rules = rules;
+        rules.provider.clients.push(client);
         let name = match name {
             "github" => "github, client by hand",
             "google" => "google, client by hand",
@@ -40,8 +41,8 @@ pub(super) fn entries(redirect: &str) -> Vec<CorpusEntry> {
             "cognito" => "cognito, client by hand",
             _ => "salesforce, client by hand",
         };
-        let settings = ClientSettings { client_id: CLIENT, client_secret: SECRET, scopes, localhost: is_localhost };
-        entries.push(CorpusEntry { name, rules: with_client, settings, end });
+        let settings = ClientSettings { client_id: CLIENT, client_secret: SECRET, scopes };
+        entries.push(CorpusEntry { name, rules, settings, end });
     }
     entries
 }
@@ -156,8 +157,8 @@ fn slack() -> RemoteRules {
 
 /// No registration. Any `resource` beside a scope is AADSTS9010010 (microsoft/powerbi-modeling-mcp#68,
 /// punkpeye/mcp-remote#217), at the token endpoint too. Metadata by OpenID Connect Discovery behind the path, without
-/// `code_challenge_methods_supported` although S256 is checked (vercel/ai#18674, zed-industries/zed#60358). A refresh
-/// token for `offline_access` only. `prompt=consent` asks for an administrator (AADSTS90094).
+/// `code_challenge_methods_supported` although S256 is checked (vercel/ai#18674, zed-industries/zed#60358). Of loopback
+/// redirects its form takes `localhost`, with any port later. A refresh token for `offline_access` only. `prompt=consent` asks for an administrator (AADSTS90094).
 fn entra() -> RemoteRules {
     RemoteRules {
         provider: ProviderRules {

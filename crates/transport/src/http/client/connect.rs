@@ -123,13 +123,17 @@ impl Connector {
     }
 
     /// The connector for TLS. The first caller has the certificates read, outside the runtime's threads.
-    async fn tls(&self) -> Result<TlsConnector, LinkError> {
-        let build = || {
-            let (settings, tcp) = (self.tls.settings.clone(), self.tcp.clone());
-            tokio::task::spawn_blocking(move || https(with_certificates(settings), tcp))
-        };
-        let connector = self.tls.connector.get_or_try_init(build).await;
-        connector.cloned().map_err(|error| LinkError::Unreachable(format!("cannot set up TLS: {error}")))
+    ///
+    /// Its type ends here: it is the deepest part of a call's future, which is more than the compiler follows.
+    fn tls(&self) -> Pin<Box<dyn Future<Output = Result<TlsConnector, LinkError>> + Send + '_>> {
+        Box::pin(async {
+            let build = || {
+                let (settings, tcp) = (self.tls.settings.clone(), self.tcp.clone());
+                tokio::task::spawn_blocking(move || https(with_certificates(settings), tcp))
+            };
+            let connector = self.tls.connector.get_or_try_init(build).await;
+            connector.cloned().map_err(|error| LinkError::Unreachable(format!("cannot set up TLS: {error}")))
+        })
     }
 }
 
