@@ -25,7 +25,7 @@ use crate::target::LoginTarget;
 /// How many parts the table has, so that look-ups rarely wait for each other.
 const SHARDS: usize = 64;
 /// How many credentials a part keeps in memory; more are read again when they are needed.
-const SHARD_ENTRIES: usize = 4_096;
+const SHARD_ENTRIES: usize = 512;
 /// How long a renewal that failed is not tried again, in milliseconds: the first time, and the most.
 const RETRY_MILLIS: (i64, i64) = (1_000, 60_000);
 /// How far the clock may be set back before tokens count as old.

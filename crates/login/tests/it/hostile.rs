@@ -1,46 +1,13 @@
 //! Servers that are made to hurt: answers that never end, come slowly or are too large, names whose addresses change.
 
 use serde_json::json;
-use toolcrib_login::{LoginError, LoginSettings, LoginTarget};
+use toolcrib_login::{LoginSettings, LoginTarget};
 use toolcrib_testkit::eventually_holds;
-use toolcrib_testkit::http::{HttpServer, Reply, Request};
+use toolcrib_testkit::http::{HttpServer, Request};
 use toolcrib_testkit::provider::RemoteRules;
 
+use crate::scripted::{answer_of, open, server};
 use crate::world::World;
-
-/// A server without metadata of its own whose authorization server is the same one.
-fn metadata(host: &str) -> serde_json::Value {
-    json!({
-        "issuer": format!("http://{host}"),
-        "authorization_endpoint": format!("http://{host}/authorize"),
-        "token_endpoint": format!("http://{host}/token"),
-        "registration_endpoint": format!("http://{host}/register"),
-        "code_challenge_methods_supported": ["S256"],
-    })
-}
-
-/// Answers as an authorization server does, but where `odd` answers.
-fn server(odd: impl Fn(&Request, &mut Reply<'_>) -> bool + Send + Sync + 'static) -> HttpServer {
-    HttpServer::start(move |request, reply| {
-        if odd(request, reply) {
-            return;
-        }
-        let host = request.header("host").unwrap_or_default();
-        match request.target.as_str() {
-            "/.well-known/oauth-authorization-server" => reply.json(&[], &metadata(host)),
-            "/register" => reply.full(201, &["content-type: application/json"], r#"{"client_id":"c"}"#),
-            "/token" => reply.json(&[], &json!({"access_token": "a", "refresh_token": "r", "expires_in": 100})),
-            _ => reply.full(404, &[], ""),
-        }
-    })
-}
-
-async fn open(server: &HttpServer) -> (World, Result<String, LoginError>) {
-    let mut world = World::new(RemoteRules::default());
-    world.point_to(&server.url());
-    let opened = world.open(&world.ticket().await).await;
-    (world, opened)
-}
 
 fn is_metadata(request: &Request) -> bool {
     request.target == "/.well-known/oauth-authorization-server"
@@ -148,9 +115,7 @@ async fn redirects_are_not_followed() {
         request.target == "/token"
     });
     let (world, opened) = open(&server).await;
-    let opened = opened.unwrap();
-    let state = opened.split("state=").nth(1).unwrap().split('&').next().unwrap();
-    let error = world.complete(&format!("state={state}&code=c")).await.unwrap_err();
+    let error = world.complete(&answer_of(&opened.unwrap())).await.unwrap_err();
     let text = "asking for a token at `127.0.0.1` failed: it answers with a redirect, which logins do not follow";
     assert_eq!(error.to_string(), text);
     assert_eq!(elsewhere.requests().len(), 0);
@@ -216,8 +181,6 @@ async fn what_a_provider_writes_is_shown_short_and_plain() {
         request.target == "/token"
     });
     let (world, opened) = open(&server).await;
-    let opened = opened.unwrap();
-    let state = opened.split("state=").nth(1).unwrap().split('&').next().unwrap();
-    let text = world.complete(&format!("state={state}&code=c")).await.unwrap_err().to_string();
+    let text = world.complete(&answer_of(&opened.unwrap())).await.unwrap_err().to_string();
     assert!(text.len() < 400 && !text.contains(char::is_control), "{text:?}");
 }

@@ -5,9 +5,11 @@
 mod hostile;
 mod hostile_remotes;
 mod login;
+mod registration;
 mod remotes;
 mod renewal;
 mod restart;
+mod scripted;
 mod secrets;
 mod stage;
 mod stored;

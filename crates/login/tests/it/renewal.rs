@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use serde_json::json;
 use toolcrib_base::ServerName;
 use toolcrib_login::{
     CredentialRow, LoginError, LoginRows, LoginState, MemoryRows, Owner, PendingRow, RegistrationRow, Rejection,
     RowError,
 };
 use toolcrib_testkit::eventually_holds;
-use toolcrib_testkit::http::HttpServer;
-use toolcrib_testkit::provider::{ProviderRules, RefreshRule, RemoteRules, Rotation};
+use toolcrib_testkit::http::Request;
+use toolcrib_testkit::provider::{ProviderRules, RefreshRule, RemoteRules};
 
+use crate::scripted::{answer_of, open, server};
 use crate::world::{World, owner, start};
 
 #[tokio::test]
@@ -57,19 +57,31 @@ async fn many_calls_at_the_end_of_a_token_renew_it_once() {
 
 #[tokio::test]
 async fn credentials_that_end_at_once_are_renewed_side_by_side() {
-    let world = World::new(RemoteRules::default());
-    world.log_in().await;
+    const OWNERS: usize = 100;
+    let is_refresh = |request: &Request| String::from_utf8_lossy(&request.body).contains("grant_type=refresh_token");
+    let provider = server(move |request, reply| {
+        if is_refresh(request) {
+            // Nobody is answered before all have asked.
+            reply.wait_for_release(1);
+        }
+        false
+    });
+    let (world, opened) = open(&provider).await;
+    world.complete(&answer_of(&opened.unwrap())).await.unwrap();
     let row = world.rows.credential(&world.server, &owner()).unwrap().unwrap();
-    world.advance(3_601);
-    // The same grant for many: what counts is how many requests are open at a time.
-    let owners: Vec<Owner> = (0..200).map(|number| Owner::of(Some(&format!("key:p/{number}")))).collect();
-    world.remote.change(|rules| rules.provider.refresh.rotation = Rotation::Unchanged);
+    world.advance(101);
+    let owners: Vec<Owner> = (0..OWNERS).map(|number| Owner::of(Some(&format!("key:p/{number}")))).collect();
     for owner in &owners {
         world.rows.put_credential(&CredentialRow { owner: owner.clone(), ..row.clone() }).unwrap();
     }
-    let all = join_all(owners.iter().map(|owner| world.logins.headers(&world.server, owner))).await;
-    assert!(all.iter().all(|headers| matches!(headers, Ok(Some(_)))), "{all:?}");
-    assert_eq!(world.remote.refreshes(), 200);
+    let asked = || provider.requests().iter().filter(|request| is_refresh(request)).count();
+    let calls = join_all(owners.iter().map(|owner| world.logins.headers(&world.server, owner)));
+    let (all, ()) = tokio::join!(calls, async {
+        eventually_holds("all requests at a time", || asked() == OWNERS).await;
+        provider.release();
+    });
+    assert!(all.iter().all(|headers| matches!(headers, Ok(Some(_)))));
+    assert_eq!(asked(), OWNERS);
 }
 
 #[tokio::test]
@@ -144,19 +156,17 @@ async fn a_refusal_counts_only_for_the_token_that_is_stored() {
 async fn the_network_never_ends_a_login() {
     let is_away = Arc::new(AtomicBool::new(false));
     let away = Arc::clone(&is_away);
-    let provider = HttpServer::start(move |request, reply| match request.target.as_str() {
-        "/token" if away.load(Ordering::SeqCst) => reply.close(),
-        "/token" => reply.json(&[], &json!({"access_token": "a", "refresh_token": "r", "expires_in": 10})),
-        "/register" => reply.full(201, &["content-type: application/json"], r#"{"client_id":"c"}"#),
-        _ => reply.full(404, &[], ""),
+    let provider = server(move |request, reply| {
+        let closes = request.target == "/token" && away.load(Ordering::SeqCst);
+        if closes {
+            reply.close();
+        }
+        closes
     });
-    let mut world = World::new(RemoteRules::default());
-    world.point_to(&provider.url());
-    let url = world.open(&world.ticket().await).await.unwrap();
-    let state = url.split("state=").nth(1).unwrap().split('&').next().unwrap();
-    world.complete(&format!("state={state}&code=c")).await.unwrap();
+    let (world, opened) = open(&provider).await;
+    world.complete(&answer_of(&opened.unwrap())).await.unwrap();
     is_away.store(true, Ordering::SeqCst);
-    world.advance(11);
+    world.advance(101);
     let error = world.token().await.unwrap_err();
     let text = "asking for a token at `127.0.0.1` failed: the connection broke: the server closed the connection before it answered";
     assert_eq!(error.to_string(), text);

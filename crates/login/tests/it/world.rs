@@ -88,6 +88,14 @@ impl World {
         self.logins.set_target(self.target());
     }
 
+    /// The same gateway with a client metadata document, and with other quirks.
+    pub(crate) fn client_document(&mut self, url: Option<&str>, quirks: Quirks) {
+        let mut config = config(&self.resolver, Arc::clone(&self.rows), &self.clock);
+        config.client_document = url.map(str::to_owned);
+        config.quirks = quirks;
+        self.logins = Logins::new(config);
+    }
+
     /// Puts another server in the place of the remote.
     pub(crate) fn point_to(&mut self, url: &str) {
         let settings = self.settings.clone();
@@ -176,7 +184,11 @@ pub(crate) fn owner() -> Owner {
 }
 
 pub(crate) fn start(resolver: &Arc<ScriptedResolver>, rows: Arc<dyn LoginRows>, clock: &Arc<ManualClock>) -> Logins {
-    let config = Config {
+    Logins::new(config(resolver, rows, clock))
+}
+
+fn config(resolver: &Arc<ScriptedResolver>, rows: Arc<dyn LoginRows>, clock: &Arc<ManualClock>) -> Config {
+    Config {
         rows,
         http: HttpClient::new().unwrap(),
         resolver: Arc::clone(resolver) as Arc<dyn ResolveHost>,
@@ -185,6 +197,5 @@ pub(crate) fn start(resolver: &Arc<ScriptedResolver>, rows: Arc<dyn LoginRows>, 
         redirect_uri: REDIRECT.to_owned(),
         client_document: None,
         scope: Scope::new(),
-    };
-    Logins::new(config)
+    }
 }
