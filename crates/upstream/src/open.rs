@@ -224,7 +224,7 @@ async fn open_within(opening: &OpenRequest<'_>, span: &OpenSpan) -> Result<OpenC
 }
 
 /// What is said of a server that wants a login.
-const LOGIN: &str = "it requires an OAuth login";
+pub(crate) const LOGIN: &str = "it requires an OAuth login";
 
 /// Whether a refusal asks for a login: a challenge names where to begin (RFC 9728, 5.1), or the server is known for it.
 fn wants_login(error: &LinkError, is_known: bool) -> bool {

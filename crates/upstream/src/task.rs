@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use http::header::AUTHORIZATION;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use toolcrib_base::backoff::Backoff;
@@ -14,6 +15,7 @@ use toolcrib_transport::LinkError;
 use toolcrib_transport::peer::Peer;
 
 use crate::context::{Order, ServerContext};
+use crate::credentials::{Proof, Refusal, Renewal};
 use crate::event::Event;
 use crate::install;
 use crate::inventory::{self, Inventory};
@@ -502,7 +504,7 @@ impl ServerTask {
         let (inventory, fresh) = match listed {
             Ok((inventory, fresh)) => (Arc::new(inventory), fresh),
             Err(error) => {
-                return Err(ConnectionEnd::Failed(self.explain(live, "its tools cannot be listed", &error).await));
+                return Err(self.unlisted(live, &error).await);
             }
         };
         for warning in &inventory.warnings {
@@ -520,6 +522,23 @@ impl ServerTask {
             self.context.emit(Event::Inventory { server, inventory }).await;
         }
         Ok(ListOutcome { again, fresh })
+    }
+
+    /// What becomes of a connection whose server does not list its tools: one that has let us in and now refuses the
+    /// credential wants a login, unless there is another credential for the next attempt.
+    async fn unlisted(&self, live: &LiveConnection, error: &LinkError) -> ConnectionEnd {
+        let failed = ConnectionEnd::Failed(self.explain(live, "its tools cannot be listed", error).await);
+        let config = &self.context.config;
+        let Some(credentials) = &self.context.deps.credentials else { return failed };
+        let sent = match credentials.headers(config, None) {
+            Proof::Known(headers) => headers.get(AUTHORIZATION).cloned(),
+            Proof::Awaited(_) => None,
+        };
+        let Some(refusal) = Refusal::of(error, config, None, sent.as_ref()) else { return failed };
+        match tokio::time::timeout(config.timeouts.connect, credentials.renew(refusal)).await {
+            Ok(Renewal::NeedsLogin) => ConnectionEnd::NeedsLogin(open::LOGIN.to_owned()),
+            Ok(Renewal::Renewed | Renewal::Unknown) | Err(_) => failed,
+        }
     }
 
     /// Asks a server that was quiet whether it still answers. An answer with an error is an answer.

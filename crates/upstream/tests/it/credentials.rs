@@ -172,6 +172,18 @@ async fn a_credential_that_cannot_be_renewed_ends_in_needs_login() {
 }
 
 #[tokio::test]
+async fn a_credential_that_is_refused_when_tools_are_listed_ends_in_needs_login() {
+    let server = HttpServer::start(|request, reply| match mcp::method(request).as_str() {
+        "tools/list" => reply.full(401, &["www-authenticate: Bearer error=\"invalid_token\""], "expired"),
+        _ => modern(request, reply),
+    });
+    let (world, credentials) = renewing(&server);
+    world.until(State::NeedsLogin).await;
+    assert_eq!(credentials.refusals.lock().unwrap().len(), 2, "renewed once, and refused again");
+    assert_eq!(proofs(&server, "tools/list"), ["Bearer 0", "Bearer 1"]);
+}
+
+#[tokio::test]
 async fn one_principal_without_a_login_changes_nothing_for_others() {
     let strict = Arc::new(AtomicUsize::new(0));
     let server = guarded(&strict, "none");
