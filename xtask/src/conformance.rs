@@ -147,7 +147,7 @@ fn one(
     };
     let mut scenarios = match cell.side {
         Side::Server { .. } => server(options, programs, cell, &mut stage)?,
-        Side::Client { .. } => client(options, programs, cell, &stage, &wanted)?,
+        Side::Client { .. } | Side::Login { .. } => client(options, programs, cell, &stage, &wanted)?,
     };
     for name in wanted {
         if !scenarios.iter().any(|scenario| scenario.name == name) {
@@ -200,12 +200,16 @@ fn client(
         command.arg(suite.folder.join("dist/index.js")).args(["client", "--command", &driver, "--scenario", name]);
         command.args(["--spec-version", cell.revision(), "--timeout", CLIENT_TIMEOUT, "--output-dir"]).arg(&results);
         let outcome = child::quiet(&mut command, SUITE_DEADLINE)?;
-        stage.write_log(&format!("suite-{name}.log"), &outcome.lines)?;
+        stage.write_log(&format!("suite-{}.log", name.replace('/', "-")), &outcome.lines)?;
         if !outcome.success {
             badly.push((name, outcome.lines));
         }
     }
     let mut scenarios = judge::read(&results, "")?;
+    for mut scenario in judge::read(&results.join("auth"), "")? {
+        scenario.name.insert_str(0, "auth/");
+        scenarios.push(scenario);
+    }
     for (name, lines) in badly {
         // The driver's own failure shows in no check.
         if let Some(scenario) = scenarios.iter_mut().find(|scenario| scenario.name == *name && scenario.passes()) {

@@ -9,6 +9,7 @@
 
 mod arguments;
 mod gateway;
+mod login;
 mod person;
 mod session;
 
@@ -30,6 +31,9 @@ use session::Reach;
 /// The suite gives up later, and only ends the shell around this program.
 const DEADLINE: Duration = Duration::from_secs(50);
 
+/// The variable with the secret of a client that the suite has registered by hand: a definition holds none.
+const CLIENT_SECRET: &str = "CONFORMANCE_CLIENT_SECRET";
+
 const HELP: &str = "\
 usage: conformance-driver (--direct | --gateway PATH --work FOLDER) URL
 
@@ -43,6 +47,14 @@ struct Options {
     /// The gateway's program and the folder for its home; none: straight at the server.
     gateway: Option<(PathBuf, PathBuf)>,
     url: String,
+}
+
+/// What a gateway is told of the suite's server.
+#[derive(Debug)]
+struct Definition {
+    text: String,
+    /// What [`CLIENT_SECRET`] holds.
+    secret: String,
 }
 
 /// What the suite says about the scenario.
@@ -79,10 +91,13 @@ fn drive(options: &Options) -> Result<()> {
 
 async fn steps(options: &Options, scenario: &Scenario) -> Result<()> {
     let Some((program, work)) = &options.gateway else {
-        return session::run(scenario, Reach::Server, &options.url).await;
+        return session::run(scenario, Reach::Server, &options.url).await.map(drop);
     };
-    let mut gateway = Gateway::start(program, &work.join(&scenario.name), &options.url).await?;
-    let outcome = session::run(scenario, Reach::Gateway, gateway.url()).await;
+    let mut gateway = Gateway::start(program, &work.join(&scenario.name), &scenario.definition(&options.url)).await?;
+    let outcome = match scenario.wants_login() {
+        true => login::run(scenario, &gateway).await,
+        false => session::run(scenario, Reach::Gateway, gateway.url()).await.map(drop),
+    };
     gateway.end().await?;
     outcome
 }
@@ -121,5 +136,21 @@ impl Scenario {
         };
         let name = variable("MCP_CONFORMANCE_SCENARIO")?;
         Ok(Self { name, revision: variable("MCP_CONFORMANCE_PROTOCOL_VERSION")?, context })
+    }
+
+    /// Whether the suite's server wants a login.
+    fn wants_login(&self) -> bool {
+        self.name.starts_with("auth/")
+    }
+
+    /// The definition of the suite's server, with the client that the suite has registered by hand.
+    fn definition(&self, url: &str) -> Definition {
+        let mut text = format!("name: suite\ntransport: http\nurl: {url}\nstart: eager\n");
+        let secret = self.context["client_secret"].as_str();
+        if let Some(id) = self.context["client_id"].as_str() {
+            text += &format!("auth:\n  type: oauth\n  client_id: {id}\n");
+            text.extend(secret.map(|_| format!("  client_secret: \"env:{CLIENT_SECRET}\"\n")));
+        }
+        Definition { text, secret: secret.unwrap_or_default().to_owned() }
     }
 }

@@ -16,7 +16,7 @@ mod resource;
 mod rules;
 mod state;
 
-pub use browser::{Browser, BrowserPage, Consent, Destination, PageHeader};
+pub use browser::{Browser, BrowserPage, Consent, Destination, PageHeader, fetch};
 pub use form::Form;
 pub use network::Network;
 pub use remote::{Naming, Remote};

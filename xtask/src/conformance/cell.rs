@@ -13,6 +13,8 @@ pub enum Side {
     Server { fixture: Option<Era>, carrier: Carrier },
     /// The gateway as a client; the scenarios outside `auth/` that the revision requires.
     Client { scenarios: &'static [&'static str] },
+    /// The gateway as a client of a server that wants a login; the scenarios below `auth/` that the revision requires.
+    Login { revision: &'static str, scenarios: &'static [&'static str] },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +37,7 @@ pub struct Cell {
     pub side: Side,
 }
 
-pub const CELLS: [Cell; 14] = [
+pub const CELLS: [Cell; 17] = [
     server("legacy-to-legacy-http", Era::Legacy, Era::Legacy, Carrier::Http),
     server("legacy-to-legacy-stdio", Era::Legacy, Era::Legacy, Carrier::Stdio),
     server("modern-to-modern-http", Era::Modern, Era::Modern, Carrier::Http),
@@ -70,6 +72,67 @@ pub const CELLS: [Cell; 14] = [
             ],
         },
     },
+    Cell {
+        name: "login-first",
+        suite: Era::Legacy,
+        side: Side::Login {
+            revision: "2025-03-26",
+            scenarios: &["auth/2025-03-26-oauth-metadata-backcompat", "auth/2025-03-26-oauth-endpoint-fallback"],
+        },
+    },
+    Cell { name: "login-legacy", suite: Era::Legacy, side: Side::Login { revision: "2025-11-25", scenarios: &LOGINS } },
+    Cell {
+        name: "login-modern",
+        suite: Era::Modern,
+        side: Side::Login { revision: "2026-07-28", scenarios: &MODERN_LOGINS },
+    },
+];
+
+/// What both revisions with these scenarios require.
+const LOGINS: [&str; 14] = [
+    "auth/metadata-default",
+    "auth/metadata-var1",
+    "auth/metadata-var2",
+    "auth/metadata-var3",
+    "auth/basic-cimd",
+    "auth/scope-from-www-authenticate",
+    "auth/scope-from-scopes-supported",
+    "auth/scope-omitted-when-undefined",
+    "auth/scope-step-up",
+    "auth/scope-retry-limit",
+    "auth/token-endpoint-auth-basic",
+    "auth/token-endpoint-auth-post",
+    "auth/token-endpoint-auth-none",
+    "auth/pre-registration",
+];
+
+/// The same and what the modern era added.
+const MODERN_LOGINS: [&str; 25] = [
+    "auth/metadata-default",
+    "auth/metadata-var1",
+    "auth/metadata-var2",
+    "auth/metadata-var3",
+    "auth/basic-cimd",
+    "auth/scope-from-www-authenticate",
+    "auth/scope-from-scopes-supported",
+    "auth/scope-omitted-when-undefined",
+    "auth/scope-step-up",
+    "auth/scope-retry-limit",
+    "auth/token-endpoint-auth-basic",
+    "auth/token-endpoint-auth-post",
+    "auth/token-endpoint-auth-none",
+    "auth/pre-registration",
+    "auth/resource-mismatch",
+    "auth/offline-access-scope",
+    "auth/offline-access-not-supported",
+    "auth/authorization-server-migration",
+    "auth/iss-supported",
+    "auth/iss-not-advertised",
+    "auth/iss-supported-missing",
+    "auth/iss-wrong-issuer",
+    "auth/iss-unexpected",
+    "auth/iss-normalized",
+    "auth/metadata-issuer-mismatch",
 ];
 
 const fn server(name: &'static str, suite: Era, fixture: Era, carrier: Carrier) -> Cell {
@@ -117,20 +180,27 @@ impl Cell {
                 format!("the suite of {revision} against the gateway, a {kind} over {carrier} behind it")
             }
             Side::Client { .. } => format!("the gateway as the client of the suite's servers of {revision}"),
+            Side::Login { .. } => format!("the gateway as the client of servers of {revision} that want a login"),
         }
     }
 
     /// The frozen set that the suite plays.
     pub fn revision(&self) -> &'static str {
-        match self.suite {
-            Era::Legacy => "2025-11-25",
-            Era::Modern => "2026-07-28",
+        match (self.side, self.suite) {
+            (Side::Login { revision, .. }, _) => revision,
+            (_, Era::Legacy) => "2025-11-25",
+            (_, Era::Modern) => "2026-07-28",
         }
     }
 
-    /// Across eras a bridge may have limits; within one, or where the fixture has the suite's, there is none.
+    /// Across eras a bridge may have limits; within one, or where the fixture has the suite's, there is none. A login
+    /// may want what a gateway on one machine does not have.
     pub fn may_expect_failures(&self) -> bool {
-        matches!(self.side, Side::Server { fixture: Some(fixture), .. } if fixture != self.suite)
+        match self.side {
+            Side::Server { fixture, .. } => fixture.is_some_and(|fixture| fixture != self.suite),
+            Side::Client { .. } => false,
+            Side::Login { .. } => true,
+        }
     }
 
     /// Whether the cell means something without a gateway.
@@ -140,12 +210,14 @@ impl Cell {
                 fixture.is_none_or(|fixture| fixture == self.suite) && carrier == Carrier::Http
             }
             Side::Client { .. } => true,
+            // The driver has no logins of its own.
+            Side::Login { .. } => false,
         }
     }
 
     /// Every scenario that has to run: what the revision requires, and what the suite runs without scoring it.
     pub fn scenarios(&self, suite: &Suite) -> Result<Vec<String>> {
-        if let Side::Client { scenarios } = self.side {
+        if let Side::Client { scenarios } | Side::Login { scenarios, .. } = self.side {
             return Ok(scenarios.iter().map(ToString::to_string).collect());
         }
         let path = suite.folder.join("requirements").join(format!("{}.yaml", self.revision()));

@@ -1,4 +1,5 @@
-//! What bridging cannot do: one file for each cell across eras, in the format of the suite's own baselines.
+//! What bridging cannot do, and what a gateway on one machine cannot: one file for each cell that may have it, in the
+//! format of the suite's own baselines.
 //!
 //! ```yaml
 //! server:
@@ -53,7 +54,7 @@ impl ExpectedFailures {
         if !path.exists() {
             return Ok(Self::default());
         }
-        ensure!(cell.may_expect_failures(), "`{}` may not be: no bridge is in that cell", path.display());
+        ensure!(cell.may_expect_failures(), "`{}` may not be: nothing may fail in that cell", path.display());
         let text = fs::read_to_string(&path).with_context(|| format!("failed to read `{}`", path.display()))?;
         Self::parse(&text).with_context(|| format!("`{}` is wrong", path.display()))
     }
@@ -73,7 +74,7 @@ impl ExpectedFailures {
         let mut reason = false;
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
-            if line.is_empty() || line == "server:" || line == "server: []" {
+            if line.is_empty() || matches!(line, "server:" | "server: []" | "client:") {
                 reason = false;
             } else if line.starts_with('#') {
                 reason = true;
@@ -85,7 +86,7 @@ impl ExpectedFailures {
                 };
                 entries.push(Entry { scenario: scenario.to_owned(), check });
             } else {
-                bail!("line {}: `{line}` is neither `server:` nor a comment nor an entry", index + 1);
+                bail!("line {}: `{line}` is neither `server:` nor `client:` nor a comment nor an entry", index + 1);
             }
         }
         Ok(Self { entries })
@@ -104,6 +105,6 @@ mod tests {
         assert_eq!(texts, ["ping", "caching:ttl"]);
         assert!(expected.entries()[0].covers("ping", "any") && !expected.entries()[1].covers("caching", "other"));
         assert!(ExpectedFailures::parse("server:\n  - ping\n").unwrap_err().to_string().contains("line 2"));
-        assert!(ExpectedFailures::parse("client:\n").is_err());
+        assert!(ExpectedFailures::parse("clients:\n").is_err());
     }
 }

@@ -9,6 +9,8 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use super::{CLIENT_SECRET, Definition};
+
 const POLL: Duration = Duration::from_millis(20);
 const READY_DEADLINE: Duration = Duration::from_secs(30);
 const END_DEADLINE: Duration = Duration::from_secs(10);
@@ -17,6 +19,7 @@ const END_DEADLINE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Gateway {
     child: Child,
+    home: PathBuf,
     log: PathBuf,
     url: String,
 }
@@ -24,14 +27,14 @@ pub(super) struct Gateway {
 // === impl Gateway ===
 
 impl Gateway {
-    /// Starts `program` with a fresh home in `folder` whose one server is at `server`, and waits until it is ready.
-    pub(super) async fn start(program: &Path, folder: &Path, server: &str) -> Result<Self> {
+    /// Starts `program` with a fresh home in `folder` whose one server is defined so, and waits until it is ready.
+    pub(super) async fn start(program: &Path, folder: &Path, definition: &Definition) -> Result<Self> {
         let home = folder.join("home");
         if home.exists() {
             fs::remove_dir_all(&home).with_context(|| format!("failed to empty `{}`", home.display()))?;
         }
         for (path, text) in [
-            ("servers/suite.yaml", format!("name: suite\ntransport: http\nurl: {server}\nstart: eager\n")),
+            ("servers/suite.yaml", definition.text.clone()),
             ("profiles/default.yaml", "name: default\nexposure: direct\nprefix: none\n".to_owned()),
         ] {
             let path = home.join(path);
@@ -43,15 +46,29 @@ impl Gateway {
         let file = File::create(&log)?;
         let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--home"]).arg(&home).arg("--ready-file").arg(&ready);
+        command.env(CLIENT_SECRET, &definition.secret);
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let child = command.spawn().with_context(|| format!("failed to start `{}`", program.display()))?;
-        let mut gateway = Self { child, log, url: String::new() };
+        let mut gateway = Self { child, home, log, url: String::new() };
         gateway.url = gateway.wait_until_ready(&ready).await?;
         Ok(gateway)
     }
 
     pub(super) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Asks for an operation as the owner: its path below `/api/v1`, and its arguments.
+    pub(super) async fn ask(&self, method: &'static str, path: &str, arguments: &Value) -> Result<Value> {
+        let token = fs::read_to_string(self.home.join("state/token")).context("the gateway has no token")?;
+        let origin = self.url.split('/').take(3).collect::<Vec<_>>().join("/");
+        let address = format!("{origin}/api/v1{path}");
+        let lines = [format!("authorization: Bearer {}", token.trim()), "content-type: application/json".to_owned()];
+        let body = if arguments.is_null() { String::new() } else { arguments.to_string() };
+        let work = move || crate::provider::fetch(method, &address, &lines, &body);
+        let page = tokio::task::spawn_blocking(work).await?.context("the gateway does not answer")?;
+        ensure!(page.status < 300, "status {}: {}", page.status, page.body);
+        serde_json::from_str(&page.body).with_context(|| format!("no JSON: {}", page.body))
     }
 
     /// Ends the gateway cleanly, so that its connections to the suite's server are closed.

@@ -33,10 +33,19 @@ pub(super) enum Reach {
     Gateway,
 }
 
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Whatever was asked for was answered.
+    Served,
+    /// A call failed: its server wants a login.
+    LoginWanted,
+}
+
 type Session = RunningService<RoleClient, Person>;
 
 /// Uses the server at `url`: lists everything, calls every tool, reads every resource, gets every prompt.
-pub(super) async fn run(scenario: &Scenario, reach: Reach, url: &str) -> Result<()> {
+pub(super) async fn run(scenario: &Scenario, reach: Reach, url: &str) -> Result<Ending> {
     let session = connect(scenario, url).await?;
     let outcome = everything(scenario, reach, &session).await;
     session.cancel().await.context("failed to close the session")?;
@@ -55,15 +64,18 @@ async fn connect(scenario: &Scenario, url: &str) -> Result<Session> {
     Person { revision }.serve_with_lifecycle(transport, lifecycle).await.context("failed to connect")
 }
 
-async fn everything(scenario: &Scenario, reach: Reach, session: &Session) -> Result<()> {
+async fn everything(scenario: &Scenario, reach: Reach, session: &Session) -> Result<Ending> {
     let offered = session.peer_info().map(|info| info.capabilities.clone()).unwrap_or_default();
     // A server without tools may still be asked: the suite's are not always true to what they declare.
     let tools = session.list_all_tools().await.context("failed to list the tools")?;
+    let mut ending = Ending::Served;
     let wanted = scenario.context["toolCalls"].as_array().cloned().unwrap_or_default();
     if wanted.is_empty() {
         for tool in &tools {
             let schema = Value::Object(Map::clone(&tool.input_schema));
-            call(session, &tool.name, arguments::filled(&schema)).await;
+            if call(session, &tool.name, arguments::filled(&schema)).await == Ending::LoginWanted {
+                ending = Ending::LoginWanted;
+            }
         }
     }
     for wanted in wanted {
@@ -90,7 +102,7 @@ async fn everything(scenario: &Scenario, reach: Reach, session: &Session) -> Res
             report("prompt", &prompt.name, got.map(|result| json!(result)).map_err(|error| anyhow!(error)));
         }
     }
-    Ok(())
+    Ok(ending)
 }
 
 /// What the schema of each refused tool asks for, so that nothing but its header is a reason to refuse it.
@@ -108,10 +120,12 @@ fn fitting_all_refused() -> Map<String, Value> {
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-async fn call(session: &Session, name: &str, arguments: Map<String, Value>) {
+async fn call(session: &Session, name: &str, arguments: Map<String, Value>) -> Ending {
     let params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
-    let called = session.call_tool(params).await;
-    report("tool", name, called.map(|result| json!(result)).map_err(|error| anyhow!(error)));
+    let called = session.call_tool(params).await.map(|result| json!(result)).map_err(|error| anyhow!(error));
+    let text = called.as_ref().map_or_else(ToString::to_string, ToString::to_string);
+    report("tool", name, called);
+    if text.contains("core_auth_login") { Ending::LoginWanted } else { Ending::Served }
 }
 
 fn report(kind: &str, name: &str, outcome: Result<Value>) {

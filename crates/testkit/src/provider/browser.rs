@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use http::Uri;
@@ -156,10 +156,7 @@ impl Browser {
         }
         self.history.push(visit.address.clone());
         let address = self.network.address(&uri).ok_or_else(|| wrong("nobody knows this host"))?;
-        let stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        (&stream).write_all(self.request(&uri, visit.form.as_ref()).as_bytes())?;
-        let page = read(visit.address.clone(), &mut BufReader::new(&stream))?;
+        let page = exchange(address, &visit.address, &self.request(&uri, visit.form.as_ref()))?;
         let kept = self.cookies.entry(authority(&uri)).or_default();
         for header in page.headers.iter().filter(|header| header.name == "set-cookie") {
             let cookie = header.value.split(';').next().unwrap_or_default();
@@ -250,6 +247,26 @@ fn joined(from: &str, reference: &str) -> Option<String> {
             Some(format!("{origin}{folder}/{reference}"))
         }
     }
+}
+
+/// What a program of this machine answers to one request with these header lines, as a page.
+///
+/// # Errors
+/// The address is not one of this machine, or nobody answers there.
+pub fn fetch(method: &str, address: &str, lines: &[String], body: &str) -> io::Result<BrowserPage> {
+    let uri: Uri = address.parse().map_err(io::Error::other)?;
+    let socket = Network::default().address(&uri).ok_or_else(|| io::Error::other("only this machine is asked"))?;
+    let target = uri.path_and_query().map_or("/", |target| target.as_str());
+    let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
+    let head = format!("{method} {target} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{lines}", authority(&uri));
+    exchange(socket, address, &format!("{head}content-length: {}\r\n\r\n{body}", body.len()))
+}
+
+fn exchange(socket: SocketAddr, address: &str, request: &str) -> io::Result<BrowserPage> {
+    let stream = TcpStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    (&stream).write_all(request.as_bytes())?;
+    read(address.to_owned(), &mut BufReader::new(&stream))
 }
 
 fn read(address: String, reader: &mut impl BufRead) -> io::Result<BrowserPage> {
