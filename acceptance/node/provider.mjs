@@ -1,0 +1,147 @@
+// A certified OpenID provider and an MCP server that takes its tokens, both on free ports of this machine, and a browser
+// without a screen for the person who logs in. What was asked of the provider is counted.
+
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+
+import Provider, { errors } from 'oidc-provider';
+
+export const SCOPE = 'tools:call';
+
+async function listening(handle) {
+    const server = createServer(handle).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return { server, origin: `http://127.0.0.1:${server.address().port}` };
+}
+
+async function body(request) {
+    const parts = [];
+    for await (const part of request) parts.push(part);
+    return Buffer.concat(parts).toString();
+}
+
+// `format` of access tokens: opaque or jwt.
+export async function provider(format) {
+    let oidc;
+    const asked = { registrations: 0, tokens: [], revocations: 0, refused: 0, calls: 0 };
+    const login = await listening((request, response) => {
+        const path = request.url.split('?')[0];
+        if (path === '/reg') asked.registrations += 1;
+        if (path === '/token/revocation') asked.revocations += 1;
+        return oidc.callback()(request, response);
+    });
+    const resource = await listening((request, response) => serve(request, response));
+    const url = `${resource.origin}/mcp`;
+
+    oidc = new Provider(login.origin, {
+        features: {
+            devInteractions: { enabled: true },
+            introspection: { enabled: true },
+            registration: { enabled: true },
+            resourceIndicators: {
+                enabled: true,
+                useGrantedResource: () => false,
+                getResourceServerInfo(_, wanted) {
+                    if (wanted !== url) throw new errors.InvalidTarget();
+                    return { scope: SCOPE, audience: url, accessTokenFormat: format, accessTokenTTL: 3600 };
+                }
+            },
+            revocation: { enabled: true }
+        },
+        issueRefreshToken: (_, client) => client.grantTypeAllowed('refresh_token'),
+        pkce: { required: () => true },
+        rotateRefreshToken: true,
+        scopes: ['openid', 'offline_access', SCOPE]
+    });
+    oidc.on('grant.success', context => asked.tokens.push({ ...context.oidc.params }));
+    oidc.on('grant.error', (context, error) => asked.tokens.push({ ...context.oidc.params, error: error.error }));
+
+    // Whether a token was given by this provider for this server and is still valid.
+    async function accepts(token) {
+        if (format === 'opaque') return (await oidc.AccessToken.find(token))?.aud === url;
+        const [, claims] = token.split('.');
+        const read = JSON.parse(Buffer.from(claims ?? '', 'base64url').toString() || '{}');
+        return read.iss === login.origin && read.aud === url && read.exp > Date.now() / 1000 && !revoked.has(token);
+    }
+    const revoked = new Set();
+
+    async function serve(request, response) {
+        const answer = (status, headers, value) => {
+            response.writeHead(status, { 'content-type': 'application/json', ...headers });
+            response.end(value === undefined ? '' : JSON.stringify(value));
+        };
+        const metadata = '/.well-known/oauth-protected-resource/mcp';
+        if (request.url === metadata) {
+            return answer(200, {}, { resource: url, authorization_servers: [login.origin], scopes_supported: [SCOPE] });
+        }
+        if (request.url !== '/mcp') return answer(404, {});
+        if (request.method !== 'POST') return answer(405, {});
+        const message = JSON.parse(await body(request));
+        const token = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1];
+        if (!token || !(await accepts(token))) {
+            asked.refused += 1;
+            const said = `Bearer resource_metadata="${resource.origin}${metadata}", scope="${SCOPE}"`;
+            return answer(401, { 'www-authenticate': said }, { error: 'invalid_token' });
+        }
+        if (message.id === undefined) return answer(202, {});
+        const results = {
+            initialize: { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo: { name: 'protected', version: '1' } },
+            ping: {},
+            'tools/list': { tools: [{ name: 'whoami', description: 'Says who asks.', inputSchema: { type: 'object' } }] },
+            'tools/call': { content: [{ type: 'text', text: 'someone' }] }
+        };
+        const result = results[message.method];
+        if (message.method === 'tools/call') asked.calls += 1;
+        const error = { code: -32601, message: 'not known' };
+        return answer(200, {}, { jsonrpc: '2.0', id: message.id, ...(result ? { result } : { error }) });
+    }
+
+    return {
+        asked,
+        issuer: login.origin,
+        oidc,
+        refuse: token => revoked.add(token),
+        url,
+        async end() {
+            for (const { server } of [login, resource]) {
+                server.closeAllConnections();
+                server.close();
+            }
+        }
+    };
+}
+
+// Opens a page, fills in whatever form it is shown, and gives the address below `callback` that it is sent to.
+export async function browse(page, callback) {
+    const cookies = new Map();
+    let next = { address: page };
+    for (let step = 0; step < 20; step += 1) {
+        if (next.address.startsWith(callback)) return next.address;
+        const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+        const response = await fetch(next.address, {
+            method: next.form ? 'POST' : 'GET',
+            body: next.form,
+            headers: { cookie },
+            redirect: 'manual'
+        });
+        for (const line of response.headers.getSetCookie()) {
+            const [name, ...value] = line.split(';')[0].split('=');
+            cookies.set(name, value.join('='));
+        }
+        const location = response.headers.get('location');
+        const text = await response.text();
+        if (location) {
+            next = { address: new URL(location, next.address).href };
+            continue;
+        }
+        const action = /<form[^>]*action="([^"]+)"/.exec(text)?.[1];
+        if (!action) throw new Error(`${response.status} at ${next.address}: ${text.slice(0, 500)}`);
+        const form = new URLSearchParams();
+        for (const [input] of text.matchAll(/<input[^>]*>/g)) {
+            const name = /name="([^"]+)"/.exec(input)?.[1];
+            if (name) form.append(name, /value="([^"]*)"/.exec(input)?.[1] ?? 'someone');
+        }
+        next = { address: new URL(action, next.address).href, form };
+    }
+    throw new Error(`${page} leads on and on`);
+}
