@@ -121,6 +121,15 @@ impl Credentials {
         rows.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(failed)
     }
 
+    /// Whether nobody has one.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn is_empty(&self) -> Result<bool, StoreError> {
+        let sql = "SELECT NOT EXISTS (SELECT 1 FROM credential WHERE tenant = ?1)";
+        self.database.writer().query_row(sql, [TENANT], |row| row.get(0)).map_err(self.database.error(READ))
+    }
+
     /// Deletes a credential; whether there was one. On the disk when this returns.
     ///
     /// # Errors

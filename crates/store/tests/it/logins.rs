@@ -42,7 +42,9 @@ fn pending(whose: &str, of: &str, sealed: &str) -> PendingLogin {
 fn a_credential_is_there_after_a_restart_and_belongs_to_its_owner_and_server() {
     let home = Home::new();
     let store = home.open();
+    assert!(store.credentials().is_empty().unwrap());
     store.credentials().put(&credential("owner", "notion", b"one")).unwrap();
+    assert!(!store.credentials().is_empty().unwrap());
     store.credentials().put(&credential("owner", "github", b"two")).unwrap();
     store.credentials().put(&credential("key:work/ci", "notion", &[0, 255])).unwrap();
     store.close_blocking().unwrap();
