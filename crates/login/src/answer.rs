@@ -130,6 +130,8 @@ pub(crate) fn is_token(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn read(status: u16, body: &str) -> Result<Value, String> {
@@ -194,6 +196,19 @@ mod tests {
             (400, "{\"error\":\"a\\u001b[31m\",\"error_description\":\"b\\nc\"}", "a[31m: b c"),
         ] {
             assert_eq!(read(status, body), Err(expected.to_owned()), "{body}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_gives_what_can_stand_in_a_header_or_an_error_on_one_line(
+            status in 100_u16..600,
+            body in prop_oneof![any::<Vec<u8>>(), r#"\{"(access_token|error|scope|expires_in)":("\PC{0,20}"|[0-9eE.-]{1,9}|null|\[\])\}"#.prop_map(String::into_bytes)],
+        ) {
+            match token_answer(StatusCode::from_u16(status).unwrap(), &body) {
+                Ok(members) => prop_assert!(is_token(members["access_token"].as_str().unwrap())),
+                Err(error) => prop_assert!(!error.text().contains(char::is_control)),
+            }
         }
     }
 }

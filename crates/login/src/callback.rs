@@ -78,3 +78,20 @@ impl Callback {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_an_answer_with_a_state_or_none(answer in "(https?://x\\?)?((state|code|iss|error)=[\\PC\u{0}]{0,8}&?){0,5}") {
+            match Callback::read(&answer) {
+                Ok(callback) => prop_assert!(!callback.state.expose().is_empty()),
+                Err(error) => prop_assert!(!error.to_string().contains(char::is_control)),
+            }
+        }
+    }
+}

@@ -147,6 +147,8 @@ fn skip_one(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn one(header: &str) -> Challenge {
@@ -195,6 +197,22 @@ mod tests {
         }
         for header in ["", "Basic realm=x", "scope=a", &format!("Bearer {}", "a".repeat(HEADER_BYTES))] {
             assert_eq!(Challenge::parse(header), [], "{header}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_gives_challenges_that_read_the_same_again(header in "[A-Za-z=\"\\\\, \t;\u{0}-\u{ff}]{0,200}") {
+            for challenge in Challenge::parse(&header) {
+                prop_assert_eq!(Challenge::parse(&challenge.to_header()), [challenge]);
+            }
+        }
+
+        #[test]
+        fn parameters_of_a_challenge_are_found(scope in "[a-z:/.]{1,20}", before in "[a-z]{1,8}", quoted in any::<bool>()) {
+            let value = if quoted { format!("\"{scope}\"") } else { scope.clone() };
+            let header = format!("Bearer {before}x=\"scope=bad\", scope={value}");
+            prop_assert_eq!(Challenge::parse(&header).remove(0).scopes, [scope]);
         }
     }
 

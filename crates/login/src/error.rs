@@ -72,6 +72,14 @@ pub enum LoginError {
     /// The one who opens the link is not the one who asked for it.
     #[error("this link belongs to someone else")]
     Opener,
+    /// The redirect URL of the definition is not the gateway's.
+    #[error("the answer to the login of `{server}` goes to `{redirect}`, where this gateway does not listen")]
+    Elsewhere {
+        /// The server.
+        server: ServerName,
+        /// The redirect URL.
+        redirect: String,
+    },
     /// The answer of the authorization server belongs to no login that was begun here.
     #[error(
         "this answer belongs to no login that waits for one: it was used before, or the login was replaced or is older than 10 minutes"
@@ -128,7 +136,7 @@ impl LoginError {
     /// The kind, for status and exit codes.
     pub fn kind(&self) -> Kind {
         match self {
-            Self::NoUrl { .. } | Self::NeedsClient { .. } => Kind::Definition,
+            Self::NoUrl { .. } | Self::NeedsClient { .. } | Self::Elsewhere { .. } => Kind::Definition,
             Self::UnknownServer { .. } | Self::Ticket | Self::State => Kind::NotFound,
             Self::Request { .. } => Kind::Unavailable,
             Self::Discovery { .. } | Self::UnsafeUrl { .. } => Kind::BadServer,
@@ -149,8 +157,12 @@ impl LoginError {
             }
             Self::Opener => Some("begin your own: `toolcrib login SERVER`".to_owned()),
             Self::Issuer { server, .. } | Self::Refused { server, .. } => again(server),
-            Self::NeedsClient { server, .. } | Self::NoUrl { server } => {
-                Some(format!("change the definition: `toolcrib edit server {server}`"))
+            Self::NeedsClient { server, .. } => {
+                Some(format!("the definition is `servers/{server}.yaml`; then: `toolcrib login {server}`"))
+            }
+            Self::NoUrl { server } => Some(format!("see how it is defined: `toolcrib get server {server}`")),
+            Self::Elsewhere { server, .. } => {
+                Some(format!("paste the address where the browser ends: `toolcrib login --no-browser {server}`"))
             }
             Self::UnknownServer { .. } => Some("see `toolcrib list servers`".to_owned()),
             _ => None,

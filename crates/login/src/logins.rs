@@ -251,8 +251,12 @@ impl Logins {
         let challenge = claim.ticket.challenge();
         let mut discovery = self.0.oauth.discover(&target, challenge.as_ref()).await?;
         let redirect_uri = self.0.redirect_uri(&target, &discovery.provider);
-        if let Some(other) = other_origin(request.origin, &redirect_uri) {
-            return Ok(OpenOutcome::Origin(other));
+        match AnswerPlace::of(request.origin, &self.0.redirect_uri, &redirect_uri) {
+            AnswerPlace::Here => {}
+            AnswerPlace::OtherName(origin) => return Ok(OpenOutcome::Origin(origin)),
+            AnswerPlace::Elsewhere => {
+                return Err(LoginError::Elsewhere { server: claim.key.server, redirect: redirect_uri });
+            }
         }
         let mut scope_rounds = 0;
         if challenge.as_ref().is_some_and(Challenge::is_insufficient_scope) {
@@ -543,9 +547,62 @@ impl Inner {
     }
 }
 
-/// The origin of the redirect URL, if that is another one than the origin at which the link was opened.
-fn other_origin(opened: Option<&str>, redirect_uri: &str) -> Option<String> {
-    let origin = Url::parse(redirect_uri).ok()?.origin().ascii_serialization();
-    let opened = Url::parse(opened?).ok()?.origin().ascii_serialization();
-    (opened != origin).then_some(origin)
+/// Where the answer to a login comes, seen from where its link was opened.
+enum AnswerPlace {
+    /// There, or to a command that takes it.
+    Here,
+    /// At the same gateway under another name.
+    OtherName(String),
+    /// Where no gateway listens.
+    Elsewhere,
+}
+
+impl AnswerPlace {
+    /// `own` is the gateway's redirect URL, `used` that of the login. A link may be opened under another name of this
+    /// machine, and nowhere else: its ticket must not leave the gateway.
+    fn of(opened: Option<&str>, own: &str, used: &str) -> Self {
+        let Some(opened) = opened else { return Self::Here };
+        let (Ok(opened), Ok(own), Ok(used)) = (Url::parse(opened), Url::parse(own), Url::parse(used)) else {
+            return Self::Elsewhere;
+        };
+        let is_ours = used.origin() == own.origin()
+            || used.scheme() == own.scheme()
+                && used.port() == own.port()
+                && [&used, &own].into_iter().all(crate::address::is_loopback);
+        match used.origin().ascii_serialization() {
+            _ if !is_ours || used.path() != own.path() => Self::Elsewhere,
+            origin if origin == opened.origin().ascii_serialization() => Self::Here,
+            origin => Self::OtherName(origin),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_opened_again_under_another_name_of_this_machine_only() {
+        let own = "http://127.0.0.1:80/oauth/callback";
+        let place = |opened, used| match AnswerPlace::of(opened, own, used) {
+            AnswerPlace::Here => "here".to_owned(),
+            AnswerPlace::OtherName(origin) => origin,
+            AnswerPlace::Elsewhere => "elsewhere".to_owned(),
+        };
+        let here = Some("http://127.0.0.1");
+        assert_eq!(place(here, own), "here");
+        assert_eq!(place(here, "http://localhost/oauth/callback"), "http://localhost");
+        assert_eq!(place(Some("http://localhost"), own), "http://127.0.0.1");
+        for used in [
+            "https://evil.example/oauth/callback",
+            "http://localhost.evil.example/oauth/callback",
+            "http://localhost:81/oauth/callback",
+            "http://127.0.0.1/other",
+            "https://127.0.0.1/oauth/callback",
+            "not a URL",
+        ] {
+            assert_eq!(place(here, used), "elsewhere", "{used}");
+            assert_eq!(place(None, used), "here", "{used}");
+        }
+    }
 }

@@ -122,7 +122,7 @@ async fn who_has_no_client_is_told_what_to_register_where() {
         error.problem().to_string(),
         format!(
             "`{issuer}` wants its clients registered by hand: register one there with the redirect URL `{REDIRECT}`, then \
-             set `auth: {{client_id: …}}` in the definition of `sim` (change the definition: `toolcrib edit server sim`)"
+             set `auth: {{client_id: …}}` in the definition of `sim` (the definition is `servers/sim.yaml`; then: `toolcrib login sim`)"
         )
     );
     let refusing = server(|request, reply| {
@@ -162,6 +162,26 @@ async fn a_provider_that_wants_localhost_gets_the_link_opened_there() {
     assert_eq!(world.logins.open(open(Some(ORIGIN))).await, Ok(OpenOutcome::Origin(there.to_owned())));
     let Ok(OpenOutcome::Provider(url)) = world.logins.open(open(Some(there))).await else { panic!("not opened") };
     assert_eq!(parameter(url.as_str(), "redirect_uri").as_deref(), Some("http://localhost:4711/oauth/callback"));
+}
+
+#[tokio::test]
+async fn a_ticket_does_not_leave_the_gateway() {
+    let provider = server(|_, _| false);
+    let mut world = World::new(Default::default());
+    world.settings.redirect_uri = Some("https://tools.example.com/callback".into());
+    world.point_to(&provider.url());
+    let error = world.open(&world.ticket().await).await.unwrap_err();
+    assert_eq!(
+        error.problem().to_string(),
+        "the answer to the login of `sim` goes to `https://tools.example.com/callback`, where this gateway does not listen \
+         (paste the address where the browser ends: `toolcrib login --no-browser sim`)"
+    );
+    // A command takes what the person pastes.
+    let (ticket, opener) = (world.ticket().await, owner());
+    let request = OpenRequest { ticket: ticket.expose(), opener: &opener, browser: &world.browser, origin: None };
+    let Ok(OpenOutcome::Provider(url)) = world.logins.open(request).await else { panic!("not opened") };
+    let pasted = format!("https://tools.example.com/callback?{}", answer_of(url.as_str()));
+    assert!(world.complete(&pasted).await.is_ok());
 }
 
 #[tokio::test]
