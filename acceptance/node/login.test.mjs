@@ -1,9 +1,9 @@
 // Logins at a certified provider (`oidc-provider`): registration, `resource`, opaque tokens and JWTs, rotation, a grant
-// that was ended, revocation. The gateway is one of its own, with a home that lasts for the test.
+// that ends because its token was stolen, revocation. The gateway is one of its own, with a home that lasts for the test.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -26,7 +26,11 @@ async function withGateway(definition, use) {
     }
     const { command, env } = gateway.stdio;
     const args = ['serve', '--listen', '127.0.0.1:0', '--home', home, '--ready-file', ready];
-    const child = spawn(command, args, { env: { ...process.env, ...env }, stdio: 'ignore' });
+    // Everything is logged, and none of it may hold a secret.
+    const log = join(home, 'gateway.log');
+    const file = openSync(log, 'w');
+    const child = spawn(command, args, { env: { ...process.env, ...env, TOOLCRIB_LOG: 'trace' }, stdio: ['ignore', file, file] });
+    closeSync(file);
     const ended = new Promise(resolve => child.once('exit', resolve));
     try {
         const origin = new URL(await until(() => existsSync(ready) && JSON.parse(readFileSync(ready, 'utf8')).url)).origin;
@@ -38,8 +42,11 @@ async function withGateway(definition, use) {
             const text = await response.text();
             return { status: response.status, text, value: text ? JSON.parse(text) : undefined };
         });
-    } finally {
         child.kill('SIGTERM');
+        await ended;
+        return readFileSync(log, 'utf8');
+    } finally {
+        child.kill('SIGKILL');
         await ended;
         rmSync(home, { recursive: true, force: true });
     }
@@ -71,7 +78,7 @@ for (const format of ['opaque', 'jwt']) {
         const { asked } = remote;
         try {
             const definition = `name: protected\ntransport: http\nurl: ${remote.url}\nstart: eager\n`;
-            await withGateway(definition, async ask => {
+            const logged = await withGateway(definition, async ask => {
                 await until(async () => (await state(ask)) === 'needs-login');
                 await login(ask);
                 await until(async () => (await call(ask)).status === 200);
@@ -92,6 +99,17 @@ for (const format of ['opaque', 'jwt']) {
                 assert.deepEqual([own.state, own.issuer, own.renewed], ['logged-in', remote.issuer, true]);
                 assert.ok(own.scopes.includes(SCOPE));
 
+                // A thief sends a refresh token that was used before: the provider ends the grant, and a person is asked.
+                const { client_id, refresh_token, resource } = sent[0];
+                const stolen = new URLSearchParams({ grant_type: 'refresh_token', client_id, refresh_token, resource });
+                assert.equal((await fetch(`${remote.issuer}/token`, { method: 'POST', body: stolen })).status, 400);
+                assert.equal((await ask('POST', '/logins/protected/refresh', {})).status, 401);
+                const [lapsed] = (await ask('GET', '/logins')).value.logins;
+                assert.equal(lapsed.state, 'needs-login');
+                assert.match(lapsed.reason, /invalid_grant/);
+                await login(ask);
+                await until(async () => (await call(ask)).status === 200);
+
                 assert.equal((await ask('DELETE', '/logins/protected')).value.status, 'logged_out');
                 assert.equal(asked.revocations, 1);
                 await until(async () => (await state(ask)) === 'needs-login');
@@ -102,6 +120,11 @@ for (const format of ['opaque', 'jwt']) {
                 await until(async () => (await call(ask)).status === 200);
                 assert.equal(asked.registrations, 1);
             });
+            assert.match(logged, / TRACE | DEBUG /);
+            const secrets = asked.tokens.flatMap(({ code, code_verifier, refresh_token }) => [code, code_verifier, refresh_token]);
+            for (const secret of [BROWSER, ...asked.bearers, ...secrets.filter(Boolean)]) {
+                assert.ok(!logged.includes(secret), 'a secret was logged');
+            }
         } finally {
             await remote.end();
         }

@@ -23,7 +23,7 @@ async function body(request) {
 // `format` of access tokens: opaque or jwt.
 export async function provider(format) {
     let oidc;
-    const asked = { registrations: 0, tokens: [], revocations: 0, refused: 0, calls: 0 };
+    const asked = { registrations: 0, tokens: [], revocations: 0, refused: 0, calls: 0, bearers: new Set() };
     const login = await listening((request, response) => {
         const path = request.url.split('?')[0];
         if (path === '/reg') asked.registrations += 1;
@@ -78,6 +78,7 @@ export async function provider(format) {
         if (request.method !== 'POST') return answer(405, {});
         const message = JSON.parse(await body(request));
         const token = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1];
+        if (token) asked.bearers.add(token);
         if (!token || !(await accepts(token))) {
             asked.refused += 1;
             const said = `Bearer resource_metadata="${resource.origin}${metadata}", scope="${SCOPE}"`;
