@@ -345,7 +345,8 @@ impl RunningGateway {
     fn open_doors(&self, listener: TcpListener, token: Secret) -> anyhow::Result<()> {
         let guard = Guard::new(token, self.config.allowed_hosts.clone(), self.config.allowed_origins.clone());
         let limits = self.config.limits.clone();
-        let site = Site::new(Arc::clone(&self.gateway), guard, limits, self.doors.clone());
+        let site = Site::new(Arc::clone(&self.gateway), guard, limits, self.doors.clone())
+            .with_logins(Some(self.logins.logins().clone()));
         let workers = Workers::for_each_core().context("start the threads that serve HTTP")?;
         self.doors.spawn(toolcrib_web::serve(listener, Arc::new(site), self.doors.clone(), workers));
         Ok(())

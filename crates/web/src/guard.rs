@@ -15,6 +15,8 @@ use toolcrib_catalog::{GatewayKey, matching_key};
 use page::Pages;
 use toolcrib_session::Principal;
 
+pub(crate) use page::{CALLBACK, CONNECT, is_login_page};
+
 /// The keys that open a profile.
 #[derive(Debug, Clone, Copy)]
 pub struct ProfileKeys<'a> {
@@ -108,8 +110,13 @@ impl Guard {
         }
     }
 
+    /// Whether `origin` leads to this gateway for someone who reaches it at `opened`. Both are `scheme://host[:port]`.
+    pub(crate) fn is_also_here(&self, origin: &str, opened: &str) -> bool {
+        self.pages.is_also_here(origin, opened)
+    }
+
     /// Whom a token or a key proves.
-    fn proven(&self, credential: &str, keys: Option<ProfileKeys<'_>>) -> Option<Principal> {
+    pub(crate) fn proven(&self, credential: &str, keys: Option<ProfileKeys<'_>>) -> Option<Principal> {
         if self.token.matches(credential) {
             return Some(self.admin.clone());
         }

@@ -23,6 +23,7 @@ use toolcrib_base::Limits;
 use toolcrib_base::task::{Scope, Stop};
 use toolcrib_call::ProfileSnapshot;
 use toolcrib_gateway::Gateway;
+use toolcrib_login::Logins;
 use toolcrib_protocol::RequestTrace;
 use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
@@ -33,7 +34,7 @@ use arrival::REQUEST_ID;
 use bodies::Bodies;
 pub use guard::Guard;
 use guard::ProfileKeys;
-use route::SseClients;
+use route::{LoginPages, SseClients};
 
 /// What every route may use.
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub struct Site {
     pub limits: Limits,
     /// Where tasks that outlive a request's first answer belong.
     pub scope: Scope,
+    /// `None`: there are no pages of logins.
+    logins: Option<LoginPages>,
     sse_clients: SseClients,
     bodies: Bodies,
     /// The document of the control API, made when it is first asked for.
@@ -56,7 +59,14 @@ impl Site {
     /// A site that no one has visited yet. In `scope` run the tasks that outlive a request's first answer.
     pub fn new(gateway: Arc<Gateway>, guard: Guard, limits: Limits, scope: Scope) -> Self {
         let (sse_clients, bodies) = (SseClients::new(limits.sessions), Bodies::new(limits.bodies_bytes));
-        Self { gateway, guard, limits, scope, sse_clients, bodies, openapi: OnceLock::new() }
+        Self { gateway, guard, limits, scope, logins: None, sse_clients, bodies, openapi: OnceLock::new() }
+    }
+
+    /// The same with the pages of logins to servers, if there are logins.
+    #[must_use]
+    pub fn with_logins(mut self, logins: Option<Logins>) -> Self {
+        self.logins = logins.map(LoginPages::new);
+        self
     }
 
     /// Once the doors close, ends the streams on which nothing more will be said: they would hold up the end for all of
@@ -103,7 +113,7 @@ async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) 
             let visitor = Visitor { principal, snapshot, address: peer.ip(), trace };
             route::answer(site, visitor, request).await
         }
-        Err(refusal) => respond::refusal(&refusal),
+        Err(refusal) => route::refusal(site, &request, &refusal),
     };
     let mut response = respond::shielded(answered);
     if let Some(id) = id {

@@ -2,6 +2,7 @@
 
 mod api;
 mod health;
+mod login;
 mod mcp;
 mod sse;
 
@@ -12,12 +13,14 @@ use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_transport::http::body::Body;
 
+use crate::guard::{CALLBACK, CONNECT, is_login_page};
 use crate::{Site, Visitor, respond};
 
+pub(crate) use login::LoginPages;
 pub(crate) use sse::SseClients;
 
 /// Every path below which something answers, operations aside. To add a route: its path here, its arm in [`answer`].
-pub const PATHS: [&str; 9] = [
+pub const PATHS: [&str; 11] = [
     "/mcp",
     "/sse",
     "/messages",
@@ -27,6 +30,8 @@ pub const PATHS: [&str; 9] = [
     "/api/v1/openapi.json",
     "/api/v1/events",
     "/api/v1/",
+    CONNECT,
+    CALLBACK,
 ];
 
 /// Answers an admitted request.
@@ -48,6 +53,9 @@ pub async fn answer(site: &Arc<Site>, visitor: Visitor, request: Request<Incomin
             Err(problem) => respond::refusal(&problem),
         };
     }
+    if let Some(pages) = site.logins.as_ref().filter(|_| is_login_page(path)) {
+        return Box::pin(login::answer(site, pages, visitor, request)).await;
+    }
     match (request.method(), path) {
         (&Method::GET, "/healthz") => respond::text(StatusCode::OK, "text/plain", "ok\n".into()),
         (&Method::GET, "/readyz") => health::ready(site, &visitor.principal),
@@ -60,6 +68,14 @@ pub async fn answer(site: &Arc<Site>, visitor: Visitor, request: Request<Incomin
                 .hint("MCP is at /mcp and /mcp/p/<profile>, older clients connect to /sse, health is at /healthz and /readyz.");
             respond::refusal(&problem)
         }
+    }
+}
+
+/// The answer to a request that the guard does not let in.
+pub(crate) fn refusal(site: &Site, request: &Request<Incoming>, refusal: &Problem) -> Response<Body> {
+    match site.logins.is_some() && is_login_page(request.uri().path()) {
+        true => login::refusal(refusal, login::is_person(request.headers())),
+        false => respond::refusal(refusal),
     }
 }
 

@@ -10,6 +10,13 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// How the page is related to us, as browsers say it of every request (Fetch Metadata, section 2.4).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// Where a link to begin a login leads; its ticket follows.
+pub(crate) const CONNECT: &str = "/connect/";
+/// Where an authorization server sends the browser back to.
+pub(crate) const CALLBACK: &str = "/oauth/callback";
 
 /// Under which names we are reached, and which pages may call us.
 #[derive(Debug)]
@@ -26,8 +33,8 @@ impl Pages {
     /// 403 for a request that another site had a browser send, or that was sent to another name.
     pub(super) fn check(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
         let host = self.check_host(target, headers)?;
-        self.check_origin(headers)?;
-        self.check_site(host, headers)
+        self.check_origin(target.path(), headers)?;
+        self.check_site(host, target.path(), headers)
     }
 
     /// Gives the name in `Host`.
@@ -56,10 +63,29 @@ impl Pages {
         })
     }
 
-    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Problem> {
+    /// Whether `origin` leads here for someone who reaches us at the origin `opened`: it has one of our further names, or
+    /// is another name of this machine with the same port.
+    pub(super) fn is_also_here(&self, origin: &str, opened: &str) -> bool {
+        let (Some((scheme, host)), Some((opened_scheme, opened_host))) =
+            (origin.split_once("://"), opened.split_once("://"))
+        else {
+            return false;
+        };
+        let port = |host: &str| name_of(host).map(|name| host[name.len()..].to_owned());
+        match name_of(host).is_some_and(is_loopback) {
+            true => scheme == opened_scheme && port(host) == port(opened_host),
+            false => self.is_served(host),
+        }
+    }
+
+    /// The form of a page of logins comes from that page, under whatever name we were reached.
+    fn check_origin(&self, path: &str, headers: &HeaderMap) -> Result<(), Problem> {
         for origin in headers.get_all(ORIGIN) {
             let origin = origin.to_str().unwrap_or_default();
-            if !is_own_page(origin) && !self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
+            let is_fine = is_own_page(origin)
+                || self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
+                || is_login_page(path) && is_same_host(origin, headers);
+            if !is_fine {
                 let shown: String = origin.chars().take(100).collect();
                 return Err(Problem::new(
                     Kind::Forbidden,
@@ -72,12 +98,13 @@ impl Pages {
     }
 
     /// An image, a script or a link of a page sends no `Origin`; browsers say then where it came from. An `Origin` that
-    /// is there has been admitted.
-    fn check_site(&self, host: &str, headers: &HeaderMap) -> Result<(), Problem> {
+    /// is there has been admitted. To the pages of logins other sites may lead a whole window.
+    fn check_site(&self, host: &str, path: &str, headers: &HeaderMap) -> Result<(), Problem> {
         let is_fine = |site: &str| match site {
             "same-origin" | "none" => true,
             // All ports of this machine are one site, and its pages may call us.
             "same-site" => is_loopback(host) || headers.contains_key(ORIGIN),
+            "cross-site" if is_login_page(path) && is_window(headers) => true,
             _ => headers.contains_key(ORIGIN),
         };
         let sites = headers.get_all(SEC_FETCH_SITE).iter();
@@ -90,8 +117,30 @@ impl Pages {
     }
 }
 
+/// Whether this is a page of logins. Other sites may lead a browser there, because a visit alone does nothing: it needs a
+/// ticket and a click, or the cookie of the browser in which the login was begun.
+pub(crate) fn is_login_page(path: &str) -> bool {
+    path == CALLBACK || path.starts_with(CONNECT)
+}
+
+/// Whether a browser shows the answer in a window of its own, with its URL above it: not in a frame, not to a script.
+fn is_window(headers: &HeaderMap) -> bool {
+    let only = |name: &HeaderName, expected: &str| {
+        let mut values = headers.get_all(name).iter();
+        values.next().is_some_and(|value| value == expected) && values.next().is_none()
+    };
+    only(&SEC_FETCH_MODE, "navigate") && only(&SEC_FETCH_DEST, "document")
+}
+
 fn is_loopback(name: &str) -> bool {
     LOOPBACK.iter().any(|own| own.eq_ignore_ascii_case(name))
+}
+
+/// Whether an origin is that of the host, which has been checked.
+fn is_same_host(origin: &str, headers: &HeaderMap) -> bool {
+    let host = ["http://", "https://"].iter().find_map(|scheme| origin.strip_prefix(scheme));
+    let own = headers.get(HOST).and_then(|own| own.to_str().ok());
+    host.zip(own).is_some_and(|(host, own)| host.eq_ignore_ascii_case(own))
 }
 
 /// Whether an origin is exactly `scheme://host[:port]` of this machine.
@@ -193,6 +242,82 @@ mod tests {
             ("http://evil@localhost/mcp", false),
         ] {
             assert_eq!(check(target, &[(HOST, "localhost")]), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn another_site_may_lead_a_window_to_the_pages_of_logins_and_nowhere_else() {
+        let own = (HOST, "127.0.0.1:8700");
+        let site = (SEC_FETCH_SITE, "cross-site");
+        let (window, frame) = ([(SEC_FETCH_MODE, "navigate"), (SEC_FETCH_DEST, "document")], "iframe");
+        let led = [own.clone(), site.clone(), window[0].clone(), window[1].clone()];
+        for (path, expected) in [
+            ("/oauth/callback", true),
+            ("/oauth/callback?code=a&state=b", true),
+            ("/connect/0123", true),
+            ("/oauth/callback/", false),
+            ("/oauth/callbacks", false),
+            ("/oauth", false),
+            ("/connect", false),
+            ("/mcp", false),
+            ("/metrics", false),
+            ("/api/v1/tools", false),
+            ("/api/v1/connect/", false),
+            ("/mcp?/oauth/callback", false),
+        ] {
+            assert_eq!(check(path, &led), expected, "{path}");
+        }
+        for path in ["/oauth/callback", "/connect/0123"] {
+            for headers in [
+                vec![own.clone(), site.clone()],
+                vec![own.clone(), site.clone(), window[0].clone()],
+                vec![own.clone(), site.clone(), window[1].clone()],
+                vec![own.clone(), site.clone(), window[0].clone(), (SEC_FETCH_DEST, frame)],
+                vec![own.clone(), site.clone(), window[0].clone(), window[1].clone(), (SEC_FETCH_DEST, frame)],
+                vec![own.clone(), site.clone(), (SEC_FETCH_MODE, "no-cors"), (SEC_FETCH_DEST, "image")],
+                vec![own.clone(), site.clone(), (SEC_FETCH_MODE, "cors"), (SEC_FETCH_DEST, "empty")],
+                [&led[..], &[(ORIGIN, "https://evil.example")]].concat(),
+                [&led[..], &[(ORIGIN, "null")]].concat(),
+                [&led[1..], &[(HOST, "evil.example")]].concat(),
+                [&led[..], &[(SEC_FETCH_SITE, "something-new")]].concat(),
+            ] {
+                assert!(!check(path, &headers), "{path} {headers:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_form_of_a_login_comes_from_its_own_page_under_any_name() {
+        let named = (HOST, "tools.example.com:8443");
+        for (path, origin, expected) in [
+            ("/connect/0123", "https://tools.example.com:8443", true),
+            ("/connect/0123", "http://tools.example.com:8443", true),
+            ("/connect/0123", "https://tools.example.com", false),
+            ("/connect/0123", "https://evil.example", false),
+            ("/connect/0123", "tools.example.com:8443", false),
+            ("/connect/0123", "null", false),
+            ("/mcp", "https://tools.example.com:8443", false),
+            ("/api/v1/tools", "https://tools.example.com:8443", false),
+        ] {
+            assert_eq!(check(path, &[named.clone(), (ORIGIN, origin)]), expected, "{path} {origin}");
+        }
+    }
+
+    #[test]
+    fn which_other_origin_leads_here() {
+        for (origin, opened, expected) in [
+            ("http://localhost:8700", "http://127.0.0.1:8700", true),
+            ("http://127.0.0.1:8700", "http://localhost:8700", true),
+            ("https://tools.example.com", "http://127.0.0.1:8700", true),
+            ("http://localhost:3118", "http://127.0.0.1:8700", false),
+            ("http://localhost", "http://127.0.0.1:8700", false),
+            ("https://localhost:8700", "http://127.0.0.1:8700", false),
+            ("http://127.0.0.1:8700", "https://tools.example.com", false),
+            ("https://evil.example", "http://127.0.0.1:8700", false),
+            ("https://localhost.evil.example:8700", "http://127.0.0.1:8700", false),
+            ("localhost:8700", "http://127.0.0.1:8700", false),
+        ] {
+            assert_eq!(pages().is_also_here(origin, opened), expected, "{origin} from {opened}");
         }
     }
 

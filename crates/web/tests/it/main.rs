@@ -14,6 +14,7 @@ mod ending;
 mod floods;
 mod header;
 mod keys;
+mod login;
 mod old;
 mod openapi;
 mod parked;

@@ -13,10 +13,12 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
+use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, ManualClock, Secret, SystemClock, Timestamp};
 use toolcrib_call::Source;
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
+use toolcrib_login::Logins;
 use toolcrib_protocol::sse::{self, Event};
 use toolcrib_testgateway::{File, Setup, TestGateway};
 use toolcrib_testkit::eventually;
@@ -256,6 +258,15 @@ impl ServedGateway {
 
     /// A gateway of these files, at its very beginning.
     pub(crate) async fn open(files: &[File], limits: Limits) -> Self {
+        Self::open_with(files, limits, |_, _| None).await
+    }
+
+    /// The same with logins to servers, made of its address and the scope of its tasks.
+    pub(crate) async fn open_with(
+        files: &[File],
+        limits: Limits,
+        logins: impl FnOnce(SocketAddr, &Scope) -> Option<Logins>,
+    ) -> Self {
         let (time, fuse) = (Arc::new(ManualClock::default()), Arc::new(Fuse::default()));
         let setup = Setup {
             clock: Arc::clone(&fuse) as Arc<dyn Clock>,
@@ -278,6 +289,7 @@ impl ServedGateway {
             Guard::new(Secret::new(TOKEN), vec!["tools.example.com".into()], vec!["https://app.example.com".into()]);
         let scope = gateway.scope();
         let site = Site::new(Arc::clone(&gateway.gateway), guard, limits, scope.clone());
+        let site = site.with_logins(logins(address, scope));
         scope.spawn(toolcrib_web::serve(listener, Arc::new(site), scope.clone(), Workers::none()));
         Self { gateway, address, time, fuse }
     }

@@ -1,0 +1,216 @@
+//! `/connect/<ticket>`: `GET` says which login the link begins, `POST` sends the browser to the authorization server.
+//!
+//! The one who opens a link and the one for whom it was made must be one principal. A browser proves none, so a link of
+//! the owner of this installation takes whom the guard takes for the owner, and a link of a key takes that key, which the
+//! page asks for.
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_TYPE, HOST, HeaderMap, LOCATION, ORIGIN, SET_COOKIE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use toolcrib_base::{Kind, Problem, ProfileName, Secret};
+use toolcrib_login::{LoginError, OpenOutcome, OpenRequest, Owner, PendingDescription};
+use toolcrib_session::ShareKey;
+use toolcrib_transport::http::body::Body;
+use toolcrib_transport::http::server::BodyError;
+
+use super::cookie::BrowserCookie;
+use super::{LoginPages, callback, page, private, problem};
+use crate::guard::{CONNECT, ProfileKeys};
+use crate::{Site, Visitor, respond};
+
+/// The digits of a ticket.
+const TICKET: usize = 64;
+/// The largest form, in bytes.
+const FORM: usize = 4 * 1024;
+/// What a browser calls the body of a form.
+const FORM_TYPE: &str = "application/x-www-form-urlencoded";
+
+/// A link that a browser shows or opens.
+#[derive(Debug)]
+pub(super) struct Link<'a> {
+    pub(super) site: &'a Arc<Site>,
+    pub(super) pages: &'a LoginPages,
+    pub(super) ticket: &'a Secret,
+}
+
+/// The fields of the page's form.
+#[derive(Debug, Default)]
+struct Fields {
+    token: Option<Secret>,
+    key: Option<Secret>,
+}
+
+/// The key that a principal is, by its profile and its own name.
+#[derive(Debug)]
+pub(super) struct NamedKey {
+    pub(super) profile: ProfileName,
+    pub(super) name: String,
+}
+
+pub(super) async fn answer(
+    link: &Link<'_>,
+    visitor: &Visitor,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    match head.method {
+        Method::GET => {
+            let described = link.describe()?;
+            Ok(page::confirmation(&described, &link.pages.form_token))
+        }
+        Method::POST => {
+            let origin = origin(&head.headers)?;
+            let fields = link.fields(visitor, &head.headers, body).await?;
+            Box::pin(link.open(visitor, &origin, &fields)).await
+        }
+        _ => Ok(private(respond::not_allowed("GET, POST"))),
+    }
+}
+
+// === impl Link ===
+
+impl Link<'_> {
+    /// Whose login it begins. Uses nothing up.
+    fn describe(&self) -> Result<PendingDescription, Problem> {
+        let ticket = self.ticket.expose();
+        let is_ticket = ticket.len() == TICKET && ticket.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let described = is_ticket.then(|| self.pages.logins.describe(ticket)).flatten();
+        described.ok_or_else(|| problem(&LoginError::Ticket))
+    }
+
+    /// The form that a page of ours has sent.
+    async fn fields(&self, visitor: &Visitor, headers: &HeaderMap, body: Incoming) -> Result<Fields, Problem> {
+        let sent = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if !sent.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(FORM_TYPE) {
+            return Err(Problem::new(Kind::InvalidRequest, format!("the body must be a form (`{FORM_TYPE}`)"))
+                .hint("Open the link in a browser."));
+        }
+        let key = ShareKey::new(&visitor.principal, Some(visitor.address));
+        let body = self.site.bodies.read(body, FORM, key).await.map_err(|error| match error {
+            BodyError::TooLarge(limit) => Problem::new(Kind::TooLarge, format!("the form has more than {limit} bytes"))
+                .hint("Open the link again."),
+            BodyError::Incomplete => {
+                Problem::new(Kind::InvalidRequest, "the form did not arrive").hint("Open the link again.")
+            }
+            BodyError::NoRoom => Problem::new(Kind::Busy, "the memory limit for request bodies is reached")
+                .hint("Try again in a second, or raise `bodies_bytes` in config.toml."),
+        })?;
+        let fields = Fields::read(&body)?;
+        let is_ours = fields.token.as_ref().is_some_and(|token| self.pages.form_token.matches(token.expose()));
+        if !is_ours {
+            return Err(Problem::new(Kind::Forbidden, "this form was not sent by the page of the link, or is too old")
+                .hint("Open the link again and use the button there."));
+        }
+        Ok(fields)
+    }
+
+    /// Sends the browser on, and binds the login to it.
+    async fn open(&self, visitor: &Visitor, origin: &str, fields: &Fields) -> Result<Response<Body>, Problem> {
+        let described = self.describe()?;
+        let opener = self.opener(visitor, &described.owner, fields.key.as_ref())?;
+        let cookie = BrowserCookie::new(origin.starts_with("https:"));
+        let request = OpenRequest {
+            ticket: self.ticket.expose(),
+            opener: &opener,
+            browser: cookie.secret(),
+            origin: Some(origin),
+        };
+        match self.pages.logins.open(request).await.map_err(|error| problem(&error))? {
+            OpenOutcome::Provider(url) => {
+                let mut response = callback::to_provider(&url);
+                response.headers_mut().append(SET_COOKIE, cookie.set());
+                Ok(response)
+            }
+            OpenOutcome::Origin(other) => self.elsewhere(&described, origin, &other),
+        }
+    }
+
+    /// Who opens the link: the owner for whom it was made, or nobody.
+    fn opener(&self, visitor: &Visitor, owner: &Owner, key: Option<&Secret>) -> Result<Owner, Problem> {
+        let proven = match NamedKey::of(owner) {
+            None => visitor.principal.clone(),
+            Some(named) => {
+                let wrong = || {
+                    let NamedKey { profile, name } = &named;
+                    let text = format!("this is not the key `{name}` of profile `{profile}`, for which the link is");
+                    Problem::new(Kind::Forbidden, text)
+                        .hint("Go back and enter that key, or ask whoever has it to open the link.")
+                };
+                let snapshot = self.site.gateway.snapshot(&named.profile).map_err(|_| wrong())?;
+                let keys = ProfileKeys::of(&snapshot).ok_or_else(wrong)?;
+                key.and_then(|key| self.site.guard.proven(key.expose(), Some(keys))).ok_or_else(wrong)?
+            }
+        };
+        let opener = Owner::of(Some(proven.id.as_str()));
+        if opener == *owner { Ok(opener) } else { Err(problem(&LoginError::Opener)) }
+    }
+
+    /// Sends the browser to the same link at another name of this gateway.
+    fn elsewhere(&self, described: &PendingDescription, origin: &str, other: &str) -> Result<Response<Body>, Problem> {
+        if !self.site.guard.is_also_here(other, origin) {
+            let server = &described.server;
+            return Err(Problem::new(
+                Kind::Definition,
+                format!("the answer to the login of `{server}` goes to `{other}`, where this gateway is not reached"),
+            )
+            .hint(format!(
+                "use `toolcrib login {server} --no-browser`, or remove `redirect_uri` from the definition: \
+                 `toolcrib edit server {server}`"
+            )));
+        }
+        let mut response = respond::status(StatusCode::SEE_OTHER);
+        let place = HeaderValue::try_from(format!("{other}{CONNECT}{}", self.ticket.expose()));
+        let mut place = place.expect("an origin and digits fit a header");
+        place.set_sensitive(true);
+        response.headers_mut().insert(LOCATION, place);
+        Ok(private(response))
+    }
+}
+
+// === impl Fields ===
+
+impl Fields {
+    fn read(body: &[u8]) -> Result<Self, Problem> {
+        let mut fields = Self::default();
+        for (name, value) in url::form_urlencoded::parse(body) {
+            let field = match &*name {
+                "token" => &mut fields.token,
+                "key" => &mut fields.key,
+                _ => continue,
+            };
+            if field.replace(Secret::new(value.trim())).is_some() {
+                return Err(Problem::new(Kind::InvalidParams, "a field of the form is there twice")
+                    .hint("Open the link again and use the button there."));
+            }
+        }
+        Ok(fields)
+    }
+}
+
+// === impl NamedKey ===
+
+impl NamedKey {
+    /// `None` for an owner that is no key.
+    pub(super) fn of(owner: &Owner) -> Option<Self> {
+        let (profile, name) = owner.as_str().strip_prefix("key:")?.split_once('/')?;
+        Some(Self { profile: ProfileName::new(profile).ok()?, name: name.to_owned() })
+    }
+}
+
+/// The origin that the form was sent to, which must be that of the page that it was on. Programs send no `Origin`.
+fn origin(headers: &HeaderMap) -> Result<String, Problem> {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default().to_ascii_lowercase();
+    let own = ["http", "https"].map(|scheme| format!("{scheme}://{host}"));
+    let mut sent = headers.get_all(ORIGIN).iter();
+    let found = match (sent.next(), sent.next()) {
+        (None, _) => own.into_iter().next(),
+        (Some(origin), None) => own.into_iter().find(|own| own.as_bytes().eq_ignore_ascii_case(origin.as_bytes())),
+        (Some(_), Some(_)) => None,
+    };
+    found.ok_or_else(|| {
+        Problem::new(Kind::Forbidden, "another page must not send this form")
+            .hint("Open the link again and use the button there.")
+    })
+}
