@@ -54,6 +54,17 @@ pub struct LoginRequest<'a> {
     pub joins: bool,
     /// The secret of the program that stands in for a browser and pastes the answer itself.
     pub browser: Option<&'a Secret>,
+    /// Values for headers of the server that each principal has of its own.
+    pub values: &'a [UserValue],
+}
+
+/// A value that a principal has of its own: what `user:NAME` in a header is for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserValue {
+    /// Its name.
+    pub name: String,
+    /// The value.
+    pub value: Secret,
 }
 
 /// What comes next in a login.
@@ -61,6 +72,8 @@ pub struct LoginRequest<'a> {
 pub enum LoginStep {
     /// Somebody opens this address.
     Open(String),
+    /// The principal gives the values of these names: the server has headers that take them.
+    Values(Vec<String>),
     /// Nothing: this server can be called.
     Done(ServerName),
 }
@@ -102,11 +115,11 @@ impl RequestContext<'_> {
         let CallOutcome::Failed(error) = &failed else { return failed };
         let (Some(server), Some(logins)) = (error.needs_login(), &self.path.logins) else { return failed };
         let principal = client::principal_at_servers(self.caller);
-        let request = LoginRequest { at: LoginPlace { server, principal }, joins: true, browser: None };
+        let request = LoginRequest { at: LoginPlace { server, principal }, joins: true, browser: None, values: &[] };
         let url = match logins.begin(request).await {
             Ok(LoginStep::Open(url)) => url,
-            // Someone has just logged in.
-            Ok(LoginStep::Done(_)) => return failed,
+            // Someone has just logged in; or it wants values, which no page asks for: the error says the command.
+            Ok(LoginStep::Done(_) | LoginStep::Values(_)) => return failed,
             Err(problem) => return CallOutcome::Unanswered(why_not(error, &problem)),
         };
         let message = format!("Server `{server}` requires a login. Open the page, log in, then make the call again.");

@@ -265,7 +265,7 @@ impl Servers {
     }
 
     fn program(&self, server: &ServerName, program: &Program) -> Result<Endpoint, String> {
-        let env = self.secrets(server, &program.env)?;
+        let env = self.secrets(server, program.env.iter())?;
         Ok(Endpoint::Stdio {
             program: program.command.clone(),
             args: program.args.clone(),
@@ -277,16 +277,19 @@ impl Servers {
 
     /// The address and the headers of a server, secrets resolved.
     fn remote(&self, server: &ServerName, remote: &Remote) -> Result<(Secret, Vec<(String, Secret)>), String> {
-        let headers = self.secrets(server, &remote.headers)?;
+        // A value of each principal comes with its requests.
+        let is_shared = |reference: &SecretRef| !matches!(reference, SecretRef::User(_));
+        let shared = remote.headers.iter().filter(|(_, reference)| is_shared(reference));
+        let headers = self.secrets(server, shared)?;
         Ok((remote.url.resolve(|reference| self.secret(server, reference))?, headers))
     }
 
-    fn secrets(
+    fn secrets<'a>(
         &self,
         server: &ServerName,
-        references: &BTreeMap<String, SecretRef>,
+        references: impl Iterator<Item = (&'a String, &'a SecretRef)>,
     ) -> Result<Vec<(String, Secret)>, String> {
-        references.iter().map(|(name, reference)| Ok((name.clone(), self.secret(server, reference)?))).collect()
+        references.map(|(name, reference)| Ok((name.clone(), self.secret(server, reference)?))).collect()
     }
 
     fn secret(&self, server: &ServerName, reference: &SecretRef) -> Result<Secret, String> {

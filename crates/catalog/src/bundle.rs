@@ -374,9 +374,9 @@ fn needs_of(which: &DefinitionId, value: &Value) -> Vec<Need> {
     needs
 }
 
-/// The reference that a text is, if it is one.
+/// The reference that a text is, if it is one that somebody here must fill; `user:` is filled by each caller.
 fn reference(text: &str) -> Option<SecretRef> {
-    text.parse().ok().filter(|reference| !matches!(reference, SecretRef::Literal(_)))
+    text.parse().ok().filter(SecretRef::is_shared_secret)
 }
 
 #[cfg(test)]

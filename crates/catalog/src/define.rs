@@ -200,7 +200,12 @@ pub(crate) fn environment(cursor: &Cursor<'_>) -> BTreeMap<String, SecretRef> {
         if !is_variable(key) {
             value.problem("expected a variable's name of A-Z, a-z, 0-9 and `_`, the first not a digit", None);
         }
-        secret(value)
+        let secret = secret(value)?;
+        if let SecretRef::User(_) = secret {
+            let hint = "write `vault:NAME`; `user:NAME` is for `headers` of a server with a URL".to_owned();
+            value.problem("expected one value for all callers: a program runs with one environment", Some(hint));
+        }
+        Some(secret)
     })
 }
 

@@ -163,7 +163,7 @@ fn check_places(text: &str) -> Result<(), EndpointError> {
     if host.split(['/', '?']).next().unwrap_or_default().contains("${") {
         return Err(EndpointError::Place);
     }
-    let is_reference = |inside: &str| inside.parse::<SecretRef>().is_ok_and(|it| !matches!(it, SecretRef::Literal(_)));
+    let is_reference = |inside: &str| inside.parse::<SecretRef>().is_ok_and(|it| it.is_shared_secret());
     let all = pieces(text).iter().all(|piece| match piece {
         Piece::Text(text) => !text.contains("${"),
         Piece::Place(_, inside) => is_reference(inside),

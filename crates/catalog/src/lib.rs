@@ -79,6 +79,7 @@ pub use server::edit::{ToolsEditError, with_tools};
 pub use server::{
     Ask, AuthType, ClientSecretRef, Family, Program, Remote, ServerAuth, ServerDefinition, ServerLimits, SessionScope,
     SpokenEra, Start, Teleport, TeleportIdentity, Timeouts, TokenExchange, ToolText, Transport, TransportKind,
+    UserHeader,
 };
 pub use service::ServiceDefinition;
 pub use service_class::{

@@ -26,6 +26,8 @@ pub enum SecretRef {
     Keyring(String),
     /// `vault:NAME`: an entry of our own vault.
     Vault(String),
+    /// `user:NAME`: a value that each principal has of its own, for a header of its requests.
+    User(String),
 }
 
 /// Why a text that begins like a reference is none.
@@ -86,6 +88,7 @@ impl std::str::FromStr for SecretRef {
             Some(("file", path)) => Ok(Self::File(path.into())),
             Some(("keyring", name)) => named(name, "keyring").map(Self::Keyring),
             Some(("vault", name)) => named(name, "vault").map(Self::Vault),
+            Some(("user", name)) => named(name, "user").map(Self::User),
             _ => Ok(Self::Literal(Secret::new(text))),
         }
     }
@@ -111,6 +114,7 @@ impl fmt::Display for SecretRef {
             Self::File(path) => write!(f, "file:{}", path.display()),
             Self::Keyring(name) => write!(f, "keyring:{name}"),
             Self::Vault(name) => write!(f, "vault:{name}"),
+            Self::User(name) => write!(f, "user:{name}"),
         }
     }
 }
@@ -118,6 +122,13 @@ impl fmt::Display for SecretRef {
 impl fmt::Debug for SecretRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{self}\"")
+    }
+}
+
+impl SecretRef {
+    /// Whether it is one secret, whoever calls, and not the text itself.
+    pub fn is_shared_secret(&self) -> bool {
+        !matches!(self, Self::Literal(_) | Self::User(_))
     }
 }
 
@@ -178,7 +189,7 @@ impl ResolveSecret for LocalSecrets {
                 .map(Secret::new)
                 .map_err(|_| SecretError::NotText { reference: reference.clone() }),
             SecretRef::File(path) => self.read_file(path, reference),
-            SecretRef::Keyring(_) | SecretRef::Vault(_) => {
+            SecretRef::Keyring(_) | SecretRef::Vault(_) | SecretRef::User(_) => {
                 Err(SecretError::NotAvailable { reference: reference.clone() })
             }
         }
@@ -207,6 +218,7 @@ mod tests {
         assert_eq!(parse("file:/run/key"), SecretRef::File("/run/key".into()));
         assert_eq!(parse("keyring:files"), SecretRef::Keyring("files".into()));
         assert_eq!(parse("vault:team/files"), SecretRef::Vault("team/files".into()));
+        assert_eq!(parse("user:tracker"), SecretRef::User("tracker".into()));
         for plain in ["", "debug", "https://example.com", "ENV:X", " env:X", "environment"] {
             assert_eq!(parse(plain), SecretRef::Literal(Secret::new(plain)), "{plain}");
         }
@@ -217,6 +229,7 @@ mod tests {
             ("file:", SecretRefError::File),
             ("keyring:", SecretRefError::Name("keyring")),
             ("vault:a b", SecretRefError::Name("vault")),
+            ("user:", SecretRefError::Name("user")),
         ] {
             assert_eq!(text.parse::<SecretRef>(), Err(error), "{text}");
         }
@@ -258,6 +271,7 @@ mod tests {
             ("file:binary", "value of `file:binary` is not UTF-8 text"),
             ("keyring:files", "cannot resolve `keyring:files` here"),
             ("vault:files", "cannot resolve `vault:files` here"),
+            ("user:files", "cannot resolve `user:files` here"),
         ] {
             let error = secrets.resolve(&parse(reference), &files()).unwrap_err();
             assert_eq!(error.to_string(), expected);

@@ -104,6 +104,25 @@ pub struct Remote {
     pub headers: BTreeMap<String, SecretRef>,
 }
 
+impl Remote {
+    /// The headers whose value each principal has of its own, each with the name of the value.
+    pub fn user_headers(&self) -> impl Iterator<Item = UserHeader<'_>> {
+        self.headers.iter().filter_map(|(header, reference)| match reference {
+            SecretRef::User(value) => Some(UserHeader { header, value }),
+            _ => None,
+        })
+    }
+}
+
+/// A header whose value each principal has of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UserHeader<'a> {
+    /// The header.
+    pub header: &'a str,
+    /// The name of the value, as it stands after `user:`.
+    pub value: &'a str,
+}
+
 choice! {
     /// When a connection is made.
     Start {

@@ -80,6 +80,12 @@ fn credential(definition: &ServerDefinition) -> String {
              and write `headers: {{Authorization: \"vault:{name}-key\"}}`"
         );
     }
+    if remote.user_headers().next().is_some() {
+        return format!(
+            "it does not accept a value that you gave for its headers: delete it with `toolcrib logout {name}`, and give \
+             another with `toolcrib login {name}`"
+        );
+    }
     let headers: Vec<String> = remote.headers.keys().map(|header| format!("`{header}`")).collect();
     let references: Vec<String> = remote.headers.values().filter_map(reference).collect();
     let from = if references.is_empty() { String::new() } else { format!(" (from {})", references.join(", ")) };

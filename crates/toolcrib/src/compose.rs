@@ -5,6 +5,7 @@ mod eval;
 mod listen;
 mod logins;
 mod stdio;
+mod user_values;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -201,7 +201,9 @@ impl Context {
             },
             SecretRef::File(path) => return token::read(&home.path().join(path)).map(Some),
             SecretRef::Keyring(name) => secrets::of_keyring(name, environment).map_err(|why| failed(&why))?,
-            SecretRef::Vault(_) => return Err(failed("the vault holds secrets of servers only")),
+            SecretRef::Vault(_) | SecretRef::User(_) => {
+                return Err(failed("values of callers and the vault's secrets are for servers only"));
+            }
         };
         if token::is_token(secret.expose()) { Ok(Some(secret)) } else { Err(failed("it contains no token")) }
     }
@@ -226,6 +228,9 @@ fn token_of(text: &str) -> Result<SecretRef, String> {
     match text.parse::<SecretRef>() {
         Ok(SecretRef::Vault(_)) => {
             Err("`token`: the vault holds secrets of servers only; use `file:`, `env:` or `keyring:`".into())
+        }
+        Ok(SecretRef::User(_)) => {
+            Err("`token`: values of callers are for headers of servers; use `file:`, `env:` or `keyring:`".into())
         }
         Ok(reference) => Ok(reference),
         Err(error) => Err(format!("`token`: {error}")),

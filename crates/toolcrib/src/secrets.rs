@@ -98,7 +98,9 @@ impl ResolveSecret for HomeSecrets {
         match reference {
             SecretRef::Vault(name) => self.vault_entry(name, reference, user),
             SecretRef::Keyring(name) => self.keyring_entry(name, reference),
-            SecretRef::Literal(_) | SecretRef::Env(_) | SecretRef::File(_) => self.local.resolve(reference, user),
+            SecretRef::Literal(_) | SecretRef::Env(_) | SecretRef::File(_) | SecretRef::User(_) => {
+                self.local.resolve(reference, user)
+            }
         }
     }
 }

@@ -158,6 +158,11 @@ fn client(fields: &Fields<'_>) -> (Option<String>, Option<SecretRef>) {
                 cursor.problem("expected a reference such as `vault:NAME`, got a secret in plain text", Some(hint));
                 None
             }
+            SecretRef::User(_) => {
+                let hint = "write `vault:NAME`".to_owned();
+                cursor.problem("expected one secret for all callers: the client is the same", Some(hint));
+                None
+            }
             reference => Some(reference),
         }
     });

@@ -113,6 +113,28 @@ fn remote_servers_have_an_address_and_headers() {
 }
 
 #[test]
+fn a_header_may_have_a_value_of_each_caller_and_nothing_else_may() {
+    let text =
+        "name: files\ntransport: http\nurl: https://example.com/mcp\nheaders: {X-Key: 'user:tracker', X-Mode: fast}\n";
+    let Transport::Http(remote) = good(text).transport else { panic!("not remote") };
+    let headers: Vec<_> = remote.user_headers().collect();
+    assert_eq!(headers, [UserHeader { header: "X-Key", value: "tracker" }]);
+    bad(
+        "name: files\ncommand: npx\nenv: {KEY: 'user:tracker'}\n",
+        "3:12: `env.KEY`: expected one value for all callers: a program runs with one environment | write `vault:NAME`; \
+         `user:NAME` is for `headers` of a server with a URL",
+    );
+    bad(
+        "name: files\ntransport: http\nurl: 'https://example.com/mcp?key=${user:tracker}'\n",
+        "3:6: `url`: expected a reference such as `${vault:NAME}` in each place `${…}`, got something else",
+    );
+    bad(
+        "name: files\ntransport: http\nurl: https://example.com/mcp\nheaders: {X-Key: 'user:'}\n",
+        "4:18: `headers.X-Key`: expected a name after `user:`, such as `user:github`",
+    );
+}
+
+#[test]
 fn further_keys_are_kept() {
     let server = good(
         r#"{"name": "files", "transport": "http", "url": "https://example.com/mcp", "description": "d", "category": "c", "tags": ["t"], "keywords": ["k", "l"],

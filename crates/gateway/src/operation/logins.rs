@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, Secret, ServerName};
-use toolcrib_call::{LoginPlace, LoginRequest, LoginState, LoginStatus, LoginStep, Logins, principal_at_servers};
+use toolcrib_call::{
+    LoginPlace, LoginRequest, LoginState, LoginStatus, LoginStep, Logins, UserValue, principal_at_servers,
+};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_view::arguments::text;
@@ -22,12 +24,12 @@ pub(super) const ROWS: &[Row] = &[
             path: "/logins/{server}",
             tag: "logins",
             summary: "Log in to a server",
-            description: "Begin a login at a server: answers with the page that its user must open (`authUrl`), or that there is a login already. The page is valid for 10 minutes and once.",
+            description: "Begin a login at a server: answers with the page that its user must open (`authUrl`), the names of `values` that the server needs from its user, or that there is a login already. The page is valid for 10 minutes and once.",
             permission: Permission::Open,
             effect: Effect::Changes { idempotent: true },
             is_secret: true,
             problems: &[Kind::NotFound, Kind::Unavailable, Kind::Definition, Kind::BadServer, Kind::Busy],
-            input: r#"{"type":"object","properties":{"server":{"type":"string","minLength":1,"description":"The server's name"},"force":{"type":"boolean","description":"Log in anew where there is a login already"},"browser":{"type":"string","minLength":32,"maxLength":256,"description":"A secret of a program that opens the provider's page itself and gives back the answer by `core_auth_complete`"}},"required":["server"],"additionalProperties":false}"#,
+            input: r#"{"type":"object","properties":{"server":{"type":"string","minLength":1,"description":"The server's name"},"force":{"type":"boolean","description":"Log in anew where there is a login already"},"browser":{"type":"string","minLength":32,"maxLength":256,"description":"A secret of a program that opens the provider's page itself and gives back the answer by `core_auth_complete`"},"values":{"type":"object","additionalProperties":{"type":"string"},"description":"Values of headers that each caller has of its own (`user:NAME`), by name"}},"required":["server"],"additionalProperties":false}"#,
             output: STEP,
             ..ROW
         },
@@ -100,19 +102,20 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 const NAMED: &str = r#"{"type":"object","properties":{"server":{"type":"string","minLength":1,"description":"The server's name"}},"required":["server"],"additionalProperties":false}"#;
-const STEP: &str = r#"{"type":"object","properties":{"server":{"type":"string"},"status":{"enum":["auth_required","connected","logged_out","not_logged_in"]},"message":{"type":"string"},"authUrl":{"type":"string"}},"required":["status","message"]}"#;
+const STEP: &str = r#"{"type":"object","properties":{"server":{"type":"string"},"status":{"enum":["auth_required","values_required","connected","logged_out","not_logged_in"]},"message":{"type":"string"},"authUrl":{"type":"string"},"values":{"type":"array","items":{"type":"string"}}},"required":["status","message"]}"#;
 const LOGIN: &str = r#"{"type":"object","properties":{"server":{"type":"string"},"state":{"enum":["logged-in","logged-out","needs-login"]},"serverState":{"type":"string"},"expiresAt":{"type":"string"},"renewed":{"type":"boolean"},"issuer":{"type":"string"},"scopes":{"type":"array","items":{"type":"string"}},"reason":{"type":"string"}},"required":["server","state","serverState","scopes"]}"#;
 
 async fn login(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
     let (logins, server) = (logins(gateway)?, server(gateway, caller, arguments)?);
     let principal = principal_at_servers(caller);
     let is_forced = arguments.get("force").is_some_and(|force| force.as_str() == "true");
-    if !is_forced && is_logged_in(&*logins, &server, principal).await? {
+    let values = values(arguments);
+    if !is_forced && values.is_empty() && is_logged_in(&*logins, &server, principal).await? {
         return Ok(connected(&server, &format!("already authenticated with `{server}`")));
     }
     let browser = arguments.text("browser").map(Secret::new);
-    let request =
-        LoginRequest { at: LoginPlace { server: &server, principal }, joins: false, browser: browser.as_ref() };
+    let at = LoginPlace { server: &server, principal };
+    let request = LoginRequest { at, joins: false, browser: browser.as_ref(), values: &values };
     Ok(step(Some(&server), logins.begin(request).await?))
 }
 
@@ -155,6 +158,15 @@ fn logins(gateway: &Gateway) -> Result<Arc<dyn Logins>, Problem> {
     })
 }
 
+/// The values that the caller gives; the schema has checked that they are texts.
+fn values(arguments: &Raw) -> Vec<UserValue> {
+    let given = arguments.get("values").map(|values| values.to_value());
+    let members = given.as_ref().and_then(Value::as_object).into_iter().flatten();
+    members
+        .filter_map(|(name, value)| Some(UserValue { name: name.clone(), value: Secret::new(value.as_str()?) }))
+        .collect()
+}
+
 fn needed(arguments: &Raw, name: &str) -> Result<String, Problem> {
     text(arguments, name)?.ok_or_else(|| Problem::new(Kind::InvalidParams, format!("`{name}` is required")))
 }
@@ -189,6 +201,15 @@ fn connected(server: &ServerName, message: &str) -> Value {
 fn step(server: Option<&ServerName>, step: LoginStep) -> Value {
     match step {
         LoginStep::Done(server) => connected(&server, &format!("logged in to `{server}`")),
+        LoginStep::Values(names) => {
+            let server = server.map(ServerName::as_str).unwrap_or_default();
+            let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            let message = format!(
+                "values required at `{server}`: {}; give them with `toolcrib login {server}`, or as `values`",
+                quoted.join(", ")
+            );
+            json!({ "server": server, "status": "values_required", "message": message, "values": names })
+        }
         LoginStep::Open(url) => {
             let at = server.map(|server| format!(" at `{server}`")).unwrap_or_default();
             let message = format!("authentication required{at}: open {url}");

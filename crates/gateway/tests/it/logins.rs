@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use serde_json::{Value, json};
-use toolcrib_base::{Kind, Problem, Secret};
-use toolcrib_call::{LoginPlace, LoginRequest, LoginState, LoginStatus, LoginStep, Logins};
+use toolcrib_base::{Kind, Problem, Secret, ServerName};
+use toolcrib_call::{LoginPlace, LoginRequest, LoginState, LoginStatus, LoginStep, Logins, UserValue};
 use toolcrib_testgateway::{Client, File, Setup, TestGateway, profile, text_of};
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_upstream::{Credentials, Proof, Refusal, Renewal, ServerConfig};
@@ -25,11 +25,20 @@ struct NoLogins {
     is_broken: bool,
     /// Whose logins were begun, and whether a waiting link was good enough.
     begun: Mutex<Vec<(Option<String>, bool)>>,
+    /// The value that a login needs first, if any, and those that were given.
+    wanted: Option<String>,
+    given: Mutex<Vec<UserValue>>,
 }
 
 impl Logins for NoLogins {
     fn begin<'a>(&'a self, request: LoginRequest<'a>) -> BoxFuture<'a, Result<LoginStep, Problem>> {
         self.begun.lock().unwrap().push((request.at.principal.map(str::to_owned), request.joins));
+        self.given.lock().unwrap().extend_from_slice(request.values);
+        if let Some(name) = &self.wanted {
+            let missing = LoginStep::Values(vec![name.clone()]);
+            let step = if request.values.is_empty() { missing } else { LoginStep::Done(request.at.server.clone()) };
+            return Box::pin(std::future::ready(Ok(step)));
+        }
         let broken = Problem::new(Kind::Definition, "nobody may register").hint("set `auth: {client_id: …}`");
         let step = if self.is_broken { Err(broken) } else { Ok(LoginStep::Open(LINK.to_owned())) };
         Box::pin(std::future::ready(step))
@@ -48,7 +57,7 @@ impl Logins for NoLogins {
     }
 
     fn status<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<Vec<LoginStatus>, Problem>> {
-        let server = toolcrib_base::ServerName::new("notion").unwrap();
+        let server = ServerName::new("notion").unwrap();
         let state = LoginState::Lapsed("the provider took it back".to_owned());
         let issuer = Some("https://issuer.example".to_owned());
         Box::pin(std::future::ready(Ok(vec![LoginStatus { server, state, issuer, scopes: vec!["read".to_owned()] }])))
@@ -189,4 +198,23 @@ async fn the_status_of_logins_is_the_caller_s_own() {
     let text = text_of(&status);
     let parts = ["needs-login", "the provider took it back", "https://issuer.example"];
     assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+}
+
+#[tokio::test]
+async fn values_that_a_server_wants_are_named_and_taken() {
+    let server = LockedServer::start();
+    let logins = Arc::new(NoLogins { wanted: Some("tracker".to_owned()), ..NoLogins::default() });
+    let gateway = gateway(&server, &logins).await;
+    let client = gateway.legacy("default").admin();
+    let operate = async |arguments: Value| {
+        let called = client.call("core_auth_login", &arguments).await.unwrap();
+        serde_json::from_str::<Value>(&text_of(&called)).unwrap()
+    };
+    let asked = operate(json!({"server": "notion"})).await;
+    assert_eq!((asked["status"].as_str(), &asked["values"]), (Some("values_required"), &json!(["tracker"])), "{asked}");
+    assert!(asked["message"].as_str().unwrap().contains("toolcrib login notion"), "{asked}");
+    let done = operate(json!({"server": "notion", "values": {"tracker": "hush"}})).await;
+    assert_eq!(done["status"], "connected", "{done}");
+    assert!(!done.to_string().contains("hush"), "{done}");
+    assert_eq!(*logins.given.lock().unwrap(), [UserValue { name: "tracker".into(), value: Secret::new("hush") }]);
 }

@@ -27,6 +27,7 @@ use toolcrib_store::Store;
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::{Credentials, Endpoint, NoCredential, Proof, Refusal, Renewal, ServerConfig, State};
 
+use super::user_values::UserValues;
 use crate::config::Config;
 use crate::secrets::HomeSecrets;
 
@@ -45,6 +46,8 @@ pub(super) struct GatewayLogins {
     targets: RwLock<HashMap<ServerName, KnownTarget>>,
     /// What servers said when they refused an owner last.
     challenges: Mutex<HashMap<(ServerName, Owner), Challenge>>,
+    /// What owners gave for headers.
+    values: UserValues,
     gateway: OnceLock<Weak<Gateway>>,
 }
 
@@ -89,11 +92,17 @@ pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLo
     };
     let logins = tokio::task::spawn_blocking(move || Logins::new(parts)).await?;
     let origin = address.map(|address| format!("http://127.0.0.1:{}", address.port()));
-    Ok(Arc::new(GatewayLogins::new(logins, origin, Arc::clone(secrets) as Arc<dyn ResolveSecret>)))
+    let values = UserValues::new(store, secrets.vault().clone());
+    Ok(Arc::new(GatewayLogins::new(logins, values, origin, Arc::clone(secrets) as Arc<dyn ResolveSecret>)))
 }
 
 impl GatewayLogins {
-    pub(super) fn new(logins: Logins, origin: Option<String>, secrets: Arc<dyn ResolveSecret>) -> Self {
+    pub(super) fn new(
+        logins: Logins,
+        values: UserValues,
+        origin: Option<String>,
+        secrets: Arc<dyn ResolveSecret>,
+    ) -> Self {
         Self {
             logins,
             origin,
@@ -101,6 +110,7 @@ impl GatewayLogins {
             auth: RwLock::default(),
             targets: RwLock::default(),
             challenges: Mutex::default(),
+            values,
             gateway: OnceLock::new(),
         }
     }
@@ -112,6 +122,7 @@ impl GatewayLogins {
 
     /// Takes what definitions say from now on. Before the servers take them, so that none is called by the older ones.
     pub(super) fn define(&self, catalog: &Catalog) {
+        self.values.define(catalog);
         let auth = catalog.servers.values().filter_map(|server| Some((server.name.clone(), server.auth.clone()?)));
         *self.auth.write().unwrap_or_else(PoisonError::into_inner) = auth.collect();
     }
@@ -187,9 +198,10 @@ impl GatewayLogins {
         LoginSettings {
             client_id: auth.client_id.clone(),
             client_secret: auth.client_secret.as_ref().and_then(secret),
-            redirect_uri: auth.redirect_uri.as_ref().map(ToString::to_string),
+            redirect_uri: auth.redirect_uri.as_ref().map(|address| address.expose().to_owned()),
             scopes: auth.scopes.clone(),
-            issuer: auth.issuer.as_ref().map(ToString::to_string),
+            // Printed, a part of it that looks like a secret would be stars.
+            issuer: auth.issuer.as_ref().map(|address| address.expose().to_owned()),
             private: auth.private,
         }
     }
@@ -240,6 +252,11 @@ impl GatewayLogins {
 
     async fn begin_login(&self, request: LoginRequest<'_>) -> Result<LoginStep, Problem> {
         let server = request.at.server;
+        if (!request.values.is_empty() || self.values.has(server))
+            && let Some(step) = self.take_values(request).await?
+        {
+            return Ok(step);
+        }
         self.known_server(server)?;
         let owner = self.owner(server, request.at.principal);
         let Some(origin) = &self.origin else {
@@ -260,6 +277,41 @@ impl GatewayLogins {
             OpenOutcome::Provider(url) => Ok(LoginStep::Open(url.as_str().to_owned())),
             OpenOutcome::Origin(url) => Ok(LoginStep::Open(url)),
         }
+    }
+
+    /// Keeps the values that come with a request for a login. `None` where a login follows them.
+    async fn take_values(&self, request: LoginRequest<'_>) -> Result<Option<LoginStep>, Problem> {
+        let owner = self.owner(request.at.server, request.at.principal);
+        let (values, server, given) = (self.values.clone(), request.at.server.clone(), request.values.to_vec());
+        let is_owner = owner.is_installation();
+        let missing = blocking(move || {
+            values.put(&server, &owner, &given)?;
+            values.missing(&server, &owner)
+        });
+        let missing = missing.await?;
+        if !request.values.is_empty() && is_owner {
+            self.restart(|name, _| name == request.at.server);
+        }
+        if !missing.is_empty() {
+            return Ok(Some(LoginStep::Values(missing)));
+        }
+        Ok((!self.wants_login(request.at.server)).then(|| LoginStep::Done(request.at.server.clone())))
+    }
+
+    /// Deletes the values that only this server wants; whether there was one.
+    async fn forget_values(&self, server: &ServerName, owner: &Owner) -> Result<bool, Problem> {
+        let (values, at, whose) = (self.values.clone(), server.clone(), owner.clone());
+        let had_one = blocking(move || values.forget(&at, &whose)).await?;
+        if had_one && owner.is_installation() {
+            self.restart(|name, _| name == server);
+        }
+        Ok(had_one)
+    }
+
+    /// Whether the definition says that somebody has to log in.
+    fn wants_login(&self, server: &ServerName) -> bool {
+        let auth = self.auth.read().unwrap_or_else(PoisonError::into_inner);
+        auth.get(server).is_some_and(ServerAuth::wants_login)
     }
 
     async fn renew_login(&self, at: LoginPlace<'_>) -> Result<(), Problem> {
@@ -309,7 +361,7 @@ impl GatewayLogins {
 
     async fn renewal(&self, refusal: Refusal<'_>) -> Renewal {
         let config = refusal.server;
-        let has_own = own_headers(config).is_some_and(|headers| !headers.is_empty());
+        let has_own = self.values.has(&config.name) || own_headers(config).is_some_and(|headers| !headers.is_empty());
         if !self.note_target(config) {
             return Renewal::Unknown;
         }
@@ -344,6 +396,18 @@ impl GatewayLogins {
 
 impl Credentials for GatewayLogins {
     fn headers<'a>(&'a self, server: &'a ServerConfig, principal: Option<&'a str>) -> Proof<'a> {
+        let proof = self.token(server, principal);
+        self.values.add(proof, &server.name, || self.owner(&server.name, principal))
+    }
+
+    fn renew<'a>(&'a self, refusal: Refusal<'a>) -> Pin<Box<dyn Future<Output = Renewal> + Send + 'a>> {
+        Box::pin(self.renewal(refusal))
+    }
+}
+
+impl GatewayLogins {
+    /// The token of a login, as a header.
+    fn token<'a>(&'a self, server: &'a ServerConfig, principal: Option<&'a str>) -> Proof<'a> {
         if !self.note_target(server) {
             return Proof::Known(HeaderMap::new());
         }
@@ -361,10 +425,6 @@ impl Credentials for GatewayLogins {
             Poll::Ready(Err(error)) => Proof::Awaited(Box::pin(std::future::ready(Err(error)))),
             Poll::Pending => Proof::Awaited(proof),
         }
-    }
-
-    fn renew<'a>(&'a self, refusal: Refusal<'a>) -> Pin<Box<dyn Future<Output = Renewal> + Send + 'a>> {
-        Box::pin(self.renewal(refusal))
     }
 }
 
@@ -388,8 +448,12 @@ impl toolcrib_call::Logins for GatewayLogins {
 
     fn end<'a>(&'a self, at: LoginPlace<'a>) -> BoxFuture<'a, Result<bool, Problem>> {
         Box::pin(async move {
-            self.known_server(at.server)?;
             let owner = self.owner(at.server, at.principal);
+            let had_values = self.values.has(at.server) && self.forget_values(at.server, &owner).await?;
+            if self.values.has(at.server) && !self.wants_login(at.server) {
+                return Ok(had_values);
+            }
+            self.known_server(at.server)?;
             let was_there = self.logins.logout(at.server, &owner).await.map_err(of)?;
             let gateway = self.gateway.get().and_then(Weak::upgrade).filter(|_| was_there && owner.is_installation());
             let running = gateway.and_then(|gateway| gateway.servers().table().get(at.server.as_str()).cloned());
@@ -398,7 +462,7 @@ impl toolcrib_call::Logins for GatewayLogins {
                 running.server.order_restart();
                 running.server.forget_lists().await;
             }
-            Ok(was_there)
+            Ok(was_there || had_values)
         })
     }
 
@@ -408,6 +472,12 @@ impl toolcrib_call::Logins for GatewayLogins {
     ) -> BoxFuture<'a, Result<Vec<toolcrib_call::LoginStatus>, Problem>> {
         Box::pin(self.statuses(principal))
     }
+}
+
+/// Reads or writes values where blocking is allowed.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(Problem::new(Kind::Internal, error.to_string())))
 }
 
 fn own_headers(config: &ServerConfig) -> Option<&HeaderMap> {

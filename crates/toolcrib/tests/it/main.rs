@@ -38,4 +38,5 @@ mod stub;
 mod texts;
 mod toolcrib;
 mod traces;
+mod user_values;
 mod version;

@@ -128,6 +128,7 @@ fn a_clients_secret_is_a_reference() {
         let told = "expected a reference such as `vault:NAME`, got a secret in plain text";
         bad(&format!("{{client_id: a, client_secret: {secret}}}"), &["client_secret", told, "toolcrib secret set"]);
     }
+    bad("{client_id: a, client_secret: 'user:x'}", &["`auth.client_secret`", "for all callers", "vault:NAME"]);
     bad("{client_secret: 'vault:x'}", &["`auth.client_secret`", "`client_id`"]);
     bad("{client_id: a, client_secret: 'vault:'}", &["`auth.client_secret`", "vault:github"]);
     for reference in ["env:KEY", "file:key", "keyring:key", "vault:key"] {
