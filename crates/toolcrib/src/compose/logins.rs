@@ -6,6 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use std::task::{Context, Poll, Waker};
 
@@ -49,6 +50,8 @@ pub(super) struct GatewayLogins {
     /// What owners gave for headers.
     values: UserValues,
     gateway: OnceLock<Weak<Gateway>>,
+    /// Whether there may be a credential of anybody: one is stored, or a login was begun.
+    is_used: AtomicBool,
 }
 
 /// A target as it was made, to see when it must be made again.
@@ -93,7 +96,12 @@ pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLo
     let logins = tokio::task::spawn_blocking(move || Logins::new(parts)).await?;
     let origin = address.map(|address| format!("http://127.0.0.1:{}", address.port()));
     let values = UserValues::new(store, secrets.vault().clone());
-    Ok(Arc::new(GatewayLogins::new(logins, values, origin, Arc::clone(secrets) as Arc<dyn ResolveSecret>)))
+    let (credentials, pending) = (store.credentials(), store.pending_logins());
+    // What cannot be read is read again, and reported, by whoever needs it.
+    let is_unused = move || credentials.is_empty().unwrap_or(false) && pending.all().is_ok_and(|all| all.is_empty());
+    let is_used = !tokio::task::spawn_blocking(is_unused).await?;
+    let secrets = Arc::clone(secrets) as Arc<dyn ResolveSecret>;
+    Ok(Arc::new(GatewayLogins::new(logins, values, origin, secrets, is_used)))
 }
 
 impl GatewayLogins {
@@ -102,6 +110,7 @@ impl GatewayLogins {
         values: UserValues,
         origin: Option<String>,
         secrets: Arc<dyn ResolveSecret>,
+        is_used: bool,
     ) -> Self {
         Self {
             logins,
@@ -112,6 +121,7 @@ impl GatewayLogins {
             challenges: Mutex::default(),
             values,
             gateway: OnceLock::new(),
+            is_used: AtomicBool::new(is_used),
         }
     }
 
@@ -251,6 +261,7 @@ impl GatewayLogins {
     }
 
     async fn begin_login(&self, request: LoginRequest<'_>) -> Result<LoginStep, Problem> {
+        self.is_used.store(true, Ordering::Release);
         let server = request.at.server;
         if (!request.values.is_empty() || self.values.has(server))
             && let Some(step) = self.take_values(request).await?
@@ -408,7 +419,8 @@ impl Credentials for GatewayLogins {
 impl GatewayLogins {
     /// The token of a login, as a header.
     fn token<'a>(&'a self, server: &'a ServerConfig, principal: Option<&'a str>) -> Proof<'a> {
-        if !self.note_target(server) {
+        // Mostly nobody has ever logged in anywhere.
+        if !self.is_used.load(Ordering::Acquire) || !self.note_target(server) {
             return Proof::Known(HeaderMap::new());
         }
         let owner = self.owner(&server.name, principal);
