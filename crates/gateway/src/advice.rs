@@ -28,7 +28,9 @@ fn advice_for(definition: &ServerDefinition, status: &Status, runner: Option<&st
             format!("wait: {runner} downloads it, which may take minutes")
         }
         State::Stopped => format!("start it with `toolcrib server start {name}`"),
-        State::Failed | State::NeedsLogin => {
+        // It goes on by itself with the credential.
+        State::NeedsLogin => login(definition),
+        State::Failed => {
             let remedy = remedy_for(definition, status);
             format!("{remedy}, then `toolcrib server restart {name}`; it said more in `state/logs/{name}.log`")
         }
@@ -97,7 +99,7 @@ fn reference(secret: &SecretRef) -> Option<String> {
     (!matches!(secret, SecretRef::Literal(_))).then(|| format!("`{secret}`"))
 }
 
-/// What to do about a server that wants a login: what else the registry knows, for Toolcrib itself cannot log in.
+/// What to do about a server that wants a login; the second way is a key, as the registry knows it.
 fn login(definition: &ServerDefinition) -> String {
     let name = &definition.name;
     let keys = registry_entry_of(definition).into_iter().flat_map(|entry| &entry.authorization.variables);
@@ -108,11 +110,14 @@ fn login(definition: &ServerDefinition) -> String {
             Some(format!("`{header}: \"vault:{}\"`{link}", key.name))
         })
         .collect();
-    let instead = match ways.as_slice() {
-        [] => "where its service also gives out keys or tokens, write one".to_owned(),
-        ways => format!("write {}", ways.join(" or ")),
-    };
-    format!("this release of Toolcrib cannot log in by OAuth; {instead} under `headers` in `servers/{name}.yaml`")
+    if ways.is_empty() {
+        return format!(
+            "log in with `toolcrib login {name}`; if its service gives out keys, you can write one under `headers` in \
+             `servers/{name}.yaml` instead"
+        );
+    }
+    let ways = ways.join(" or ");
+    format!("log in with `toolcrib login {name}`, or write {ways} under `headers` in `servers/{name}.yaml`")
 }
 
 #[cfg(test)]

@@ -81,6 +81,7 @@ impl Gateway {
             Problem::new(kind, format!("server `{name}` could not be verified: {why}"))
                 .hint(format!("the last known lists are kept; see `toolcrib doctor {name}`"))
         };
+        let login = format!("log in with `toolcrib login {name}`, then verify it again");
         // Whatever is being downloaded is downloaded once, and what has just failed is not tried at once again.
         let begun = std::time::Instant::now();
         let mut seen = None;
@@ -88,7 +89,8 @@ impl Gateway {
             let why = status.last_error.as_deref().unwrap_or("it did not start");
             match status.state {
                 State::Failed if status.timed_out => return Err(failed(Kind::Timeout, why)),
-                State::Failed | State::NeedsLogin => return Err(failed(Kind::Unavailable, why)),
+                State::NeedsLogin => return Err(failed(Kind::Unavailable, why).hint(login)),
+                State::Failed => return Err(failed(Kind::Unavailable, why)),
                 state if state.is_starting() => return Err(failed(Kind::Timeout, "it is still being started")),
                 // It was listed a moment ago.
                 State::Ready => {
@@ -101,7 +103,9 @@ impl Gateway {
         let inspected = match seen {
             Some(seen) => seen,
             None => running.server.inspect().await.map_err(|error| {
-                failed(if error.timed_out { Kind::Timeout } else { Kind::Unavailable }, &error.to_string())
+                let problem =
+                    failed(if error.timed_out { Kind::Timeout } else { Kind::Unavailable }, &error.to_string());
+                if error.needs_login { problem.hint(login) } else { problem }
             })?,
         };
         let (gateway, by) = (Arc::clone(self), by.clone());

@@ -156,7 +156,9 @@ impl LoginError {
                 Some("begin again: `toolcrib login SERVER`".to_owned())
             }
             Self::Opener => Some("begin your own: `toolcrib login SERVER`".to_owned()),
-            Self::Issuer { server, .. } | Self::Refused { server, .. } => again(server),
+            Self::Issuer { server, .. } | Self::Refused { server, .. } | Self::ScopeRounds { server, .. } => {
+                again(server)
+            }
             Self::NeedsClient { server, .. } => {
                 Some(format!("the definition is `servers/{server}.yaml`; then: `toolcrib login {server}`"))
             }

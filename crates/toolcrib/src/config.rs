@@ -98,7 +98,21 @@ impl Config {
         flags: impl IntoIterator<Item = (&'static str, toml::Value)>,
         environment: &Environment,
     ) -> Result<Self, Problem> {
-        let mut all = BTreeMap::from([("listen", toml::Value::from("127.0.0.1:0"))]);
+        let listen = [("listen", toml::Value::from("127.0.0.1:0"))];
+        Self::for_a_moment(home, log, listen.into_iter().chain(flags), environment)
+    }
+
+    /// The same on the address of the person's settings: of a gateway that stands in for theirs.
+    ///
+    /// # Errors
+    /// A setting has a wrong value.
+    pub(crate) fn for_a_moment(
+        home: &Path,
+        log: &'static str,
+        flags: impl IntoIterator<Item = (&'static str, toml::Value)>,
+        environment: &Environment,
+    ) -> Result<Self, Problem> {
+        let mut all = BTreeMap::new();
         if environment.get("TOOLCRIB_LOG").is_none() {
             all.insert("log", log.into());
         }

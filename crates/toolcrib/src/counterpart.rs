@@ -39,6 +39,10 @@ const ASKING: &[&str] = &[
     "agent", "list", "get", "create", "apply", "start", "stop", "restart", "check", "events", "call", "auth",
     "context", "repl",
 ];
+/// The same without those that log in.
+const SERVED: &[&str] = &[
+    "agent", "list", "get", "create", "apply", "start", "stop", "restart", "check", "events", "call", "context", "repl",
+];
 const EVERY: &[&str] = &[
     "serve",
     "stdio",
@@ -124,11 +128,12 @@ const ROWS: &[Row] = &[
     valued(&["serve", "standalone"], "oauth-server-base-url", |_| Act::Refuse(OAUTH)),
     valued(&["serve", "standalone"], "oauth-mcp-client-public-url", |_| Act::Refuse(OAUTH)),
     valued(&["serve", "standalone"], "oauth-mcp-client-id", |_| Act::Refuse(OAUTH)),
-    valued(ASKING, "auth", |value| match value {
+    valued(SERVED, "auth", |value| match value {
         "none" => Act::Nothing,
-        _ => {
-            Act::Refuse("no browser is opened: pass a token with `--token-file FILE` or the variable `TOOLCRIB_TOKEN`")
-        }
+        _ => Act::Refuse(
+            "log in to a server with `toolcrib login SERVER`; the gateway takes a token, by `--token-file FILE` or the \
+             variable `TOOLCRIB_TOKEN`",
+        ),
     }),
     valued(TEST, "base-port", |_| Act::Note("has no effect here: the system chooses free ports")),
     flag(TEST, "keep-temp-config", |_| Act::Words(&["--keep-home"])),

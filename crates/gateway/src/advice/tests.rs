@@ -80,8 +80,8 @@ fn every_state_has_a_next_step() {
                  `state/logs/gh.log`"
             }
             State::NeedsLogin => {
-                "this release of Toolcrib cannot log in by OAuth; where its service also gives out keys or tokens, write one under \
-                 `headers` in `servers/gh.yaml`, then `toolcrib server restart gh`; it said more in `state/logs/gh.log`"
+                "log in with `toolcrib login gh`; if its service gives out keys, you can write one under `headers` in \
+                 `servers/gh.yaml` instead"
             }
         };
         assert_eq!(own, expected, "{state:?}");
@@ -89,7 +89,7 @@ fn every_state_has_a_next_step() {
         let expected = match state {
             State::Stopped => "An admin can start it with `toolcrib server start gh`.",
             State::Installing => "It is being downloaded: try again in a minute.",
-            State::NeedsLogin => "An admin can see the next step with `toolcrib doctor gh`.",
+            State::NeedsLogin => "Log in with `toolcrib login gh`, then repeat the call: it has not run.",
             State::Failed => "It is retried automatically; for the next step, run `toolcrib doctor gh`.",
             State::Idle | State::Starting | State::Ready => "Try again in a moment.",
         };
@@ -142,7 +142,7 @@ fn a_login_is_advised_with_what_else_the_registry_knows() {
         let text = format!("transport: http\nurl: https://{host}/mcp\n");
         let told = remedy_for(&definition(&text), &status(State::NeedsLogin, None));
         assert!(
-            told.contains("cannot log in by OAuth") && told.contains("`servers/gh.yaml`"),
+            told.starts_with("log in with `toolcrib login gh`") && told.contains("`servers/gh.yaml`"),
             "{}: {told}",
             entry.name
         );

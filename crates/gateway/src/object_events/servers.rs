@@ -125,7 +125,11 @@ impl ServerEvents {
             }
             State::NeedsLogin => {
                 before.outage = None;
-                vec![warning(name, "LoginRequired", format!("server `{name}` requires an OAuth login"))]
+                vec![warning(
+                    name,
+                    "LoginRequired",
+                    format!("server `{name}` requires a login: `toolcrib login {name}`"),
+                )]
             }
             State::Ready => {
                 let mut events = vec![normal(name, "Started", format!("server `{name}` is ready"))];

@@ -151,6 +151,8 @@ impl Rest {
         let kind = failure::kind(Some(code), Kind::BadServer.row().code);
         let problem = Problem::new(kind, told["detail"].as_str().unwrap_or_default());
         match (kind, told["hint"].as_str()) {
+            // The gateway takes us as who we are, and a server wants a login.
+            (Kind::Unauthenticated, Some(hint)) if hint.contains("toolcrib login ") => problem.hint(hint),
             (Kind::Unauthenticated, _) if self.located.token.is_none() => {
                 problem.hint(failure::hint_of_token(&self.located))
             }

@@ -1,15 +1,23 @@
-//! `toolcrib auth`: with which token we come to the gateway, and what it may do there. Logging in with a browser is not
-//! there yet, and is said so.
+//! `toolcrib auth`: the logins at servers, and with which token we come to the gateway itself.
+//!
+//! [`access`] is what the gateway lets us do; logging in and out is that of `toolcrib login` and `logout`.
+
+mod access;
+
+use std::process::ExitCode;
 
 use http::Method;
 use serde_json::{Value, json};
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_protocol::Raw;
 
-use crate::client::{Client, ClientFlags, Rest};
+use self::access::Access;
+use super::login::flow::logins;
+use super::{login, logout, with_rest};
+use crate::client::{ClientFlags, Rest, encoded};
 use crate::home::Environment;
 use crate::output::Output;
-use crate::output::table::field;
+use crate::output::table::{Column, field, moment};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -19,14 +27,16 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Show how commands reach the gateway, as whom, and what that permits
-    Status(ClientArguments),
+    /// Show how commands reach the gateway, what that permits, and the logins at servers
+    Status(ServerArguments),
     /// Show the principal that commands act as
     Whoami(ClientArguments),
-    /// Explain how to use a token; there is no login
+    /// Log in to a server, or to every server that needs it
     Login(Login),
-    /// Do nothing; there is no login to end
-    Logout(Login),
+    /// End the login at a server, or all logins
+    Logout(Logout),
+    /// Renew the login at a server, or all logins that can be renewed
+    Refresh(ServerArguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -36,108 +46,221 @@ struct ClientArguments {
 }
 
 #[derive(Debug, clap::Args)]
-struct Login {
-    /// For this server instead of the gateway
-    #[arg(short, long, value_name = "SERVER")]
-    server: Option<String>,
-    /// For the gateway and all servers
-    #[arg(long)]
-    all: bool,
+struct ServerArguments {
+    /// Only this server
+    #[arg(short, long, value_name = "SERVER", add = crate::names::servers())]
+    server: Option<ServerName>,
     #[command(flatten)]
     client: ClientFlags,
 }
 
-// === impl Arguments ===
+#[derive(Debug, clap::Args)]
+struct Login {
+    /// To this server
+    #[arg(short, long, value_name = "SERVER", conflicts_with = "all", add = crate::names::servers())]
+    server: Option<ServerName>,
+    /// To every server that needs a login
+    #[arg(long, conflicts_with = "callback")]
+    all: bool,
+    #[command(flatten)]
+    login: login::LoginFlags,
+    #[command(flatten)]
+    client: ClientFlags,
+}
 
-impl Arguments {
-    pub(crate) fn client(&self) -> &ClientFlags {
-        match &self.action {
-            Action::Status(plain) | Action::Whoami(plain) => &plain.client,
-            Action::Login(login) | Action::Logout(login) => &login.client,
-        }
-    }
+#[derive(Debug, clap::Args)]
+struct Logout {
+    /// Of this server
+    #[arg(short, long, value_name = "SERVER", conflicts_with = "all", add = crate::names::servers())]
+    server: Option<ServerName>,
+    /// Of every server
+    #[arg(long)]
+    all: bool,
+    /// With `--all`: skip the confirmation
+    #[arg(short, long, requires = "all")]
+    yes: bool,
+    #[command(flatten)]
+    client: ClientFlags,
+}
 
-    /// What cannot be done yet, before any request is sent.
-    pub(crate) fn refuse(&self) -> Result<(), Problem> {
-        let (login, is_logout) = match &self.action {
-            Action::Status(_) | Action::Whoami(_) => return Ok(()),
-            Action::Login(login) => (login, false),
-            Action::Logout(login) => (login, true),
-        };
-        if let Some(server) = &login.server {
-            let message = format!("there is no login at servers such as `{server}`");
-            return Err(Problem::new(Kind::Unauthenticated, message).hint(
-                "give the server's definition its credential, such as `headers: {Authorization: \"vault:NAME\"}`",
-            ));
+const COLUMNS: &[Column] = &[
+    Column::new("SERVER", |login| field(login, "server")),
+    Column::state("LOGIN", |login| field(login, "state")),
+    Column::new("EXPIRES", |login| moment(login, "expiresAt")),
+    Column::new("RENEWED", renewed),
+    Column::wide("STATE", |login| field(login, "serverState")),
+    Column::wide("ISSUER", |login| field(login, "issuer")),
+    Column::wide("SCOPES", |login| field(login, "scopes")),
+    Column::new("NEXT STEP", next_step),
+];
+
+pub(super) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<ExitCode> {
+    match &arguments.action {
+        Action::Login(Login { server: Some(server), login, client, .. }) => {
+            login::one(server, login, client, environment)
         }
-        if is_logout {
-            return Err(Problem::new(Kind::Conflict, "there is no login, so there is nothing to log out of")
-                .hint("a context forgets its token with `toolcrib context update NAME --no-token`"));
+        Action::Login(Login { all: true, login, client, .. }) => login::all(login, client, environment),
+        Action::Login(Login { client, .. }) => {
+            with_rest(client, environment, async |rest, output| log_in(rest, client, environment, output).await)
         }
-        Err(Problem::new(Kind::Unauthenticated, "there is no login: a gateway is administered with its token")
-            .hint("name the token with `--token-file FILE`, `TOOLCRIB_TOKEN` or `toolcrib context update NAME --token file:PATH`"))
+        Action::Logout(Logout { server: Some(server), client, .. }) => logout::one(server, client, environment),
+        Action::Logout(Logout { all: true, yes, client, .. }) => logout::all(*yes, client, environment),
+        Action::Logout(_) => Err(logout::of_gateway().into()),
+        Action::Refresh(ServerArguments { server, client }) => {
+            with_rest(client, environment, async |rest, output| refresh(server.as_ref(), rest, output).await)
+        }
+        Action::Status(ServerArguments { server: Some(server), client }) => {
+            with_rest(client, environment, async |rest, output| one_status(server, rest, output).await)
+        }
+        Action::Status(ServerArguments { client, .. }) => with_rest(client, environment, async |rest, output| {
+            let access = Access::find(client, rest, environment).await?;
+            // A gateway of an earlier version knows no logins.
+            let logins = logins(rest).await.unwrap_or_default();
+            if output.is_for_programs() {
+                let mut whole = access.value(rest);
+                whole["logins"] = logins.into();
+                return Ok(output.answer(&Raw::from_value(&whole))?);
+            }
+            output.text(&access.text(rest))?;
+            if !logins.is_empty() {
+                output.text("\n")?;
+                output.rows("logins", COLUMNS, &logins)?;
+            }
+            access.note(rest, output);
+            Ok(())
+        }),
+        Action::Whoami(ClientArguments { client }) => with_rest(client, environment, async |rest, output| {
+            let access = Access::find(client, rest, environment).await?;
+            if output.is_for_programs() {
+                return Ok(output.answer(&Raw::from_value(&access.value(rest)))?);
+            }
+            output.text(&access.identity(rest))?;
+            access.note(rest, output);
+            Ok(())
+        }),
     }
 }
 
-pub(crate) async fn run(
-    arguments: &Arguments,
-    rest: &Rest,
-    environment: &Environment,
-    output: Output,
-) -> anyhow::Result<()> {
-    let located = rest.located();
-    // What only admins may read, and changes nothing.
-    let asked = rest.ask(Method::GET, "/config", None).await;
-    let (status, administers) = match &asked {
-        Ok(_) if located.token.is_some() => ("authenticated", true),
-        Ok(_) => ("open", true),
-        Err(problem) if problem.kind == Kind::Unauthenticated && located.token.is_none() => {
-            // Whether tools may be used without a token only a session tells.
-            let opened = Client::open(arguments.client(), environment).await;
-            match opened {
-                Ok(client) => {
-                    client.close().await;
-                    ("not authenticated", false)
-                }
-                Err(error) => return Err(error),
+/// Without a server it is about the gateway, which has no login of its own: its token is accepted or is not.
+async fn log_in(rest: &Rest, client: &ClientFlags, environment: &Environment, output: Output) -> anyhow::Result<()> {
+    let access = Access::find(client, rest, environment).await?;
+    if !access.administers {
+        let message = "the gateway has no login of its own: it is administered with its token";
+        let hint = "name the token with `--token-file FILE`, `TOOLCRIB_TOKEN` or `toolcrib context update NAME --token \
+                    file:PATH`; log in to a server with `toolcrib login SERVER`";
+        return Err(Problem::new(Kind::Unauthenticated, message).hint(hint).into());
+    }
+    output.text(&access.text(rest))?;
+    output.note(
+        "the gateway has no login of its own; log in to a server with `toolcrib login SERVER`, to all with `--all`",
+    );
+    Ok(())
+}
+
+/// The login at one server.
+async fn one_status(server: &ServerName, rest: &Rest, output: Output) -> anyhow::Result<()> {
+    let found = logins(rest).await?.into_iter().find(|login| login["server"] == server.as_str());
+    let login = match found {
+        Some(login) => login,
+        None => {
+            // An unknown server is another thing than one without logins.
+            let shown = rest.get(&format!("/servers/{}", encoded(server.as_str()))).await?.to_value();
+            json!({ "server": server.as_str(), "state": "none", "serverState": shown["state"] })
+        }
+    };
+    if output.is_for_programs() {
+        return Ok(output.answer(&Raw::from_value(&login))?);
+    }
+    let lines = [
+        ("Server:", field(&login, "server")),
+        ("Login:", login_word(&login)),
+        ("Reason:", field(&login, "reason")),
+        ("Expires:", moment(&login, "expiresAt")),
+        ("Renewed:", renewed(&login)),
+        ("Issuer:", field(&login, "issuer")),
+        ("Scopes:", field(&login, "scopes")),
+        ("State:", field(&login, "serverState")),
+        ("Next step:", next_step(&login)),
+    ];
+    let shown = lines.iter().filter(|(_, value)| !value.is_empty());
+    let text: String = shown.map(|(label, value)| format!("{label:<10} {}\n", crate::text::line(value))).collect();
+    Ok(output.text(&text)?)
+}
+
+/// Renews what can be renewed.
+async fn refresh(server: Option<&ServerName>, rest: &Rest, output: Output) -> anyhow::Result<()> {
+    let servers: Vec<String> = match server {
+        Some(server) => vec![server.to_string()],
+        None => {
+            let all = logins(rest).await?;
+            let renewable = all.iter().filter(|login| login["renewed"] == true);
+            renewable.map(|login| field(login, "server")).collect()
+        }
+    };
+    if servers.is_empty() {
+        output.note("there is no login that could be renewed");
+    }
+    let mut failed: Option<Problem> = None;
+    for server in &servers {
+        let path = format!("/logins/{}/refresh", encoded(server));
+        let renewed = rest.ask(Method::POST, &path, None).await.and_then(|answer| {
+            let login = answer.to_value();
+            if login["state"] == "logged-in" { Ok(answer) } else { Err(login::flow::needed(server)) }
+        });
+        match renewed {
+            Ok(answer) if output.is_for_programs() => output.answer(&answer)?,
+            Ok(answer) => {
+                let until = moment(&answer.to_value(), "expiresAt");
+                let until = if until.is_empty() { until } else { format!("; it expires at {until}") };
+                output.text(&format!("Renewed the login at {server}{until}"))?;
+            }
+            Err(problem) if servers.len() == 1 => return Err(problem.into()),
+            Err(problem) => {
+                output.note(&format!("error: {server}: {}", problem.message));
+                failed = failed.or(Some(problem));
             }
         }
-        Err(problem) => return Err(problem.clone().into()),
-    };
-    let version = rest.get("/status").await.ok().map(|answer| field(&answer.to_value(), "version"));
-    let identity = match (administers, &located.token) {
-        (true, Some(_)) => "the holder of the gateway's token",
-        (true, None) => "anybody",
-        (false, _) => "a client of this machine without a token",
-    };
-    let may = if administers { "use tools and administer" } else { "use tools" };
-    let whole = json!({
-        "endpoint": located.uri.to_string(), "status": status, "identity": identity, "administers": administers,
-        "token": located.token_place, "version": version,
-    });
-    if output.is_for_programs() {
-        return Ok(output.answer(&Raw::from_value(&whole))?);
     }
-    let said = |key: &str| match &whole[key] {
-        Value::Null => "none".to_owned(),
-        other => crate::output::table::shown(other),
-    };
-    let lines: &[(&str, String)] = &match &arguments.action {
-        Action::Whoami(_) => {
-            vec![("Identity:", said("identity")), ("Endpoint:", said("endpoint")), ("May:", may.to_owned())]
+    failed.map_or(Ok(()), |problem| Err(problem.into()))
+}
+
+fn renewed(login: &Value) -> String {
+    match login["renewed"].as_bool() {
+        Some(true) => "automatically".to_owned(),
+        Some(false) => "no".to_owned(),
+        None => String::new(),
+    }
+}
+
+fn login_word(login: &Value) -> String {
+    match login["state"].as_str() {
+        Some("none") => "none: there is nothing to log in to".to_owned(),
+        _ => field(login, "state"),
+    }
+}
+
+/// The command for someone who must log in.
+fn next_step(login: &Value) -> String {
+    let is_out = login["state"] == "logged-out" && login["serverState"] != "ready";
+    let needs = is_out || login["state"] == "needs-login" || login["serverState"] == "needs-login";
+    if needs { format!("toolcrib login {}", field(login, "server")) } else { String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn someone_who_must_log_in_reads_the_command() {
+        for (login, expected) in [
+            (json!({ "server": "a", "state": "needs-login", "serverState": "ready" }), "toolcrib login a"),
+            (json!({ "server": "a", "state": "logged-out", "serverState": "needs-login" }), "toolcrib login a"),
+            (json!({ "server": "a", "state": "logged-out", "serverState": "idle" }), "toolcrib login a"),
+            // It has a key instead.
+            (json!({ "server": "a", "state": "logged-out", "serverState": "ready" }), ""),
+            (json!({ "server": "a", "state": "logged-in", "serverState": "ready" }), ""),
+        ] {
+            assert_eq!(next_step(&login), expected, "{login}");
         }
-        _ => vec![
-            ("Endpoint:", format!("{} (from {})", said("endpoint"), located.place)),
-            ("Status:", status.to_owned()),
-            ("Token:", located.token_place.clone().unwrap_or_else(|| "none".to_owned())),
-            ("May:", may.to_owned()),
-        ],
-    };
-    let text: String = lines.iter().map(|(label, value)| format!("{label:<10} {value}\n")).collect();
-    output.text(&text)?;
-    if !administers {
-        let why = located.no_token.clone().map(|why| format!(" ({why})")).unwrap_or_default();
-        output.note(&format!("to administer, give the token with `--token-file FILE` or `TOOLCRIB_TOKEN`{why}"));
     }
-    Ok(())
 }

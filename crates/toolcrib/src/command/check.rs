@@ -41,7 +41,10 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
         let (sign, word) = if available { ("✅", "is available") } else { ("❌", "is not available") };
         let line = format!("{sign} {} '{name}' {word}{how}", row.singular());
         if !available {
-            return Err(Problem::new(Kind::Unavailable, line).hint(next_step(row, name)).into());
+            let login =
+                value["next"].as_str().filter(|_| row.one == "server").map(|next| format!("log in with `{next}`"));
+            let hint = login.unwrap_or_else(|| next_step(row, name));
+            return Err(Problem::new(Kind::Unavailable, line).hint(hint).into());
         }
         output.text(&line)?;
     }

@@ -12,7 +12,10 @@ use crate::output;
 
 /// The commands by heading, in the order of a user's day. A new command gets its place here; a test asks for it.
 const GROUPS: [(&str, &[&str]); 7] = [
-    ("Set up", &["init", "import", "connect", "disconnect", "service", "context", "demo", "example"]),
+    (
+        "Set up",
+        &["init", "import", "connect", "disconnect", "login", "logout", "service", "context", "demo", "example"],
+    ),
     ("Run", &["serve", "stdio", "standalone", "bridge"]),
     ("Use tools", &["list", "get", "find", "describe", "call", "prompt", "workflow", "repl", "agent"]),
     (

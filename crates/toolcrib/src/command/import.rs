@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use toolcrib_auth::KeyPreference;
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, Problem, ServerName};
+use toolcrib_call::servers::wants_login;
+use toolcrib_catalog::Transport;
 use toolcrib_catalog::clients::{Answer, CLIENTS, Client, Format};
 
 use crate::clients::folders::Copies;
@@ -77,7 +79,22 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     copies.write(&home)?;
     let folder = if copies.len() == 0 { taking.folder() } else { home.path() };
     print(&format!("Wrote {new} {definitions} to {}\n", text::line(&folder.to_string_lossy())))?;
+    for name in needing_login(&taking.new_names(), &home) {
+        print(&format!("{name} needs a login: toolcrib login {name}\n"))?;
+    }
     Ok(code)
+}
+
+/// Those of the new servers that are known to want a login and bring no key along.
+fn needing_login<'a>(names: &[&'a ServerName], home: &Home) -> Vec<&'a ServerName> {
+    let loaded = toolcrib_catalog::load(home.path());
+    let needs_login = |name: &&&ServerName| {
+        loaded.servers.get(name.as_str()).is_some_and(|definition| match &definition.transport {
+            Transport::Http(remote) | Transport::Sse(remote) => remote.headers.is_empty() && wants_login(definition),
+            Transport::Stdio(_) => false,
+        })
+    };
+    names.iter().filter(needs_login).copied().collect()
 }
 
 /// What to report when the files that were read hold nothing that could be imported.

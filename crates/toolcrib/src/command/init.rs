@@ -1,9 +1,9 @@
 //! `toolcrib init`: everything set up in one go. First all that is to be asked, then all that is to be done: servers of
 //! other clients are imported and verified, clients are connected, and one question shows that it works.
 //!
-//! What is found and asked is here; [`work`] does it, by a [`gateway`] where servers are verified.
+//! What is found and asked is here; [`work`] does it, by a gateway of the home where servers are verified.
 
-mod gateway;
+mod known;
 mod lock;
 pub(crate) mod question;
 mod sample;

@@ -5,10 +5,12 @@
 use std::process::ExitCode;
 
 use super::decide::{self, Decision};
+use super::login::place::LoginGateway;
 use super::{
-    api, audit, auth, call, describe, doctor, explain, find, learning, profile, registry, server, status, tokens,
-    until_interrupted, verify, version, with_gateway, with_rest, with_session,
+    api, audit, auth, call, describe, doctor, explain, find, learning, login, logout, on_this_thread, profile,
+    registry, server, status, tokens, until_interrupted, verify, version, with_gateway, with_rest, with_session,
 };
+use crate::client::Rest;
 use crate::home::Environment;
 
 #[derive(Debug, clap::Subcommand)]
@@ -45,7 +47,11 @@ pub(crate) enum RemoteCommand {
     Audit(audit::Arguments),
     /// Call any operation of the control API
     Api(api::Arguments),
-    /// Show how commands reach the gateway, as whom, and what that permits
+    /// Log in to a server that needs it
+    Login(login::Arguments),
+    /// End the login at a server
+    Logout(logout::Arguments),
+    /// Show and renew logins at servers, and how commands reach the gateway
     Auth(auth::Arguments),
     /// Print the versions of this program and of the gateway
     Version(version::Arguments),
@@ -76,9 +82,13 @@ pub(super) fn run(command: RemoteCommand, environment: &Environment) -> anyhow::
         RemoteCommand::Registry(arguments) => match &arguments.action {
             registry::Action::Local(action) => registry::run(action, environment).map(|()| ExitCode::SUCCESS),
             registry::Action::Add(add) => {
-                let request = add.request()?;
-                with_rest(&add.client, environment, async |rest, output| {
-                    registry::add::run(&request, rest, output).await
+                let (request, output) = (add.request()?, add.client.output(environment)?);
+                on_this_thread(async {
+                    let rest = Rest::open(&add.client, environment)?;
+                    let gateway = LoginGateway::new(&rest);
+                    gateway
+                        .until_interrupted(async |gateway| add.run(&request, gateway, environment, output).await)
+                        .await
                 })
             }
         },
@@ -134,12 +144,9 @@ pub(super) fn run(command: RemoteCommand, environment: &Environment) -> anyhow::
                 api::run(&arguments, &given, rest, output).await
             })
         }
-        RemoteCommand::Auth(arguments) => {
-            arguments.refuse()?;
-            with_rest(arguments.client(), environment, async |rest, output| {
-                auth::run(&arguments, rest, environment, output).await
-            })
-        }
+        RemoteCommand::Login(arguments) => login::run(&arguments, environment),
+        RemoteCommand::Logout(arguments) => logout::run(&arguments, environment),
+        RemoteCommand::Auth(arguments) => auth::run(&arguments, environment),
         RemoteCommand::Version(arguments) => until_interrupted(async {
             let output = arguments.client.output(environment)?;
             version::run(&arguments, environment, output).await

@@ -206,8 +206,8 @@ pub(crate) async fn run(arguments: &Arguments, request: &Request, rest: &Rest, o
         Action::Rm(_) => output.text(&format!("removed server `{name}` and its file `{}`", field(&value, "file")))?,
         Action::Start(_) | Action::Stop(_) | Action::Restart(_) => {
             if value["state"] == "needs-login" {
-                return Err(Problem::new(Kind::Unavailable, format!("server `{name}` requires an OAuth login"))
-                    .hint(format!("run `toolcrib doctor {name}` for the next step"))
+                return Err(Problem::new(Kind::Unavailable, format!("server `{name}` requires a login"))
+                    .hint(format!("log in with `toolcrib login {name}`"))
                     .into());
             }
             if value["state"] == "failed" {

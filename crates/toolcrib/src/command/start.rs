@@ -121,8 +121,8 @@ fn told(row: &Row, name: &str, done: &str, result: &ToolResult) -> Result<String
     let Value::Object(_) = value else { return Ok(sentence(&result.text())) };
     let state = field(&value, "state");
     if state == "needs-login" {
-        let message = format!("{} `{name}` requires an OAuth login", row.singular());
-        let hint = format!("run `toolcrib doctor {name}` for the next step");
+        let message = format!("{} `{name}` requires a login", row.singular());
+        let hint = format!("log in with `toolcrib login {name}`");
         return Err(Problem::new(Kind::Unavailable, message).hint(hint));
     }
     if state == "installing" {

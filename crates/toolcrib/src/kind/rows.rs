@@ -59,7 +59,7 @@ pub(crate) const SERVERS: Row = Row {
         Column::wide("COMMAND", command_of),
         Column::wide("NEXT RETRY", |server| moment(server, "nextRetry")),
         Column::wide("TITLE", |server| field(server, "title")),
-        Column::new("LAST ERROR", |server| first(server, &["note", "lastError", "error"])),
+        Column::new("LAST ERROR", trouble_of),
         Column::wide("WARNINGS", |server| field(server, "warnings")),
     ],
     // muster's names for what is there under ours.
@@ -347,6 +347,12 @@ pub(crate) const CONTEXTS: Row = Row {
 /// The first of these members that says something.
 fn first(row: &Value, keys: &[&str]) -> String {
     keys.iter().map(|key| field(row, key)).find(|text| !text.is_empty()).unwrap_or_default()
+}
+
+/// What a person should know of a server: the command that logs in, else its note or error.
+fn trouble_of(server: &Value) -> String {
+    let next = field(server, "next");
+    if next.is_empty() { first(server, &["note", "lastError", "error"]) } else { format!("log in: {next}") }
 }
 
 /// A program with its arguments.

@@ -37,7 +37,7 @@ const REPEATED: [&str; 6] =
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 18] = [
+const GUIDES: [&str; 19] = [
     "README.md",
     "docs/guides/audit.md",
     "docs/guides/bridge.md",
@@ -46,6 +46,7 @@ const GUIDES: [&str; 18] = [
     "docs/guides/control-api.md",
     "docs/guides/events.md",
     "docs/guides/getting-started.md",
+    "docs/guides/logins.md",
     "docs/guides/muster.md",
     "docs/guides/observability.md",
     "docs/guides/operations.md",
@@ -96,6 +97,11 @@ fn events() {
 #[test]
 fn getting_started() {
     run("docs/guides/getting-started.md");
+}
+
+#[test]
+fn logins() {
+    run("docs/guides/logins.md");
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod kinds;
 mod liar;
 mod lists;
 mod login_operations;
+mod logins;
 mod logs;
 mod missing;
 mod muster;

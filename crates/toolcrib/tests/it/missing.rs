@@ -3,15 +3,6 @@
 use crate::toolcrib::run;
 
 #[tokio::test]
-async fn there_is_no_login() {
-    let home = tempfile::tempdir().unwrap();
-    run(home.path(), &["auth", "login"], &[]).await.fails(2, &["there is no login", "--token-file"]);
-    run(home.path(), &["auth", "login", "--server", "notion"], &[]).await.fails(2, &["`notion`", "headers"]);
-    let ran = run(home.path(), &["login", "notion"], &[]).await;
-    assert_eq!(ran.code, 64, "no command `login`: {}", ran.stderr);
-}
-
-#[tokio::test]
 async fn there_is_no_user_interface() {
     let home = tempfile::tempdir().unwrap();
     let ran = run(home.path(), &["ui"], &[]).await;

@@ -1,4 +1,4 @@
-//! Programs that are no servers: one that is run to its end for what it prints, and one that lives on when we end. Both
+//! Programs that are no servers: one that is run to its end for what it prints, and those that live on when we end. All
 //! get our whole environment, because they are ours or the system's.
 
 use std::ffi::OsStr;
@@ -72,6 +72,27 @@ pub fn detach(
     Ok(DetachedProgram { child })
 }
 
+/// Starts a program of `PATH` that lives on when we end: in a process group of its own, so that no Ctrl-C reaches it,
+/// and with nothing on its stdin, stdout and stderr. How it ended, if it does so within `patience`. Must be called within
+/// a tokio runtime.
+pub async fn launch(
+    program: &str,
+    args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    patience: Duration,
+) -> Result<Option<Exit>, SpawnError> {
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => SpawnError::NotFound { program: program.to_owned(), looked_up: true },
+        _ => SpawnError::System { program: program.to_owned(), source },
+    };
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    let mut child = command.spawn().map_err(failed)?;
+    match tokio::time::timeout(patience, child.wait()).await {
+        Ok(status) => Ok(Some(exit(status.map_err(failed)?))),
+        Err(_) => Ok(None),
+    }
+}
+
 /// Leaves the session of the process that started this one, so that their end is not its end. One that leads a session,
 /// or a group, stays where it is.
 pub fn leave_session() {
@@ -127,6 +148,23 @@ mod tests {
         // More than is kept does not hang it.
         let long = output("sh", ["-c", "yes 0123456789abcdef | head -c 1000000"], DEADLINE).await.unwrap();
         assert_eq!((long.exit, long.stdout.len() as u64), (Exit::Code(0), OUTPUT_BYTES));
+    }
+
+    #[tokio::test]
+    async fn a_launched_program_lives_on() {
+        let ended = launch("sh", ["-c", "exit 3"], DEADLINE).await.unwrap();
+        assert_eq!(ended, Some(Exit::Code(3)));
+        let missing = launch("no-such-program", [""; 0], DEADLINE).await.unwrap_err();
+        assert!(matches!(missing, SpawnError::NotFound { looked_up: true, .. }), "{missing}");
+        let folder = tempfile::tempdir().unwrap();
+        let (pipe, done) = (folder.path().join("pipe"), folder.path().join("done"));
+        output("mkfifo", [&pipe], DEADLINE).await.unwrap();
+        let script = r#"read line < "$0"; echo "$line" > "$1.new"; mv "$1.new" "$1"; echo > "$0""#;
+        let args = ["-c".as_ref(), script.as_ref(), pipe.as_os_str(), done.as_os_str()];
+        assert_eq!(launch("sh", args, Duration::ZERO).await.unwrap(), None);
+        std::fs::write(&pipe, "still here\n").unwrap();
+        std::fs::read(&pipe).unwrap();
+        assert_eq!(std::fs::read_to_string(&done).unwrap(), "still here\n");
     }
 
     #[tokio::test]

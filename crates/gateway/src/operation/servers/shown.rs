@@ -36,6 +36,9 @@ pub(in crate::operation) fn shown(running: &ServerEntry) -> Value {
     if let Some(error) = status.last_error {
         server["lastError"] = error.into();
     }
+    if status.state == State::NeedsLogin {
+        server["next"] = format!("toolcrib login {}", definition.name).into();
+    }
     if let Some(note) = status.note {
         server["note"] = note.into();
     }
@@ -109,7 +112,7 @@ pub(super) fn info(running: &ServerEntry, in_muster: bool) -> Value {
 }
 
 /// What a user of a server may know of it beside its tools: never how it is reached, and no text that it made.
-const OF_ANYBODY: [&str; 13] = [
+const OF_ANYBODY: [&str; 14] = [
     "name",
     "title",
     "description",
@@ -123,6 +126,7 @@ const OF_ANYBODY: [&str; 13] = [
     "family",
     "connectedAt",
     "sessionStatus",
+    "next",
 ];
 
 /// How a server is, as a caller of this scope may read it.

@@ -9,11 +9,12 @@ use toolcrib_call::LiveEvents;
 use toolcrib_catalog::Start;
 
 use super::complain;
-use super::gateway::SetupGateway;
+use super::known;
 use super::question::Prompter;
 use super::sample::{self, Sample};
 use crate::clients::join::NewEntry;
 use crate::clients::take::{ImportPlan, write_definition};
+use crate::command::home_gateway::HomeGateway;
 use crate::command::service;
 use crate::command::verify::many::Verification;
 use crate::compose::End;
@@ -64,7 +65,7 @@ pub(super) async fn run(mut job: SetupPlan, config: Config, events: LiveEvents) 
     let has_new = job.write_servers()?;
     let mut has_problems = job.has_problems;
     let verified = {
-        let mut opening = std::pin::pin!(SetupGateway::open(config, events, &job.environment));
+        let mut opening = std::pin::pin!(HomeGateway::open(config, events, &job.environment));
         let opened = tokio::select! {
             biased;
             () = ended.wait() => {
@@ -207,13 +208,13 @@ impl SetupPlan {
 }
 
 /// Verifies the servers that no one verified yet, reports each as it is done, and looks for an example.
-async fn verify(gateway: &SetupGateway, home: &Home, asks: bool) -> anyhow::Result<SetupSummary> {
+async fn verify(gateway: &HomeGateway, home: &Home, asks: bool) -> anyhow::Result<SetupSummary> {
     let path = home.path().to_owned();
     let loaded = tokio::task::spawn_blocking(move || toolcrib_catalog::load(&path)).await?;
     // Anyone who switched a server off does not want it started.
     let starts = loaded.servers.values().filter(|server| matches!(server.start, Start::Eager | Start::Lazy));
     let wanted: BTreeSet<ServerName> = starts.map(|server| server.name.clone()).collect();
-    let known = gateway.summaries(&wanted).await?;
+    let known = known::summaries(gateway.rest(), &wanted).await?;
     let is_verified = |name: &ServerName| known.get(name).is_some_and(|known| known.is_verified);
     let pending: Vec<ServerName> = wanted.iter().filter(|name| !is_verified(name)).cloned().collect();
     let mut done = SetupSummary { servers: wanted.len(), gateway_runs: gateway.stays(), ..SetupSummary::default() };
@@ -252,13 +253,17 @@ fn closing(done: &SetupSummary, has_new: bool, connected: usize, job: &SetupPlan
             [(done.failed, "failed"), (done.logins, "requires a login"), (done.unfinished, "is still being installed")];
         for (number, what) in others.into_iter().filter(|(number, _)| *number > 0) {
             let what = if number > 1 {
-                what.replace("wants", "want").replace("is still", "are still")
+                what.replace("requires", "require").replace("is still", "are still")
             } else {
                 what.to_owned()
             };
             text.push_str(&format!("; {number} {what}"));
         }
-        let next = ". Other servers are unaffected: fix the errors above, then run `toolcrib init` again";
+        let next = if done.failed + done.unfinished == 0 {
+            ". Other servers are unaffected: log in with the commands above"
+        } else {
+            ". Other servers are unaffected: fix the errors above, then run `toolcrib init` again"
+        };
         text.push_str(if done.is_well() { "" } else { next });
         text.push_str(".\n");
     }

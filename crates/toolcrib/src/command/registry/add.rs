@@ -6,8 +6,11 @@ use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::SecretRef;
 use toolcrib_protocol::Raw;
 
-use crate::client::{ClientFlags, Rest};
+use crate::client::ClientFlags;
+use crate::command::login;
+use crate::command::login::place::LoginGateway;
 use crate::command::server::Request;
+use crate::home::Environment;
 use crate::output::Output;
 use crate::output::table::field;
 
@@ -46,14 +49,25 @@ impl Arguments {
         let path = format!("/registry/{}/add", self.entry);
         Ok(Request { method: Method::POST, path, body: Some(Raw::from_value(&body)) })
     }
-}
 
-pub(in crate::command) async fn run(request: &Request, rest: &Rest, output: Output) -> anyhow::Result<()> {
-    let answer = rest.ask(request.method.clone(), &request.path, request.body.as_ref()).await?;
-    if output.is_for_programs() {
-        return Ok(output.answer(&answer)?);
+    /// Adds the server, and offers to log in where it needs that.
+    pub(in crate::command) async fn run(
+        &self,
+        request: &Request,
+        gateway: &LoginGateway<'_>,
+        environment: &Environment,
+        output: Output,
+    ) -> anyhow::Result<()> {
+        let answer = gateway.rest.ask(request.method.clone(), &request.path, request.body.as_ref()).await?;
+        if output.is_for_programs() {
+            return Ok(output.answer(&answer)?);
+        }
+        let value: Value = answer.to_value();
+        let name = field(&value, "name");
+        output.text(&format!("server `{name}` is defined in `{}`", field(&value, "file")))?;
+        match ServerName::new(&name) {
+            Ok(server) => login::offer(&server, &self.client, gateway, environment, output).await,
+            Err(_) => Ok(()),
+        }
     }
-    let value: Value = answer.to_value();
-    output.text(&format!("server `{}` is defined in `{}`", field(&value, "name"), field(&value, "file")))?;
-    Ok(())
 }

@@ -204,6 +204,7 @@ impl Advice {
         // Equal but for the server's name.
         let general = failure.advice.replace(&format!("servers/{server}.yaml"), "servers/NAME.yaml");
         let general = general.replace(&format!("{server}-key"), "NAME-key");
+        let general = general.replace(&format!("toolcrib login {server}`"), "toolcrib login NAME`");
         self.0.entry(general).or_default().push((server.clone(), failure.advice.clone()));
     }
 
@@ -347,6 +348,15 @@ mod tests {
             let kind = Kind::Unavailable;
             advice.add(&Failure { server, kind, needs_login: false, message, advice: advice_of });
         }
-        assert_eq!(advice.text(), "  → a, b: fix `servers/NAME.yaml`\n  → c: install it\n");
+        for server in ["e", "d"] {
+            let (name, message) = (ServerName::new(server).unwrap(), String::new());
+            let advice_of = format!("log in with `toolcrib login {server}`");
+            let kind = Kind::Unavailable;
+            advice.add(&Failure { server: name, kind, needs_login: true, message, advice: advice_of });
+        }
+        assert_eq!(
+            advice.text(),
+            "  → a, b: fix `servers/NAME.yaml`\n  → c: install it\n  → d, e: log in with `toolcrib login NAME`\n"
+        );
     }
 }

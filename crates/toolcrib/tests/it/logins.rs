@@ -1,0 +1,278 @@
+//! Logins by the commands: `login`, `logout`, `auth`, and what other commands say of a server that needs one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+use toolcrib_base::SystemClock;
+use toolcrib_testkit::eventually;
+use toolcrib_testkit::launch::{Program, write};
+use toolcrib_testkit::provider::{Browser, Consent, Destination, Naming, Remote, RemoteRules, SECRET_MARK};
+
+use crate::serving::{GatewayFixture, fake_server};
+use crate::toolcrib::{CommandOutput, run, run_with_stdin, toolcrib};
+
+fn remote() -> Remote {
+    Remote::start(RemoteRules::default(), Naming::Loopback, Arc::new(SystemClock))
+}
+
+fn definition(name: &str, remote: &Remote) -> String {
+    format!("name: {name}\ntransport: http\nurl: {}\nstart: eager\n", remote.url())
+}
+
+/// The entry `desk` of the registry for the remote.
+fn entry(remote: &Remote) -> String {
+    format!(
+        "name: desk\ntitle: Desk\ndescription: A desk\nruntime: {{transport: http, url: \"{}\"}}\nauthorization: \
+         {{type: oauth2}}\n",
+        remote.url()
+    )
+}
+
+/// A gateway with the server `notion`, which wants a login.
+async fn gateway(remote: &Remote) -> GatewayFixture {
+    let gateway = GatewayFixture::start(&[("notion", &definition("notion", remote))]).await;
+    until_state(gateway.home(), "needs-login").await;
+    gateway
+}
+
+async fn until_state(home: &Path, wanted: &str) {
+    let reached = async {
+        loop {
+            let shown = run(home, &["get", "server", "notion", "-o", "json"], &[]).await;
+            let shown: Value = serde_json::from_str(&shown.stdout).unwrap_or_default();
+            if shown["state"] == wanted {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    eventually(wanted, reached).await;
+}
+
+/// Opens a provider's page as a person elsewhere does, and gives the address that it ends at.
+fn answer(remote: &Remote, url: &str, consent: Consent) -> String {
+    let redirect = url.split("redirect_uri=").nth(1).and_then(|rest| rest.split('&').next()).unwrap();
+    let redirect = redirect.replace("%3A", ":").replace("%2F", "/");
+    assert!(redirect.starts_with("http://127.0.0.1:") && redirect.ends_with("/oauth/callback"), "{redirect}");
+    let mut browser = Browser::new(remote.network()).with_consent(consent);
+    match browser.open(url, &redirect).unwrap() {
+        Destination::Callback(answer) => answer,
+        Destination::Page(page) => panic!("no answer: {page:?}"),
+    }
+}
+
+/// A command that waits for an address, and the provider's page that it printed.
+async fn until_page(home: &Path, arguments: &[&str]) -> (Program, String) {
+    let mut command = toolcrib(home, arguments).start();
+    let page = command.logs("  http").await;
+    (command, page.trim().to_owned())
+}
+
+/// Logs in with a browser elsewhere.
+async fn log_in(home: &Path, remote: &Remote) -> CommandOutput {
+    let (mut command, page) = until_page(home, &["login", "notion", "--no-browser"]).await;
+    command.types(&answer(remote, &page, Consent::Allow)).await;
+    command.finish().await
+}
+
+#[tokio::test]
+async fn a_login_with_a_browser_elsewhere() {
+    let remote = remote();
+    let gateway = gateway(&remote).await;
+    let home = gateway.home();
+    run(home, &["login", "notion", "--silent"], &[])
+        .await
+        .fails(2, &["`notion` needs a login", "toolcrib login notion"]);
+    run(home, &["login", "notion"], &[("MUSTER_AUTH_MODE", "none")]).await.fails(2, &["`notion` needs a login"]);
+
+    let done = log_in(home, &remote).await;
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert!(done.stdout.starts_with("Logged in to notion: "), "{}", done.stdout);
+    assert!(done.stdout.ends_with(" tool. Renewed automatically.\n"), "{}", done.stdout);
+    assert!(!done.stderr.contains(SECRET_MARK) && !done.stdout.contains(SECRET_MARK), "{}", done.stderr);
+    assert!(!home.join("state/logins/notion").exists(), "the secret of a complete login is forgotten");
+
+    let again = run(home, &["auth", "login", "--server", "notion", "--silent"], &[]).await;
+    assert!(again.code == 0 && again.stdout.starts_with("Already logged in to notion: "), "{again:?}");
+    let status = run(home, &["auth", "status"], &[]).await;
+    let line = status.stdout.lines().find(|line| line.starts_with("notion")).unwrap_or_default();
+    assert!(line.contains("logged-in") && line.contains("automatically"), "{}", status.stdout);
+    let one = run(home, &["auth", "status", "--server", "notion"], &[]).await;
+    assert!(one.stdout.contains(&format!("Issuer:    {}", remote.issuer())), "{}", one.stdout);
+
+    let renewed = run(home, &["auth", "refresh"], &[]).await;
+    assert!(renewed.code == 0 && renewed.stdout.starts_with("Renewed the login at notion; "), "{renewed:?}");
+    assert_eq!(remote.refreshes(), 1);
+
+    run(home, &["logout", "notion"], &[]).await.prints("Logged out of notion.\n");
+    assert_eq!(remote.live_grants(), 0, "what was given is revoked");
+    run(home, &["logout", "notion"], &[]).await.prints("There was no login at notion.\n");
+    run(home, &["auth", "refresh", "-s", "notion"], &[]).await.fails(2, &["toolcrib login notion"]);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_login_is_completed_by_another_command() {
+    let remote = remote();
+    let gateway = gateway(&remote).await;
+    let home = gateway.home();
+    let complete = async |answer: &str| run(home, &["login", "notion", "--callback", answer], &[]).await;
+    let none = "http://127.0.0.1:1/oauth/callback?code=hush&state=hush";
+    complete(none).await.fails(1, &["no login of `notion` waits", "toolcrib login notion --no-browser"]);
+
+    let begun = run_with_stdin(home, &["login", "notion", "--no-browser"], &[], "").await;
+    begun.fails(2, &["no address was given", "toolcrib login notion --callback ADDRESS"]);
+    let page = begun.stderr.lines().find(|line| line.starts_with("  http")).unwrap().trim().to_owned();
+    for (wrong, words) in [("what?", "it is not a URL"), ("", "it is empty"), ("http://x/?code=hush", "`state`")] {
+        let refused = complete(wrong).await;
+        refused.fails(1, &[words, "copy the whole address"]);
+        assert!(!refused.stderr.contains("hush"), "{}", refused.stderr);
+    }
+    let foreign = complete(none).await;
+    foreign.fails(1, &["belongs to no login", "toolcrib login"]);
+    assert!(!foreign.stderr.contains("hush"), "{}", foreign.stderr);
+
+    let answer = answer(&remote, &page, Consent::Allow);
+    let done = complete(&answer).await;
+    assert!(done.code == 0 && done.stdout.starts_with("Logged in to notion: "), "{done:?}");
+    complete(&answer).await.fails(1, &["no login of `notion` waits"]);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_provider_refuses_is_reported() {
+    let remote = remote();
+    let gateway = gateway(&remote).await;
+    let (mut command, page) = until_page(gateway.home(), &["login", "notion", "--no-browser"]).await;
+    command.types("it did not work").await;
+    let again = command.logs("  http").await;
+    assert_eq!(again.trim(), page, "the link stays valid when something else was pasted");
+    command.types(&answer(&remote, &page, Consent::Deny)).await;
+    let refused = command.finish().await;
+    refused.fails(3, &["refused the login of `notion`", "toolcrib login notion"]);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_logged_in_to_says_why() {
+    let remote = remote();
+    let program = format!("name: files\ncommand: {}\nstart: manual\n", fake_server().display());
+    let gateway = GatewayFixture::start(&[("notion", &definition("notion", &remote)), ("files", &program)]).await;
+    let home = gateway.home();
+    for command in [&["login", "files"][..], &["auth", "login", "--server", "files", "--no-browser"]] {
+        run(home, command, &[]).await.fails(1, &["there is nothing to log in to", "servers/files.yaml"]);
+    }
+    for command in [&["login", "notoin"][..], &["logout", "notoin"], &["auth", "status", "-s", "notoin"]] {
+        run(home, command, &[]).await.fails(1, &["notoin"]);
+    }
+    run(home, &["login", "../x"], &[]).await.fails(64, &["`../x` is not a name"]);
+    let of_gateway = run(home, &["auth", "login"], &[]).await;
+    assert!(of_gateway.code == 0 && of_gateway.stdout.contains("authenticated"), "{of_gateway:?}");
+    assert!(of_gateway.stderr.contains("toolcrib login SERVER"), "{of_gateway:?}");
+    run(home, &["auth", "logout"], &[]).await.fails(1, &["toolcrib logout SERVER"]);
+    let of_all = run(home, &["auth", "logout", "--all"], &[]).await;
+    assert_eq!((of_all.code, of_all.stderr.trim()), (0, "there is no login to end"));
+    let elsewhere = [("TOOLCRIB_AUTH_MODE", "loud")];
+    run(home, &["login", "notion"], &elsewhere).await.fails(1, &["`TOOLCRIB_AUTH_MODE`"]);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn every_list_names_the_command() {
+    let remote = remote();
+    let gateway = gateway(&remote).await;
+    let home = gateway.home();
+    for (command, code) in [
+        (&["list", "servers"][..], 0),
+        (&["server", "list"], 0),
+        (&["get", "server", "notion"], 0),
+        (&["server", "show", "notion"], 0),
+        (&["status"], 0),
+        (&["auth", "status"], 0),
+        (&["events", "--limit", "5"], 0),
+        (&["doctor"], 1),
+        (&["check", "server", "notion"], 1),
+        (&["start", "server", "notion"], 1),
+        (&["server", "restart", "notion"], 1),
+        (&["verify", "notion"], 1),
+        (&["verify", "--all"], 1),
+    ] {
+        let ran = run(home, command, &[]).await;
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(said.contains("toolcrib login notion"), "{command:?}: {said}");
+        assert_eq!(ran.code, code, "{command:?}: {said}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_of_the_registry_is_added_and_named_with_its_login() {
+    let remote = remote();
+    let gateway = GatewayFixture::start(&[]).await;
+    let home = gateway.home();
+    write(home, "registry/custom/desk.yaml", &entry(&remote));
+    let added = async {
+        loop {
+            // A changed file is seen after a moment.
+            let ran = run(home, &["registry", "add", "desk", "--name", "notion"], &[]).await;
+            if !ran.stderr.contains("entry `desk` not found") {
+                return ran;
+            }
+        }
+    };
+    let mut said = String::new();
+    eventually("the entry", async { said = format!("{:?}", added.await) }).await;
+    assert!(said.contains("notion needs a login: toolcrib login notion"), "{said}");
+    let done = log_in(home, &remote).await;
+    assert!(done.code == 0 && done.stdout.starts_with("Logged in to notion: "), "{done:?}");
+    gateway.stop().await;
+}
+
+/// Without a gateway the command is one for as long as the login takes.
+#[tokio::test]
+async fn a_login_needs_no_running_gateway() {
+    let remote = remote();
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), "servers/notion.yaml", &definition("notion", &remote));
+    write(home.path(), "config.toml", "listen = \"127.0.0.1:0\"\n");
+    let done = log_in(home.path(), &remote).await;
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert!(done.stdout.starts_with("Logged in to notion: "), "{}", done.stdout);
+    assert!(done.stderr.contains("start one with `toolcrib serve`"), "{}", done.stderr);
+    assert!(!home.path().join("state/serve.json").exists());
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    write(home.path(), "config.toml", &format!("listen = \"{}\"\n", taken.local_addr().unwrap()));
+    let port = taken.local_addr().unwrap().port().to_string();
+    let refused = run(home.path(), &["login", "notion", "--no-browser"], &[]).await;
+    refused.fails(1, &["is already in use", &format!("logins come back to port {port}"), "config.toml"]);
+}
+
+#[tokio::test]
+async fn a_login_survives_a_restart() {
+    let remote = remote();
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), "servers/notion.yaml", &definition("notion", &remote));
+    let serve = async || toolcrib(home.path(), &["serve"]).with_path().serve().await;
+    let gateway = serve().await;
+    let done = log_in(home.path(), &remote).await;
+    assert!(done.code == 0, "{done:?}");
+    gateway.stop().await;
+    let gateway = serve().await;
+    until_state(home.path(), "ready").await;
+    let again = run(home.path(), &["login", "notion", "--silent"], &[]).await;
+    assert!(again.code == 0 && again.stdout.starts_with("Already logged in to notion: "), "{again:?}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn someone_who_stops_waiting_reads_what_stays() {
+    let remote = remote();
+    let gateway = gateway(&remote).await;
+    let (command, _) = until_page(gateway.home(), &["login", "notion", "--no-browser"]).await;
+    command.signal(rustix::process::Signal::INT);
+    let ended = command.finish().await;
+    ended.fails(130, &["interrupted", "the link stays valid"]);
+    gateway.stop().await;
+}
