@@ -26,7 +26,7 @@ pub(super) fn answer(site: &Site, request: &Request) -> Option<Answer> {
         ("POST", "/register") => register::answer(site, &rules, request),
         ("POST", "/revoke") if rules.revocation => Some(revoke::answer(site, &rules, request)),
         ("POST", "/introspect") => Some(revoke::introspect(site, &rules, request)),
-        ("GET", "/jwks") => Some(Answer::json(200, &serde_json::json!({"keys": []}))),
+        ("GET", "/jwks") => Some(Answer::json(200, &site.state().keys().document())),
         _ => None,
     }
 }

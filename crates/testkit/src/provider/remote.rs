@@ -125,6 +125,11 @@ impl Remote {
         self.site.state().end_grants();
     }
 
+    /// Signs with another key from now on; the ones before are still published.
+    pub fn change_key(&self) {
+        self.site.state().keys().add();
+    }
+
     /// How many grants are alive.
     pub fn live_grants(&self) -> usize {
         self.site.state().live_grants()

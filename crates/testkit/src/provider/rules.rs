@@ -39,6 +39,8 @@ pub struct ProviderRules {
     pub clients: Vec<ClientEntry>,
     /// Which redirects it accepts.
     pub redirects: RedirectRule,
+    /// What access tokens are.
+    pub tokens: TokenForm,
     /// How it writes tokens.
     pub answers: AnswerForm,
     /// How it writes errors.
@@ -175,6 +177,15 @@ pub enum RedirectRule {
     NoLoopback,
     /// Those of the client; of loopback addresses only `localhost`.
     LocalhostName,
+}
+
+/// What access tokens are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenForm {
+    /// Texts that mean something to their provider alone.
+    Opaque,
+    /// JWTs (RFC 9068), whose keys the provider publishes.
+    Jwt,
 }
 
 /// How a provider writes tokens.
@@ -376,6 +387,7 @@ impl Default for ProviderRules {
             registration: Registration::Open,
             clients: Vec::new(),
             redirects: RedirectRule::Exact,
+            tokens: TokenForm::Opaque,
             answers: AnswerForm::Json,
             errors: ErrorForm::Standard,
             resource: ResourceRule::Required,

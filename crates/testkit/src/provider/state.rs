@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::rules::{ProviderRules, Rotation};
+use super::jwt::KeyRing;
+use super::rules::{ProviderRules, Rotation, TokenForm};
+use serde_json::{Value, json};
 use toolcrib_base::clock::Timestamp;
 
 /// Every secret that a remote gives starts so.
@@ -19,6 +21,7 @@ pub(super) struct State {
     codes: BTreeMap<String, Code>,
     grants: Vec<Grant>,
     tokens: BTreeMap<String, Token>,
+    keys: KeyRing,
     serial: u64,
 }
 
@@ -191,6 +194,38 @@ impl State {
             }
         }
         TokenPair { access, refresh, scopes: self.grants[grant].scopes.clone() }
+    }
+
+    /// The keys that access tokens are signed with.
+    pub(super) fn keys(&mut self) -> &mut KeyRing {
+        &mut self.keys
+    }
+
+    /// Gives an access token in the form of the rules: the text that it was is its `jti` then.
+    pub(super) fn formed(&mut self, access: String, issuer: &str, rules: &ProviderRules) -> String {
+        if rules.tokens == TokenForm::Opaque {
+            return access;
+        }
+        let Some(token) = self.tokens.remove(&access) else { return access };
+        let grant = &self.grants[token.grant];
+        let issued = token.issued.0 / 1_000;
+        let audience = match &grant.audience {
+            Audience::Resource(resource) => json!(resource),
+            Audience::Everyone | Audience::Nobody => Value::Null,
+        };
+        let claims = json!({
+            "iss": issuer,
+            "sub": "someone",
+            "aud": audience,
+            "client_id": grant.client,
+            "scope": grant.scopes.join(" "),
+            "iat": issued,
+            "exp": token.life.map(|life| issued + i64::from(life)),
+            "jti": access,
+        });
+        let signed = self.keys.sign(&claims);
+        self.tokens.insert(signed.clone(), token);
+        signed
     }
 
     /// The grant of an access token that is valid now.

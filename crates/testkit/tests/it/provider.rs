@@ -14,6 +14,7 @@ use toolcrib_testkit::provider::corpus::{ClientSettings, CorpusEntry, LoginEnd, 
 use toolcrib_testkit::provider::{
     Browser, Challenge, Consent, Destination, DocumentForm, Form, IssRule, LockedPart, MetadataPlace, Naming, Network,
     PkceRule, ProviderRules, Remote, RemoteRules, ResourcePlace, SECRET_MARK, ScopeRefusal, ServerRules, StatedIssuer,
+    TokenForm,
 };
 
 const REDIRECT: &str = "http://127.0.0.1:8090/oauth/callback";
@@ -166,6 +167,34 @@ fn a_login_gives_a_token_that_ends_and_is_renewed_and_revoked() {
     assert_eq!((remote.registrations(), remote.revocations(), remote.live_grants()), (1, 1, 0));
     assert_eq!(remote.forms("token").len(), 2);
     assert_eq!(remote.forms("authorize")[0].get("resource"), Some(remote.url().as_str()));
+}
+
+#[test]
+fn a_signed_token_is_checked_by_the_published_keys() {
+    let provider = ProviderRules { tokens: TokenForm::Jwt, ..ProviderRules::default() };
+    let client = Client::start(RemoteRules { provider, ..RemoteRules::default() }).registered();
+    let tokens = client.login();
+    client.remote.change_key();
+    let renewed = client.refresh(tokens["refresh_token"].as_str().unwrap()).json();
+    let keys = client.ask("GET", &client.endpoint("jwks"), &[], "").json();
+    for (at, answer) in [tokens, renewed].iter().enumerate() {
+        assert_eq!(client.call(&answer["access_token"]), 200);
+        let parts: Vec<&str> = answer["access_token"].as_str().unwrap().split('.').collect();
+        let [header, claims] = [parts[0], parts[1]].map(|part| URL_SAFE_NO_PAD.decode(part).unwrap());
+        let [header, claims] = [header, claims].map(|part| serde_json::from_slice::<Value>(&part).unwrap());
+        assert_eq!((&header["typ"], &header["alg"]), (&json!("at+jwt"), &json!("ES256")));
+        assert_eq!((&claims["iss"], &claims["aud"]), (&json!(client.remote.issuer()), &json!(client.remote.url())));
+        assert_eq!(claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap(), 3_600);
+        let key = &keys["keys"][at];
+        assert_eq!(key["kid"], header["kid"]);
+        let mut point = vec![4];
+        for half in ["x", "y"] {
+            point.extend(URL_SAFE_NO_PAD.decode(key[half].as_str().unwrap()).unwrap());
+        }
+        let public = ring::signature::UnparsedPublicKey::new(&ring::signature::ECDSA_P256_SHA256_FIXED, point);
+        let signature = URL_SAFE_NO_PAD.decode(parts[2]).unwrap();
+        public.verify(format!("{}.{}", parts[0], parts[1]).as_bytes(), &signature).unwrap();
+    }
 }
 
 #[test]

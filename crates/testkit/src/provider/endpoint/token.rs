@@ -5,6 +5,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use super::metadata::stated;
 use crate::http::Request;
 use crate::provider::answer::Answer;
 use crate::provider::form::{Form, decoded};
@@ -34,7 +35,10 @@ pub(super) fn answer(site: &Site, rules: &ProviderRules, request: &Request) -> A
         AnswerForm::Form => true,
     };
     let (status, mut members) = match issue(site, rules, request) {
-        Ok(pair) => (200, written(rules, &pair)),
+        Ok(mut pair) => {
+            pair.access = site.state().formed(pair.access, &stated(site, rules, rules.issuer), rules);
+            (200, written(rules, &pair))
+        }
         Err(error) => {
             let members = json!({"error": error.error, "error_description": error.description});
             let status = if rules.errors == ErrorForm::Standard { error.status } else { 200 };
