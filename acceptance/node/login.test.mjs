@@ -72,6 +72,15 @@ async function login(ask) {
     assert.equal(done.value.status, 'connected', done.text);
 }
 
+// The same by the page of the gateway, as a person does it: the provider sends the browser back to the gateway.
+async function loginByPage(ask) {
+    const begun = await ask('POST', '/logins/protected', { force: true });
+    assert.match(begun.value.authUrl, /^http:\/\/127\.0\.0\.1:\d+\/connect\/[0-9a-f]{64}$/);
+    const page = await browse(begun.value.authUrl);
+    assert.match(page, /Logged in/);
+    await assert.rejects(browse(begun.value.authUrl), 'a link counts once');
+}
+
 for (const format of ['opaque', 'jwt']) {
     test(`a login at a certified provider, ${format} tokens`, needsGateway, async () => {
         const remote = await provider(format);
@@ -116,7 +125,7 @@ for (const format of ['opaque', 'jwt']) {
                 assert.notEqual((await call(ask)).status, 200);
 
                 // The client that was registered is used again.
-                await login(ask);
+                await loginByPage(ask);
                 await until(async () => (await call(ask)).status === 200);
                 assert.equal(asked.registrations, 1);
             });

@@ -112,17 +112,18 @@ export async function provider(format) {
     };
 }
 
-// Opens a page, fills in whatever form it is shown, and gives the address below `callback` that it is sent to.
+// Opens a page, fills in whatever form it is shown, and gives the address below `callback` that it is sent to; without
+// `callback` the page at which it ends.
 export async function browse(page, callback) {
     const cookies = new Map();
     let next = { address: page };
     for (let step = 0; step < 20; step += 1) {
-        if (next.address.startsWith(callback)) return next.address;
+        if (callback && next.address.startsWith(callback)) return next.address;
         const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
         const response = await fetch(next.address, {
             method: next.form ? 'POST' : 'GET',
             body: next.form,
-            headers: { cookie },
+            headers: { accept: 'text/html', cookie },
             redirect: 'manual'
         });
         for (const line of response.headers.getSetCookie()) {
@@ -135,8 +136,9 @@ export async function browse(page, callback) {
             next = { address: new URL(location, next.address).href };
             continue;
         }
-        const action = /<form[^>]*action="([^"]+)"/.exec(text)?.[1];
-        if (!action) throw new Error(`${response.status} at ${next.address}: ${text.slice(0, 500)}`);
+        const action = /<form[^>]*action="([^"]*)"/.exec(text)?.[1];
+        if (action === undefined && response.ok && !callback) return text;
+        if (action === undefined) throw new Error(`${response.status} at ${next.address}: ${text.slice(0, 500)}`);
         const form = new URLSearchParams();
         for (const [input] of text.matchAll(/<input[^>]*>/g)) {
             const name = /name="([^"]+)"/.exec(input)?.[1];
