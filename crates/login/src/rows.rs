@@ -60,8 +60,6 @@ pub struct RowError(pub String);
 pub trait LoginRows: fmt::Debug + Send + Sync {
     /// The credential of an owner at a server.
     fn credential(&self, server: &ServerName, owner: &Owner) -> Result<Option<CredentialRow>, RowError>;
-    /// All credentials of an owner.
-    fn credentials_of(&self, owner: &Owner) -> Result<Vec<CredentialRow>, RowError>;
     /// Writes a credential in place of the one of the same owner and server.
     fn put_credential(&self, row: &CredentialRow) -> Result<(), RowError>;
     /// Deletes a credential, if it is there.
@@ -107,10 +105,6 @@ impl MemoryRows {
 impl LoginRows for MemoryRows {
     fn credential(&self, server: &ServerName, owner: &Owner) -> Result<Option<CredentialRow>, RowError> {
         Ok(self.tables().credentials.get(&(owner.clone(), server.clone())).cloned())
-    }
-
-    fn credentials_of(&self, owner: &Owner) -> Result<Vec<CredentialRow>, RowError> {
-        Ok(self.tables().credentials.values().filter(|row| row.owner == *owner).cloned().collect())
     }
 
     fn put_credential(&self, row: &CredentialRow) -> Result<(), RowError> {

@@ -7,8 +7,7 @@ use toolcrib_auth::vault::{SealError, Sealer};
 use toolcrib_auth::{KeyPreference, Vault, VaultError};
 use toolcrib_base::{PrincipalId, Secret, ServerName};
 use toolcrib_store::{
-    ClientRegistrations, CredentialRecord, Credentials, PendingLogin, PendingLogins, RegistrationKey, Store,
-    StoreError, StoredCredential,
+    ClientRegistrations, CredentialRecord, Credentials, PendingLogin, PendingLogins, RegistrationKey, Store, StoreError,
 };
 
 use crate::owner::Owner;
@@ -65,13 +64,6 @@ impl StoredRows {
         };
         Ok(opened.inspect_err(|reason| tracing::warn!(?row, "a login cannot be read: {reason}")).ok())
     }
-
-    fn credential_row(&self, stored: StoredCredential) -> Result<Option<CredentialRow>, RowError> {
-        let CredentialRecord { owner, server, issuer, client_id, sealed } = stored.record;
-        let owner = Owner::of(Some(owner.as_str()));
-        let content = self.open(&sealed, &credential(&owner, &server, &issuer, &client_id))?;
-        Ok(content.map(|content| CredentialRow { server, owner, issuer, client_id, content }))
-    }
 }
 
 fn text(sealer: &Sealer, sealed: &[u8], row: &[&str]) -> Result<Secret, String> {
@@ -102,15 +94,11 @@ fn principal(owner: &Owner) -> PrincipalId {
 
 impl LoginRows for StoredRows {
     fn credential(&self, server: &ServerName, owner: &Owner) -> Result<Option<CredentialRow>, RowError> {
-        match self.credentials.get(&principal(owner), server)? {
-            Some(stored) => self.credential_row(stored),
-            None => Ok(None),
-        }
-    }
-
-    fn credentials_of(&self, owner: &Owner) -> Result<Vec<CredentialRow>, RowError> {
-        let stored = self.credentials.of_owner(&principal(owner))?;
-        stored.into_iter().filter_map(|stored| self.credential_row(stored).transpose()).collect()
+        let Some(stored) = self.credentials.get(&principal(owner), server)? else { return Ok(None) };
+        let CredentialRecord { issuer, client_id, sealed, .. } = stored.record;
+        let content = self.open(&sealed, &credential(owner, server, &issuer, &client_id))?;
+        let (server, owner) = (server.clone(), owner.clone());
+        Ok(content.map(|content| CredentialRow { server, owner, issuer, client_id, content }))
     }
 
     fn put_credential(&self, row: &CredentialRow) -> Result<(), RowError> {

@@ -274,9 +274,6 @@ impl LoginRows for FullDisk {
     fn credential(&self, server: &ServerName, owner: &Owner) -> Result<Option<CredentialRow>, RowError> {
         self.rows.credential(server, owner)
     }
-    fn credentials_of(&self, owner: &Owner) -> Result<Vec<CredentialRow>, RowError> {
-        self.rows.credentials_of(owner)
-    }
     fn put_credential(&self, row: &CredentialRow) -> Result<(), RowError> {
         self.checked(|rows| rows.put_credential(row))
     }
