@@ -8,8 +8,8 @@ use toolcrib_protocol::error::HEADER_MISMATCH;
 use toolcrib_protocol::{Raw, RpcError, method};
 use toolcrib_session::{Caller, RunningRequest};
 use toolcrib_store::Outcome;
+use toolcrib_upstream::Call;
 use toolcrib_upstream::places::{NoPlace, WAITING};
-use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{CallError, Place, Server};
 
 use crate::admission::AdmittedCall;

@@ -24,7 +24,7 @@ use toolcrib_protocol::error::URL_REQUIRED;
 use toolcrib_protocol::rounds::{Rounds, Step};
 use toolcrib_protocol::{Capabilities, Era, Raw, RpcError, method};
 use toolcrib_session::{Channel, Session};
-use toolcrib_upstream::server::Call;
+use toolcrib_upstream::Call;
 use toolcrib_upstream::{CallHandler, Client, Server};
 
 use crate::admission::AdmittedCall;

@@ -5,6 +5,7 @@
 //!
 //! Knows no profile, no view and no policy: anyone who holds a [`Server`] may call it.
 
+mod call;
 mod call_span;
 mod calls;
 pub mod client;
@@ -38,6 +39,7 @@ pub mod subscribe;
 mod task;
 pub mod unanswered;
 
+pub use call::Call;
 pub use client::Client;
 pub use config::{Endpoint, ServerConfig, SessionPolicy, Start, Timeouts};
 pub use conversation::Conversation;

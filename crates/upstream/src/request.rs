@@ -9,12 +9,12 @@ use http::header::{AUTHORIZATION, HeaderValue};
 use toolcrib_protocol::{Raw, RpcError};
 use toolcrib_transport::{CallOptions, LinkError};
 
+use crate::call::Call;
 use crate::call_span::CallSpan;
 use crate::context::{Order, ServerContext};
 use crate::credentials::{Proof, Refusal, Renewal};
 use crate::live::{LiveConnection, RequestMeta};
 use crate::pausable_deadline;
-use crate::server::Call;
 
 type Outcome = Result<Result<Raw, RpcError>, LinkError>;
 

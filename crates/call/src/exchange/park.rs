@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use toolcrib_protocol::ask::{self, InputRequired};
 use toolcrib_protocol::error::INVALID_PARAMS;
 use toolcrib_protocol::{Raw, RpcError};
-use toolcrib_upstream::server::Call;
+use toolcrib_upstream::Call;
 use toolcrib_upstream::{CallHandler, Server};
 
 use crate::admission::AdmittedCall;

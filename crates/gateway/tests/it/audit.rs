@@ -143,7 +143,7 @@ async fn a_full_queue_holds_calls_back_and_reaches_no_server() {
     let waiting = client.clone();
     let task = scope.spawn(async move { waiting.text("alpha_counter", &json!({})).await });
     // A whole round trip to the server, past the audit log, shows that the call had all the time it needed.
-    let ping = toolcrib_upstream::server::Call::default();
+    let ping = toolcrib_upstream::Call::default();
     house.server("alpha").call("ping", &Raw::empty_object(), ping).await.unwrap().unwrap();
     assert!(!task.is_finished());
     assert!(audited_now(&house).is_empty());
@@ -198,7 +198,7 @@ async fn nothing_is_called_once_the_audit_log_is_closed() {
     {
         assert!(client.ask(method, &params).await.is_err(), "{method}");
     }
-    let counted = toolcrib_upstream::server::Call::default();
+    let counted = toolcrib_upstream::Call::default();
     let params = Raw::from_value(&json!({"name": "counter"}));
     let count = house.server("alpha").call("tools/call", &params, counted).await.unwrap().unwrap();
     assert!(count.as_str().contains("\"2\""), "{}", count.as_str());

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue};
 use serde_json::json;
 use toolcrib_protocol::{Era, Raw};
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
-use toolcrib_upstream::server::Call;
+use toolcrib_upstream::Call;
 use toolcrib_upstream::{Client, Credentials, Nature, NoCredential, Proof, Refusal, Renewal, ServerConfig, State};
 
 use crate::mcp;
@@ -41,13 +41,13 @@ fn bearer(token: &str) -> HeaderMap {
 
 /// The owner's credential can be renewed once; nobody else has one.
 #[derive(Debug, Default)]
-struct Renewed {
+struct RenewableLogin {
     token: AtomicUsize,
     /// The refusals, as they were told.
     refusals: Mutex<Vec<String>>,
 }
 
-impl Credentials for Renewed {
+impl Credentials for RenewableLogin {
     fn headers<'a>(&'a self, _: &'a ServerConfig, principal: Option<&'a str>) -> Proof<'a> {
         match principal {
             None => Proof::Known(bearer(&self.token.load(Ordering::SeqCst).to_string())),
@@ -125,8 +125,8 @@ fn guarded(strict: &Arc<AtomicUsize>, good: &'static str) -> HttpServer {
     })
 }
 
-fn renewing(server: &HttpServer) -> (World, Arc<Renewed>) {
-    let credentials = Arc::new(Renewed::default());
+fn renewing(server: &HttpServer) -> (World, Arc<RenewableLogin>) {
+    let credentials = Arc::new(RenewableLogin::default());
     let nature = Nature { era: Some(Era::Modern), ..Nature::default() };
     let config = ServerConfig { nature, ..mcp::config(server) };
     (World::proving(config, None, Some(Arc::clone(&credentials) as _)), credentials)

@@ -73,7 +73,7 @@ async fn a_hanging_server_holds_up_no_one_else() {
     let server = hanging.server.clone();
     let call = hanging.scope.spawn(async move {
         let params = toolcrib_protocol::Raw::from_value(&json!({"name": "echo"}));
-        server.call("tools/call", &params, toolcrib_upstream::server::Call::default()).await.map(drop)
+        server.call("tools/call", &params, toolcrib_upstream::Call::default()).await.map(drop)
     });
     for _ in 0..20 {
         other.echo().await;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use toolcrib_base::{ProfileName, Secret};
 use toolcrib_protocol::Raw;
 use toolcrib_testkit::eventually_holds;
-use toolcrib_upstream::server::Call;
+use toolcrib_upstream::Call;
 use toolcrib_upstream::{CallError, Client, Conversation, Endpoint, Environment, Nature, ServerConfig, SessionPolicy};
 
 use crate::world::{World, fake, shell};

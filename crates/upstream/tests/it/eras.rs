@@ -10,7 +10,7 @@ use toolcrib_base::SessionName;
 use toolcrib_protocol::{Capabilities, Era, Raw};
 use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
-use toolcrib_upstream::server::Call;
+use toolcrib_upstream::Call;
 use toolcrib_upstream::{
     CallError, Client, Conversation, Event, IDLE, Nature, ServerConfig, SessionPolicy, Start, State,
 };

@@ -8,7 +8,7 @@ use toolcrib_protocol::{Notification, Raw};
 use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::HttpServer;
 use toolcrib_transport::LinkError;
-use toolcrib_upstream::server::Call;
+use toolcrib_upstream::Call;
 use toolcrib_upstream::{CallError, State};
 
 use crate::mcp::{self, answer_to, count, event, method, stream, text};

@@ -11,7 +11,7 @@ use toolcrib_base::{Kind, SessionName};
 use toolcrib_protocol::{Answer, Capabilities, Era, Notification, Raw, Request};
 use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::HttpServer;
-use toolcrib_upstream::server::Call;
+use toolcrib_upstream::Call;
 use toolcrib_upstream::{
     CallError, CallHandler, Client, Conversation, IDLE, Nature, Reply, ServerConfig, SessionPolicy, State,
 };

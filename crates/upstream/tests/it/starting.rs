@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::json;
-use toolcrib_upstream::server::Call;
+use toolcrib_upstream::Call;
 use toolcrib_upstream::{CallError, Endpoint, Event, Inventory, Start, State};
 
 use crate::world::{World, config, fake, known, with};

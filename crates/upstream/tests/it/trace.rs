@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use toolcrib_base::Secret;
 use toolcrib_protocol::{Raw, RequestTrace, TraceContext};
-use toolcrib_upstream::server::Call;
+use toolcrib_upstream::Call;
 use toolcrib_upstream::{Endpoint, ServerConfig, Start};
 
 use crate::world::{World, fake, known, with};

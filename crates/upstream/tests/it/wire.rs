@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use toolcrib_base::Kind;
 use toolcrib_protocol::error::METHOD_NOT_FOUND;
 use toolcrib_protocol::{Notification, Raw};
-use toolcrib_upstream::server::Call;
+use toolcrib_upstream::Call;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::world::{World, fake};

@@ -13,7 +13,7 @@ use toolcrib_base::{Clock, Limits, ServerName, Timestamp};
 use toolcrib_protocol::{Capabilities, Era, Raw};
 use toolcrib_testkit::eventually_holds;
 use toolcrib_transport::http::client::HttpClient;
-use toolcrib_upstream::server::Call;
+use toolcrib_upstream::Call;
 use toolcrib_upstream::{
     CallError, Endpoint, Event, Inventory, Server, ServerConfig, ServerDeps, Start, State, Status, Timeouts,
 };
