@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{SessionName, Timestamp};
 use toolcrib_protocol::{Era, Raw, Revision, RpcError};
-use toolcrib_transport::{CallHandler, LinkError};
+use toolcrib_transport::LinkError;
 
 use crate::call::Call;
 use crate::client::{Client, ConnectionKey};
