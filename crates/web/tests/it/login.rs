@@ -550,7 +550,7 @@ async fn a_link_at_another_name_goes_on_to_the_name_where_the_answer_comes() {
         let ticket = house.ticket().await;
         let token = house.token(&ticket).await;
         let reply = house.gateway.ask(house.form(&ticket, &token, &Form::default())).await;
-        check_page(&reply, 422, "where this gateway is not reached");
+        check_page(&reply, 422, "where this gateway does not listen");
         assert!(text(&reply).contains("--no-browser"), "{}", text(&reply));
         assert!(reply.headers.get("location").is_none());
     }

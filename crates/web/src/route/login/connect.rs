@@ -153,7 +153,7 @@ impl Link<'_> {
             let server = &described.server;
             return Err(Problem::new(
                 Kind::Definition,
-                format!("the answer to the login of `{server}` goes to `{other}`, where this gateway is not reached"),
+                format!("the answer to the login of `{server}` goes to `{other}`, where this gateway does not listen"),
             )
             .hint(format!(
                 "use `toolcrib login {server} --no-browser`, or remove `redirect_uri` from the definition: \
