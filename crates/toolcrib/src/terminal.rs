@@ -15,10 +15,11 @@ const BACK: [u8; 2] = [0x08, 0x7F];
 
 /// Asks on stderr and reads one line; `None` after Ctrl-C.
 pub(crate) fn ask_hidden(stdin: &mut StdinLock<'static>, question: &str) -> io::Result<Option<Secret>> {
+    // Before the question: what is typed after it is neither shown nor lost.
+    let quiet = HiddenInput::begin()?;
     let mut stderr = io::stderr().lock();
     write!(stderr, "{question}")?;
     stderr.flush()?;
-    let quiet = HiddenInput::begin()?;
     let answer = read_line(stdin);
     drop(quiet);
     writeln!(stderr)?;

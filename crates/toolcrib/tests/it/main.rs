@@ -36,6 +36,7 @@ mod serving;
 mod shell;
 mod stdio;
 mod stub;
+mod terminal;
 mod texts;
 mod toolcrib;
 mod traces;

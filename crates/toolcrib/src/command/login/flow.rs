@@ -60,6 +60,8 @@ pub(super) struct LoginFlow<'a> {
 enum LoginStep {
     /// There is a login.
     LoggedIn,
+    /// There is one now: all that was missing were values for headers.
+    ValuesGiven,
     /// This page is to be opened.
     Page(PageUrl),
 }
@@ -69,9 +71,9 @@ enum LoginStep {
 impl LoginFlow<'_> {
     /// Logs in and reports it.
     pub(super) async fn run(&self, way: &LoginWay) -> anyhow::Result<()> {
-        self.check_server().await?;
+        let server = self.check_server().await?;
         let is_new = match way {
-            LoginWay::Silent => self.renew().await.map(|()| false)?,
+            LoginWay::Silent => self.renew(&server).await.map(|()| false)?,
             LoginWay::Callback(answer) => {
                 self.complete(answer).await?;
                 true
@@ -84,7 +86,7 @@ impl LoginFlow<'_> {
     }
 
     /// Whether there is such a server, and a login could be of use for it.
-    async fn check_server(&self) -> Result<(), Problem> {
+    async fn check_server(&self) -> Result<Value, Problem> {
         let server = self.rest().get(&format!("/servers/{}", encoded(self.server.as_str()))).await?.to_value();
         if server["transport"] == "stdio" || server["type"] == "stdio" {
             let message =
@@ -92,14 +94,15 @@ impl LoginFlow<'_> {
             return Err(Problem::new(Kind::Conflict, message)
                 .hint(format!("secrets of a program belong into `env` in `servers/{}.yaml`", self.server)));
         }
-        Ok(())
+        Ok(server)
     }
 
     /// Renews what there is, without anyone.
-    async fn renew(&self) -> Result<(), Problem> {
+    async fn renew(&self, server: &Value) -> Result<(), Problem> {
         let login = self.login().await?;
         match login["state"].as_str() {
             Some("logged-in") => return Ok(()),
+            None if server["state"] != "needs-login" => return Ok(()),
             Some("needs-login") if login["renewed"] != false => {
                 let path = format!("/logins/{}/refresh", encoded(self.server.as_str()));
                 let renewed = self.rest().ask(Method::POST, &path, None).await;
@@ -115,7 +118,11 @@ impl LoginFlow<'_> {
     /// Has the page opened in a browser of this machine, and waits for the login. Whether it is a new one.
     async fn open(&self, way: &LoginWay) -> anyhow::Result<bool> {
         let before = self.login().await?;
-        let LoginStep::Page(url) = self.begin(None).await? else { return Ok(false) };
+        let url = match self.begin(None).await? {
+            LoginStep::Page(url) => url,
+            LoginStep::LoggedIn => return Ok(false),
+            LoginStep::ValuesGiven => return Ok(true),
+        };
         if url.is_loopback() && !crate::client::is_loopback(&self.rest().located().uri.to_string()) {
             // Its page is for the machine of the gateway.
             self.output.note("the gateway is on another machine: its login page cannot be opened here");
@@ -148,10 +155,12 @@ impl LoginFlow<'_> {
     async fn paste(&self) -> anyhow::Result<bool> {
         let secret = BrowserSecret::of(self.server, self.flags, self.environment)?;
         let browser = secret.make()?;
-        let begun = self.begin(Some(browser.expose())).await;
-        let Ok(LoginStep::Page(mut url)) = begun else {
-            secret.remove();
-            return Ok(begun.map(|_| false)?);
+        let mut url = match self.begin(Some(browser.expose())).await {
+            Ok(LoginStep::Page(url)) => url,
+            other => {
+                secret.remove();
+                return other.map(|step| matches!(step, LoginStep::ValuesGiven));
+            }
         };
         self.gateway.set_link(true);
         for _ in 0..TRIES {
@@ -207,16 +216,26 @@ impl LoginFlow<'_> {
         step["authUrl"].as_str().map(PageUrl::parse).transpose()
     }
 
-    async fn begin(&self, browser: Option<&str>) -> Result<LoginStep, Problem> {
+    /// Begins a login, and gives the values that the server wants from its user first.
+    async fn begin(&self, browser: Option<&str>) -> anyhow::Result<LoginStep> {
         let mut body = json!({ "force": self.force });
         if let Some(browser) = browser {
             body["browser"] = browser.into();
         }
         let path = format!("/logins/{}", encoded(self.server.as_str()));
-        let step = self.rest().ask(Method::POST, &path, Some(&Raw::from_value(&body))).await?.to_value();
+        let mut step = self.rest().ask(Method::POST, &path, Some(&Raw::from_value(&body))).await?.to_value();
+        let names = missing_values(&step);
+        if !names.is_empty() {
+            body["values"] = paste::values(self.server, &names).await?;
+            step = self.rest().ask(Method::POST, &path, Some(&Raw::from_value(&body))).await?.to_value();
+            if !missing_values(&step).is_empty() {
+                return Err(paste::no_value(self.server, &missing_values(&step)).into());
+            }
+        }
         match step["authUrl"].as_str() {
             Some(url) => Ok(LoginStep::Page(PageUrl::parse(url)?)),
-            None => Ok(LoginStep::LoggedIn),
+            None if names.is_empty() => Ok(LoginStep::LoggedIn),
+            None => Ok(LoginStep::ValuesGiven),
         }
     }
 
@@ -319,6 +338,12 @@ impl LoginFlow<'_> {
 pub(in crate::command) async fn logins(rest: &Rest) -> Result<Vec<Value>, Problem> {
     let answer = rest.get("/logins").await?.to_value();
     Ok(answer["logins"].as_array().cloned().unwrap_or_default())
+}
+
+/// The names of the values that a server wants from its user.
+fn missing_values(step: &Value) -> Vec<String> {
+    let names = step["values"].as_array().into_iter().flatten();
+    names.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// A login that only a person can make is missing.

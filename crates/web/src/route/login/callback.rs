@@ -85,7 +85,7 @@ fn explained(error: &LoginError) -> Problem {
     match error {
         LoginError::Browser => problem.hint(
             "If you did not begin a login here yourself, close this page: someone else may want to use your account. If \
-             you began it with `--no-browser`, give the address of this page to that command, and to nobody else. \
+             you began it with `--no-browser`, give the address of this page to that command, and to no one else. \
              Otherwise begin again: `toolcrib login SERVER`",
         ),
         _ => problem,

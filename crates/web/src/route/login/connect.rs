@@ -136,7 +136,7 @@ impl Link<'_> {
                     let NamedKey { profile, name } = &named;
                     let text = format!("this is not the key `{name}` of profile `{profile}`, for which the link is");
                     Problem::new(Kind::Forbidden, text)
-                        .hint("Go back and enter that key, or ask whoever has it to open the link.")
+                        .hint("Go back and enter that key, or ask its owner to open the link.")
                 };
                 let snapshot = self.site.gateway.snapshot(&named.profile).map_err(|_| wrong())?;
                 let keys = ProfileKeys::of(&snapshot).ok_or_else(wrong)?;
