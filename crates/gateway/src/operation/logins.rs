@@ -17,6 +17,24 @@ use crate::gateway::Gateway;
 
 pub(super) const ROWS: &[Row] = &[
     row(
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(complete(gateway, caller, arguments))),
+        Operation {
+            tool: "core_auth_complete",
+            method: Method::Post,
+            path: "/logins",
+            tag: "logins",
+            summary: "Complete a login",
+            description: "Give back the address to which the provider sent the browser after a login that was begun with `browser`.",
+            permission: Permission::Open,
+            effect: Effect::Changes { idempotent: false },
+            is_secret: true,
+            problems: &[Kind::NotFound, Kind::Unauthenticated, Kind::Unavailable, Kind::Definition, Kind::BadServer],
+            input: r#"{"type":"object","properties":{"answer":{"type":"string","minLength":1,"maxLength":16384,"description":"The whole address, with `code` and `state`"},"browser":{"type":"string","minLength":32,"maxLength":256,"description":"The secret with which the login was begun"}},"required":["answer","browser"],"additionalProperties":false}"#,
+            output: STEP,
+            ..ROW
+        },
+    ),
+    row(
         Run::AsCaller(|gateway, caller, arguments| Box::pin(login(gateway, caller, arguments))),
         Operation {
             tool: "core_auth_login",
@@ -35,19 +53,18 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
-        Run::AsCaller(|gateway, caller, arguments| Box::pin(complete(gateway, caller, arguments))),
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(logout(gateway, caller, arguments))),
         Operation {
-            tool: "core_auth_complete",
-            method: Method::Post,
-            path: "/logins",
+            tool: "core_auth_logout",
+            method: Method::Delete,
+            path: "/logins/{server}",
             tag: "logins",
-            summary: "Complete a login",
-            description: "Give back the address to which the provider sent the browser after a login that was begun with `browser`.",
+            summary: "Log out of a server",
+            description: "Revoke and forget the login at a server. Its tools need a new login then.",
             permission: Permission::Open,
-            effect: Effect::Changes { idempotent: false },
-            is_secret: true,
-            problems: &[Kind::NotFound, Kind::Unauthenticated, Kind::Unavailable, Kind::Definition, Kind::BadServer],
-            input: r#"{"type":"object","properties":{"answer":{"type":"string","minLength":1,"maxLength":16384,"description":"The whole address, with `code` and `state`"},"browser":{"type":"string","minLength":32,"maxLength":256,"description":"The secret with which the login was begun"}},"required":["answer","browser"],"additionalProperties":false}"#,
+            effect: Effect::Destroys { idempotent: true },
+            problems: &[Kind::NotFound, Kind::Unavailable],
+            input: NAMED,
             output: STEP,
             ..ROW
         },
@@ -70,23 +87,6 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
-        Run::AsCaller(|gateway, caller, arguments| Box::pin(logout(gateway, caller, arguments))),
-        Operation {
-            tool: "core_auth_logout",
-            method: Method::Delete,
-            path: "/logins/{server}",
-            tag: "logins",
-            summary: "Log out of a server",
-            description: "Revoke and forget the login at a server. Its tools need a new login then.",
-            permission: Permission::Open,
-            effect: Effect::Destroys { idempotent: true },
-            problems: &[Kind::NotFound],
-            input: NAMED,
-            output: STEP,
-            ..ROW
-        },
-    ),
-    row(
         Run::AsCaller(|gateway, caller, _| Box::pin(status(gateway, caller))),
         Operation {
             tool: "core_auth_status",
@@ -95,6 +95,7 @@ pub(super) const ROWS: &[Row] = &[
             summary: "List logins",
             description: "List the caller's logins at the servers that want one.",
             permission: Permission::Open,
+            problems: &[Kind::Unavailable],
             output: r#"{"type":"object","properties":{"logins":{"type":"array","items":{"type":"object","properties":{"server":{"type":"string"},"state":{"enum":["logged-in","logged-out","needs-login"]},"serverState":{"type":"string"},"expiresAt":{"type":"string"},"renewed":{"type":"boolean"},"issuer":{"type":"string"},"scopes":{"type":"array","items":{"type":"string"}},"reason":{"type":"string"}},"required":["server","state","serverState","scopes"]}}},"required":["logins"]}"#,
             ..ROW
         },
