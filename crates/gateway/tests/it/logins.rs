@@ -218,3 +218,24 @@ async fn values_that_a_server_wants_are_named_and_taken() {
     assert!(!done.to_string().contains("hush"), "{done}");
     assert_eq!(*logins.given.lock().unwrap(), [UserValue { name: "tracker".into(), value: Secret::new("hush") }]);
 }
+
+#[tokio::test]
+async fn before_the_first_login_a_server_is_found_by_what_its_definition_says() {
+    let refuses = HttpServer::start(|_, reply| {
+        let challenge = "www-authenticate: Bearer resource_metadata=\"https://x.example/.well-known/y\"";
+        reply.full(401, &[challenge], "");
+    });
+    let url = refuses.url();
+    let text = format!("name: wiki\ndescription: Pages and databases\ntransport: http\nurl: {url}\nstart: eager\n");
+    let files = [("servers/wiki.yaml".to_owned(), text), profile("default", "")];
+    let gateway = TestGateway::settled(&files).await;
+    let client = gateway.modern("default");
+    let find = async |query: &str| text_of(&client.call("find_tools", &json!({ "query": query })).await);
+    for query in ["change a page of the wiki", "search databases", "something else entirely"] {
+        let text = find(query).await;
+        assert!(
+            text.contains("Requires a login first, by core_auth_login: wiki (Pages and databases)."),
+            "{query}: {text}"
+        );
+    }
+}

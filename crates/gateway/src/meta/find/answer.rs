@@ -8,6 +8,7 @@ use toolcrib_base::ToolId;
 use toolcrib_protocol::Raw;
 use toolcrib_search::budget::{self, DEFAULT_HITS, Entry, MOST_TOKENS, RenderedHits};
 use toolcrib_search::{Confidence, Detail, Hit, tokens};
+use toolcrib_upstream::{Server, State};
 use toolcrib_view::view::{AVAILABLE, SearchHit, View};
 use toolcrib_view::{dialect, reply};
 
@@ -17,7 +18,9 @@ use super::{Ask, DetailLevel, Findings, rounded};
 const SERVERS: usize = 4;
 /// How many servers are named where no tool matches.
 const KNOWN: usize = 20;
-/// How many servers are named that are still being listed.
+/// From how many bytes on a word of a query may name a server.
+const WORD: usize = 3;
+/// How many servers are named that are still being listed, or that want a login.
 const PENDING: usize = 5;
 /// What is said where something was left out.
 const SHORTENED: &str = "… marks what was left out; describe_tool tells all of one tool.";
@@ -237,12 +240,38 @@ impl Frame {
             let names: Vec<_> = pending.iter().take(PENDING).map(|name| name.as_str()).collect();
             tail.push(format!("There may be more, still being listed: {}.", names.join(", ")));
         }
+        let locked = locked(view, &ask.query, fits_nothing);
+        if !locked.is_empty() {
+            tail.push(format!("Requires a login first, by core_auth_login: {}.", locked.join("; ")));
+        }
         Self { head, tail, confidence, others, loadable }
     }
 
     fn tokens(&self) -> usize {
         std::iter::once(&self.head).chain(&self.tail).map(|line| tokens::count(line) + 1).sum()
     }
+}
+
+/// The servers of which nothing is known before somebody logs in, and which the query may be about: by their names, with
+/// what their definitions say of them.
+fn locked(view: &View, query: &str, fits_nothing: bool) -> Vec<String> {
+    let query = query.to_lowercase();
+    let words: Vec<&str> = query.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() >= WORD).collect();
+    let is_locked = |server: &Server| server.status().state == State::NeedsLogin && server.inventory().tools.is_empty();
+    let mut found = Vec::new();
+    for (definition, _) in view.servers.iter().filter(|(_, server)| is_locked(server)) {
+        let about = definition.description.as_deref().or(definition.title.as_deref()).unwrap_or_default();
+        let text = format!("{} {about}", definition.name).to_lowercase();
+        if fits_nothing || words.iter().any(|word| text.contains(word)) {
+            let about = budget::summary(about);
+            let about = if about.is_empty() { String::new() } else { format!(" ({about})") };
+            found.push(format!("{}{about}", definition.name));
+        }
+        if found.len() == PENDING {
+            break;
+        }
+    }
+    found
 }
 
 /// How well the best hit fits.
