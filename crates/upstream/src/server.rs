@@ -238,13 +238,13 @@ impl Server {
     }
 
     /// Watches a resource and what is below it until the last clone of the subscription is dropped. Changes
-    /// come as [`Event::ResourceUpdated`](crate::Event::ResourceUpdated). A server that idles is started.
+    /// come as [`Event::ResourceUpdated`]. A server that idles is started.
     pub fn subscribe(&self, uri: &str) -> Subscription {
         self.watch(subscribe::Kind::Resource, uri)
     }
 
     /// Watches a task until the last clone of the subscription is dropped. Changes come as
-    /// [`Event::TaskChanged`](crate::Event::TaskChanged).
+    /// [`Event::TaskChanged`].
     pub fn watch_task(&self, task: &str) -> Subscription {
         self.watch(subscribe::Kind::Task, task)
     }

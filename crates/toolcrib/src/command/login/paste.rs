@@ -97,7 +97,7 @@ pub(super) fn no_value(server: &ServerName, names: &[String]) -> Problem {
         .hint(format!("run `toolcrib login {server}` at a terminal, or pass each value as a line of stdin"))
 }
 
-/// As [`line`], at a terminal that shows nothing meanwhile.
+/// As [`line()`], at a terminal that shows nothing meanwhile.
 async fn hidden(question: String) -> anyhow::Result<Option<Secret>> {
     let read = tokio::task::spawn_blocking(move || ask_hidden(&mut io::stdin().lock(), &question));
     read.await.context("ask for a value")?.context("ask for a value")
