@@ -140,8 +140,7 @@ impl AdmittedCall {
         let AuditContext { log, clock, rules, caller, .. } = audit;
         let slot = log.reserve().await.map_err(|_| Refusal::Closing)?;
         let hash = asked.arguments.map(|arguments| log.hash_arguments(arguments));
-        let policy_caller =
-            toolcrib_policy::Caller { principal: &caller.principal.id, is_admin: caller.principal.is_admin };
+        let policy_caller = toolcrib_policy::Caller { principal: &caller.principal.id, role: caller.principal.role };
         let verdict = rules.decide(&Request { caller: policy_caller, act });
         let decision = match &verdict {
             Ok(permit) => Decision::Permit(Cow::Borrowed(permit.rule().name())),

@@ -53,7 +53,9 @@ impl ProfileSnapshot {
     /// The key with which the principal came is revoked, or the profile needs one by now.
     pub fn renewed(&self, newer: Self, principal: &Principal) -> Result<Self, Problem> {
         let is_same = Arc::ptr_eq(&self.view, &newer.view) || self.keys() == newer.keys();
-        if is_same || principal.is_admin || !is_shut_out(&self.profile().name, &principal.id, self.keys(), newer.keys())
+        if is_same
+            || principal.is_admin()
+            || !is_shut_out(&self.profile().name, &principal.id, self.keys(), newer.keys())
         {
             return Ok(newer);
         }

@@ -66,7 +66,7 @@ fn purpose(caller: &Caller) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use toolcrib_base::{PrincipalId, ProfileName};
+    use toolcrib_base::ProfileName;
     use toolcrib_protocol::{RequestTrace, Revision};
     use toolcrib_store::Door;
 
@@ -75,7 +75,7 @@ mod tests {
 
     fn caller(principal: &str, profile: &str) -> Caller {
         Caller {
-            principal: Principal { id: PrincipalId::new(principal), is_admin: false },
+            principal: Principal::member(principal),
             profile: ProfileName::new(profile).unwrap(),
             door: Door::MCP,
             revision: Revision::LATEST,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use toolcrib_base::nearest::similar;
-use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, ToolId};
+use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Role, ToolId};
 use toolcrib_catalog::pin::{Item, Part};
 use toolcrib_catalog::{ChangedTools, DefinitionId};
 use toolcrib_policy::{Act, Caller, Request};
@@ -146,7 +146,7 @@ impl Gateway {
     fn rules(&self, view: &View, id: &ToolId, entry: &Entry, steps: &mut Vec<Step>) -> bool {
         let nobody = PrincipalId::new("");
         let act = Act::CallTool { tool: id.clone(), annotations: annotations(entry) };
-        let request = Request { caller: Caller { principal: &nobody, is_admin: false }, act: &act };
+        let request = Request { caller: Caller { principal: &nobody, role: Role::Member }, act: &act };
         let mut text = view.rules.explain(&request);
         match view.rules.decide(&request) {
             Err(denial) if denial.reason == toolcrib_policy::Reason::Held => {

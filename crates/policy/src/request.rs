@@ -3,15 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use toolcrib_base::{PrincipalId, ServerName, ToolId};
+use toolcrib_base::{PrincipalId, Role, ServerName, ToolId};
 
 /// Who asks. The proof of identity came before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller<'a> {
     /// The principal.
     pub principal: &'a PrincipalId,
-    /// Whether the principal may administer.
-    pub is_admin: bool,
+    /// What it may do in the profile.
+    pub role: Role,
 }
 
 /// A tool's hints about itself (MCP `ToolAnnotations`). They are the word of the server, not a proof; `None` means

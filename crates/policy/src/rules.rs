@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use toolcrib_base::{Glob, ProfileName, ServerName, ToolId};
+use toolcrib_base::{Glob, ProfileName, Role, ServerName, ToolId};
 
 use crate::{Act, Annotations, Denial, Permit, Reason, Request, Rule};
 
@@ -85,7 +85,7 @@ impl Rules {
             Reason::ToolNotAllowed => "tools.allow",
             Reason::NotReadOnly => "read_only",
             Reason::Held => "changed_tools",
-            Reason::NeedsAdmin => return None,
+            Reason::NeedsAdmin | Reason::ViewerOnlyReads => return None,
         };
         Some((key, refusal.pattern))
     }
@@ -131,6 +131,7 @@ impl Rules {
         {
             return Err(Reason::ServerNotAllowed.into());
         }
+        let role = request.caller.role;
         match request.act {
             Act::CallTool { tool, annotations } => {
                 let matching = |pattern: &&Glob| pattern.matches_id(tool.server.as_str(), &tool.tool);
@@ -144,6 +145,7 @@ impl Rules {
                 if self.settings.held.tools.contains(tool) {
                     return Err(Reason::Held.into());
                 }
+                check_role(role, *annotations)?;
                 Ok(if self.settings.read_only { Rule::ReadOnlyToolAllowed } else { Rule::ToolAllowed })
             }
             Act::GetPrompt { server, name } | Act::Complete { server, reference: name }
@@ -155,19 +157,21 @@ impl Rules {
             // It is not known what an unknown method does, so it has said nothing about only reading.
             Act::Forward { .. } => {
                 self.check_reading(Annotations::default())?;
+                check_role(role, Annotations::default())?;
                 Ok(Rule::ServerAllowed)
             }
             Act::Configure { entry } => match self.settings.registry.iter().any(|it| it.matches(entry.as_str())) {
-                true => Ok(Rule::EntryAllowed),
+                true => check_role(role, Annotations::default()).map(|()| Rule::EntryAllowed),
                 false => Err(Reason::EntryNotAllowed.into()),
             },
             Act::MetaTool { .. } => Ok(Rule::MetaTool),
             Act::Operation { needs_admin, annotations, .. } => {
                 self.check_reading(*annotations)?;
-                match (needs_admin, request.caller.is_admin) {
-                    (false, _) => Ok(Rule::OpenOperation),
-                    (true, true) => Ok(Rule::AdminOperation),
-                    (true, false) => Err(Reason::NeedsAdmin.into()),
+                match needs_admin {
+                    false => check_role(role, *annotations).map(|()| Rule::OpenOperation),
+                    true if role.administers() => Ok(Rule::AdminOperation),
+                    true if role == Role::Operator && annotations.read_only == Some(true) => Ok(Rule::OperatorReads),
+                    true => Err(Reason::NeedsAdmin.into()),
                 }
             }
         }
@@ -205,8 +209,19 @@ impl Rules {
             (Reason::Held, _) => {
                 format!("`changed_tools: hold` of profile `{profile}`, because it differs from what was approved")
             }
+            (Reason::ViewerOnlyReads, _) => {
+                "the role `viewer`, because it does not have `readOnlyHint: true`".to_owned()
+            }
             (Reason::NeedsAdmin, _) => "the rule that only admins can do it".to_owned(),
         }
+    }
+}
+
+/// A viewer calls what says that it only reads.
+fn check_role(role: Role, annotations: Annotations) -> Result<(), Refusal<'static>> {
+    match role {
+        Role::Viewer if annotations.read_only != Some(true) => Err(Reason::ViewerOnlyReads.into()),
+        _ => Ok(()),
     }
 }
 

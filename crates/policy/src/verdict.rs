@@ -23,6 +23,8 @@ pub enum Rule {
     OpenOperation,
     /// An operation by a principal that may administer.
     AdminOperation,
+    /// An operation for administrators that only reads, by an operator.
+    OperatorReads,
 }
 
 impl Rule {
@@ -36,6 +38,7 @@ impl Rule {
             Self::MetaTool => "meta-tool",
             Self::OpenOperation => "open-operation",
             Self::AdminOperation => "admin-operation",
+            Self::OperatorReads => "operator-reads",
         }
     }
 }
@@ -100,6 +103,8 @@ pub enum Reason {
     NotReadOnly,
     /// The profile holds back what is not as it was approved.
     Held,
+    /// The principal is a viewer, and the thing does not say that it only reads.
+    ViewerOnlyReads,
     /// The operation needs a principal that may administer.
     NeedsAdmin,
 }
@@ -114,6 +119,7 @@ impl Reason {
             Self::ToolNotAllowed => "tool-not-allowed",
             Self::NotReadOnly => "not-read-only",
             Self::Held => "held",
+            Self::ViewerOnlyReads => "viewer-only-reads",
             Self::NeedsAdmin => "needs-admin",
         }
     }
@@ -121,7 +127,7 @@ impl Reason {
     /// Whether the caller must not learn that the thing exists. Then the answer is the one for an unknown name.
     pub const fn is_hidden(self) -> bool {
         match self {
-            Self::NeedsAdmin => false,
+            Self::NeedsAdmin | Self::ViewerOnlyReads => false,
             Self::ServerNotAllowed
             | Self::EntryNotAllowed
             | Self::ToolDenied
@@ -151,6 +157,7 @@ impl Denial {
             Reason::NeedsAdmin => {
                 Some("send the token of an admin, such as the gateway's token (`state/token` in the home folder)")
             }
+            Reason::ViewerOnlyReads => Some("ask an administrator for the role `member` in this profile"),
             _ => None,
         }
     }

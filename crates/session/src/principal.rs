@@ -1,16 +1,49 @@
 //! A proven identity, and whose share of what is bounded it uses.
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 
-use toolcrib_base::PrincipalId;
+use toolcrib_base::{Identity, PrincipalId, Proof, Role};
 
 /// A proven identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
     /// Its id.
     pub id: PrincipalId,
+    /// What it may do in the profile that it asked for.
+    pub role: Role,
+    /// What else was proven about it.
+    pub identity: Arc<Identity>,
+}
+
+// === impl Principal ===
+
+impl Principal {
+    /// A principal of which this was proven.
+    pub fn new(id: PrincipalId, role: Role, identity: Identity) -> Self {
+        Self { id, role, identity: Arc::new(identity) }
+    }
+
+    /// One that calls tools, from this machine.
+    pub fn member(id: &str) -> Self {
+        Self::new(PrincipalId::new(id), Role::Member, Identity::by(Proof::Loopback))
+    }
+
+    /// One that administers by the gateway's token.
+    pub fn admin(id: &str) -> Self {
+        Self::new(PrincipalId::new(id), Role::Admin, Identity::by(Proof::GatewayToken))
+    }
+
+    /// One that a record names, which keeps of its role only whether it may administer.
+    pub fn restored(id: PrincipalId, is_admin: bool) -> Self {
+        let role = if is_admin { Role::Admin } else { Role::Member };
+        Self::new(id, role, Identity::by(Proof::Record))
+    }
+
     /// Whether it may administer.
-    pub is_admin: bool,
+    pub fn is_admin(&self) -> bool {
+        self.role.administers()
+    }
 }
 
 /// Whose share of what is bounded is used: a principal at an address. Everyone on this machine without a credential is
@@ -31,6 +64,6 @@ impl ShareKey {
             IpAddr::V6(six) => IpAddr::V6(Ipv6Addr::from_bits(six.to_bits() & (u128::MAX << 64))),
             four => four,
         });
-        Self { principal: principal.id.clone(), is_admin: principal.is_admin, address }
+        Self { principal: principal.id.clone(), is_admin: principal.is_admin(), address }
     }
 }

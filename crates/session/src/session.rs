@@ -410,7 +410,7 @@ mod tests {
     }
 
     fn principal(id: &str) -> Principal {
-        Principal { id: PrincipalId::new(id), is_admin: false }
+        Principal::member(id)
     }
 
     #[test]
@@ -451,7 +451,7 @@ mod tests {
         let profile = ProfileName::new("a").unwrap();
         let open = |who: &str, address: [u8; 4]| {
             clock.advance(1);
-            let principal = Principal { is_admin: who == "admin", ..principal(who) };
+            let principal = Principal::restored(PrincipalId::new(who), who == "admin");
             let client = Introduction::from(Revision::LATEST_LEGACY).at(Some(address.into()));
             sessions.open(principal, profile.clone(), client)
         };

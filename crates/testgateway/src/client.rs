@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use toolcrib_base::{PrincipalId, ProfileName};
+use toolcrib_base::{PrincipalId, ProfileName, Role};
 use toolcrib_gateway::Gateway;
 use toolcrib_protocol::meta::{self, RequestMeta};
 use toolcrib_protocol::raw::Edit;
@@ -105,7 +105,7 @@ impl TestGateway {
 }
 
 fn principal(name: &str, is_admin: bool) -> Principal {
-    Principal { id: PrincipalId::new(name), is_admin }
+    Principal::restored(PrincipalId::new(name), is_admin)
 }
 
 fn profile_name(name: &str) -> ProfileName {
@@ -117,7 +117,7 @@ fn profile_name(name: &str) -> ProfileName {
 impl Client {
     /// The same client, administering.
     pub fn admin(mut self) -> Self {
-        self.caller.principal.is_admin = true;
+        self.caller.principal.role = Role::Admin;
         self
     }
 

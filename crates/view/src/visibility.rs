@@ -32,7 +32,7 @@ pub struct Visibility {
 impl Visibility {
     /// What a caller may know of whose profile shows `view`; `None` while there is no such profile.
     pub fn new(principal: &Principal, profile: &ProfileName, view: Option<Arc<View>>) -> Self {
-        Self { principal: principal.id.clone(), profile: profile.clone(), view, is_everything: principal.is_admin }
+        Self { principal: principal.id.clone(), profile: profile.clone(), view, is_everything: principal.is_admin() }
     }
 
     /// Whether nothing is hidden from the caller.

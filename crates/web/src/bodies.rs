@@ -287,7 +287,7 @@ mod tests {
     const MEBI: usize = 1024 * 1024;
 
     fn key(name: &str) -> ShareKey {
-        let principal = Principal { id: PrincipalId::new(name), is_admin: name == "admin" };
+        let principal = Principal::restored(PrincipalId::new(name), name == "admin");
         ShareKey::new(&principal, Some([127, 0, 0, 1].into()))
     }
 

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use http::Uri;
 use http::header::{AUTHORIZATION, HeaderMap};
-use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Secret};
+use toolcrib_base::{Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Role, Secret};
 use toolcrib_call::ProfileSnapshot;
 use toolcrib_call::snapshot::{is_shut_out, key_principal};
 use toolcrib_catalog::{GatewayKey, matching_key};
@@ -46,12 +46,11 @@ impl Guard {
     /// `token` makes its bearer an administrator. `hosts` are further names under which we are reached, `origins`
     /// further pages that may call us, such as `https://app.example.com`.
     pub fn new(token: Secret, hosts: Vec<String>, origins: Vec<String>) -> Self {
-        let principal = |id, is_admin| Principal { id: PrincipalId::new(id), is_admin };
         Self {
             token,
             pages: Pages { hosts, origins },
-            local: principal("local", false),
-            admin: principal("admin", true),
+            local: Principal::member("local"),
+            admin: Principal::admin("admin"),
         }
     }
 
@@ -122,7 +121,7 @@ impl Guard {
         }
         let ProfileKeys { profile, keys } = keys?;
         let key = matching_key(keys, credential)?;
-        Some(Principal { id: key_principal(profile, key.name.as_str()), is_admin: false })
+        Some(Principal::new(key_principal(profile, key.name.as_str()), Role::Member, Identity::by(Proof::Key)))
     }
 
     /// Whether a principal that was admitted to a profile with the keys `before` would not be admitted with those of

@@ -119,7 +119,7 @@ impl GatewayHost {
 impl ServiceHost for GatewayHost {
     fn hands(&self, owner: &Owner, label: &str) -> Option<Arc<dyn ToolCaller>> {
         let caller = Caller {
-            principal: Principal { id: owner.principal.clone(), is_admin: owner.administers },
+            principal: Principal::restored(owner.principal.clone(), owner.administers),
             profile: owner.profile.clone(),
             door: Door::new("service"),
             revision: Revision::LATEST_LEGACY,

@@ -66,7 +66,7 @@ impl ServiceGateway {
 
     pub(crate) fn caller(&self, is_admin: bool) -> Caller {
         Caller {
-            principal: Principal { id: PrincipalId::new("ann"), is_admin },
+            principal: Principal::restored(PrincipalId::new("ann"), is_admin),
             profile: ProfileName::new("default").unwrap(),
             door: Door::MCP,
             revision: Revision::LATEST,

@@ -48,7 +48,7 @@ impl Followers {
     pub(crate) fn follow(&self, session: &Arc<Session>, wanted: FollowFilter) -> Result<(), Problem> {
         let mut followers = self.lock();
         followers.retain(|(other, _)| !is(other, session));
-        let most = if session.principal.is_admin { FOLLOWERS } else { FOLLOWERS - RESERVE };
+        let most = if session.principal.is_admin() { FOLLOWERS } else { FOLLOWERS - RESERVE };
         if followers.len() >= most {
             let message = format!("{most} sessions follow events already, which is the limit");
             return Err(Problem::new(Kind::Busy, message).hint("End one of the other sessions."));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Clock, ManualClock, PrincipalId, ProfileName};
+use toolcrib_base::{Clock, ManualClock, ProfileName};
 use toolcrib_protocol::{Id, Raw, Request};
 use toolcrib_session::Principal;
 use toolcrib_store::Store;
@@ -274,7 +274,7 @@ async fn a_new_session_begins_with_nothing_where_the_profile_says_so() {
         let mut notifications = client.stream();
         let params = Raw::from_value(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}));
         let request = Request { id: Id::from_number(1), method: "initialize".into(), params };
-        let who = Principal { id: PrincipalId::new("local"), is_admin: false };
+        let who = Principal::member("local");
         let snapshot = house.gateway.snapshot(&ProfileName::new("default").unwrap()).unwrap();
         let (_, session) = house.gateway.initialize(&snapshot, &request, &who, None);
         assert!(session.is_some());

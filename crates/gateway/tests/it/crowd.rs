@@ -235,7 +235,7 @@ fn one_principal_may_have_four_thousand_sessions() {
     let limits = Limits::default();
     let sessions = Sessions::new(limits.sessions, limits.session_idle, Arc::new(ManualClock::default()));
     for number in 0..4_000 {
-        let who = Principal { id: PrincipalId::new("local"), is_admin: false };
+        let who = Principal::member("local");
         let opened = sessions.open(who, ProfileName::new("default").unwrap(), Revision::LATEST_LEGACY);
         assert!(opened.is_ok(), "session {number}: {:?}", opened.err());
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use toolcrib_base::{PrincipalId, ProfileName};
+use toolcrib_base::ProfileName;
 use toolcrib_gateway::duplex::{Duplex, OUT, Terms};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Raw, RequestTrace};
@@ -22,7 +22,7 @@ struct Line {
 impl Line {
     fn new(house: &TestGateway, takes_modern: bool) -> Self {
         let (out, heard) = mpsc::channel(OUT);
-        let principal = Principal { id: PrincipalId::new("local"), is_admin: false };
+        let principal = Principal::member("local");
         let snapshot = house.gateway.snapshot(&ProfileName::new("default").unwrap()).unwrap();
         let rules = Rules::strict(64);
         let terms = Terms { principal, snapshot, is_owner: false, rules, takes_modern };

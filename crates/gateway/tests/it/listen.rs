@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use toolcrib_base::ProfileName;
 use toolcrib_base::task::Scope;
-use toolcrib_base::{PrincipalId, ProfileName};
 use toolcrib_protocol::{Id, Raw, Revision, RpcError};
 use toolcrib_session::{Introduction, Principal};
 use toolcrib_testgateway::{Client, TestGateway, profile, server, stopped};
@@ -363,7 +363,7 @@ async fn changed_roots_are_told_to_the_session_s_own_servers() {
     let capabilities = Raw::from_value(&json!({"roots": {"listChanged": true}}));
     let introduction =
         Introduction { revision: Revision::LATEST_LEGACY, capabilities, client_info: None, address: None };
-    let who = Principal { id: PrincipalId::new("local"), is_admin: false };
+    let who = Principal::member("local");
     let session = house.gateway.sessions.open(who, ProfileName::new("default").unwrap(), introduction).unwrap();
     client.caller.session = Some(session);
     let roots = async |client: &Client| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use toolcrib_base::{PrincipalId, ProfileName};
+use toolcrib_base::ProfileName;
 use toolcrib_gateway::duplex::{Duplex, OUT, Terms};
 use toolcrib_protocol::RequestTrace;
 use toolcrib_protocol::json::Rules;
@@ -77,7 +77,7 @@ impl Wire {
         capabilities: &Value,
     ) -> Self {
         let (out, heard) = mpsc::channel(OUT);
-        let principal = Principal { id: PrincipalId::new(principal), is_admin: false };
+        let principal = Principal::member(principal);
         let snapshot = house.gateway.snapshot(&ProfileName::new(profile).unwrap()).unwrap();
         let rules = Rules::strict(64);
         let terms = Terms { principal, snapshot, is_owner: false, rules, takes_modern: true };

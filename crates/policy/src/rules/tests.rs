@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use toolcrib_base::{PrincipalId, ToolId};
+use toolcrib_base::{PrincipalId, Role, ToolId};
 
 use super::*;
 use crate::Caller;
@@ -43,8 +43,12 @@ fn operation(needs_admin: bool, annotations: Annotations) -> Act {
 
 /// Asks as a principal that may (not) administer and holds every answer to what must be true of all.
 fn ask(rules: &Rules, act: &Act, is_admin: bool) -> Result<Rule, Reason> {
+    ask_as(rules, act, if is_admin { Role::Admin } else { Role::Member })
+}
+
+fn ask_as(rules: &Rules, act: &Act, role: Role) -> Result<Rule, Reason> {
     let principal = PrincipalId::new("local");
-    let request = Request { caller: Caller { principal: &principal, is_admin }, act };
+    let request = Request { caller: Caller { principal: &principal, role }, act };
     let decision = rules.decide(&request);
     let hidden = decision.as_ref().is_err_and(|denial| denial.hidden);
     assert_eq!(rules.visible(&request), !hidden, "listing and calling disagree on {act}");
@@ -72,7 +76,8 @@ fn the_key_that_refuses_is_named() {
     let some = rules(&["files"], &["files/*"], &["*/secret*"], true);
     let principal = PrincipalId::new("local");
     let key = |act: &Act, is_admin: bool| {
-        let request = Request { caller: Caller { principal: &principal, is_admin }, act };
+        let role = if is_admin { Role::Admin } else { Role::Member };
+        let request = Request { caller: Caller { principal: &principal, role }, act };
         some.refusing_key(&request).map(|(key, pattern)| (key, pattern.map(ToString::to_string)))
     };
     let refused = |key, pattern: Option<&str>| Some((key, pattern.map(str::to_owned)));
@@ -85,7 +90,7 @@ fn the_key_that_refuses_is_named() {
     assert_eq!(key(&entry, true), refused("registry", None));
     let few = rules(&["*"], &["files/read"], &[], false);
     let act = tool("files/write", READS);
-    let request = Request { caller: Caller { principal: &principal, is_admin: true }, act: &act };
+    let request = Request { caller: Caller { principal: &principal, role: Role::Admin }, act: &act };
     assert_eq!(few.refusing_key(&request).map(|(key, _)| key), Some("tools.allow"));
 }
 
@@ -193,7 +198,8 @@ fn what_is_held_is_hidden_and_nothing_else() {
     let other = Act::GetPrompt { server: ServerName::new("mail").unwrap(), name: "x".into() };
     check(&rules, &other, Ok(Rule::ServerAllowed));
     let principal = PrincipalId::new("local");
-    let request = Request { caller: Caller { principal: &principal, is_admin: true }, act: &tool("files/new", READS) };
+    let request =
+        Request { caller: Caller { principal: &principal, role: Role::Admin }, act: &tool("files/new", READS) };
     assert_eq!(
         rules.explain(&request),
         "tool `files/new` is hidden by `changed_tools: hold` of profile `default`, because it differs from what was \
@@ -216,6 +222,28 @@ fn operations_ask_for_an_administering_principal() {
 }
 
 #[test]
+fn a_viewer_only_reads_and_an_operator_reads_what_administrators_read() {
+    let rules = rules(&["*"], &["*"], &[], false);
+
+    for role in Role::ALL {
+        let reads_only = role == Role::Viewer;
+        let expected = |rule| if reads_only { Err(Reason::ViewerOnlyReads) } else { Ok(rule) };
+        assert_eq!(ask_as(&rules, &tool("files/read", READS), role), Ok(Rule::ToolAllowed), "{role}");
+        for annotations in [WRITES, SILENT] {
+            assert_eq!(ask_as(&rules, &tool("files/write", annotations), role), expected(Rule::ToolAllowed), "{role}");
+        }
+        assert_eq!(ask_as(&rules, &operation(false, READS), role), Ok(Rule::OpenOperation), "{role}");
+        assert_eq!(ask_as(&rules, &operation(false, WRITES), role), expected(Rule::OpenOperation), "{role}");
+        let administers = |otherwise| if role.administers() { Ok(Rule::AdminOperation) } else { otherwise };
+        let read = if role == Role::Operator { Ok(Rule::OperatorReads) } else { Err(Reason::NeedsAdmin) };
+        assert_eq!(ask_as(&rules, &operation(true, READS), role), administers(read), "{role}");
+        assert_eq!(ask_as(&rules, &operation(true, WRITES), role), administers(Err(Reason::NeedsAdmin)), "{role}");
+        let forward = of_server("files").into_iter().find(|act| matches!(act, Act::Forward { .. })).unwrap();
+        assert_eq!(ask_as(&rules, &forward, role), expected(Rule::ServerAllowed), "{role}");
+    }
+}
+
+#[test]
 fn only_what_needs_an_administrator_may_be_known_of() {
     for reason in [
         Reason::ServerNotAllowed,
@@ -228,6 +256,7 @@ fn only_what_needs_an_administrator_may_be_known_of() {
         assert!(reason.is_hidden(), "{reason:?}");
     }
     assert!(!Reason::NeedsAdmin.is_hidden());
+    assert!(!Reason::ViewerOnlyReads.is_hidden());
 }
 
 #[test]
@@ -254,7 +283,7 @@ fn the_rule_is_named_in_words() {
         (operation(true, READS), "operation `server_create` is denied by the rule that only admins can do it"),
     ] {
         let principal = PrincipalId::new("local");
-        let request = Request { caller: Caller { principal: &principal, is_admin: false }, act: &act };
+        let request = Request { caller: Caller { principal: &principal, role: Role::Member }, act: &act };
         assert_eq!(rules.explain(&request), expected);
     }
 }

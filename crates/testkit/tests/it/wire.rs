@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use toolcrib_base::{PrincipalId, ProfileName};
+use toolcrib_base::ProfileName;
 use toolcrib_gateway::duplex::{Duplex, OUT, Terms};
 use toolcrib_protocol::RequestTrace;
 use toolcrib_protocol::json::Rules;
@@ -36,7 +36,7 @@ pub(crate) struct Wire {
 impl Wire {
     pub(crate) async fn open(gateway: &TestGateway, speaks: Speaks, capabilities: Value) -> Self {
         let (out, heard) = mpsc::channel(OUT);
-        let principal = Principal { id: PrincipalId::new("local"), is_admin: false };
+        let principal = Principal::member("local");
         let snapshot = gateway.gateway.snapshot(&ProfileName::new("default").unwrap()).unwrap();
         let rules = Rules::strict(64);
         let terms = Terms { principal, snapshot, is_owner: false, rules, takes_modern: true };

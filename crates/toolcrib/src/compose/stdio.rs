@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
-use toolcrib_base::{Limits, PrincipalId, ProfileName};
+use toolcrib_base::{Limits, ProfileName};
 use toolcrib_gateway::duplex::{OUT, Terms};
 use toolcrib_gateway::{Duplex, Gateway};
 use toolcrib_protocol::json::Rules;
@@ -31,7 +31,7 @@ pub(crate) async fn serve(
     let writer = scope.spawn(lines::write(queue));
     let terms = Terms {
         // Anyone who can start us with this home could read its token file as well.
-        principal: Principal { id: PrincipalId::new("local"), is_admin: false },
+        principal: Principal::member("local"),
         snapshot,
         is_owner: true,
         rules: Rules::strict(limits.depth),

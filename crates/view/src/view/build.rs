@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::{OperationTable, menu};
-use toolcrib_base::{ServerName, ToolId};
+use toolcrib_base::{Role, ServerName, ToolId};
 use toolcrib_catalog::{Available, ChangedTools, Exposure, ProfileDefinition, ServerDefinition, recognised};
 use toolcrib_policy::{Act, Annotations, Caller, HeldItems, Request, Rules, Settings};
 use toolcrib_protocol::inventory::{Entry, Listing};
@@ -455,7 +455,7 @@ fn session_tools<'a>(rules: &Rules, running: &'a ServerEntry, inventory: &Invent
 fn visible(rules: &Rules, act: &Act) -> bool {
     // Visibility of tools does not depend on who asks within a profile.
     let nobody = toolcrib_base::PrincipalId::new("");
-    rules.visible(&Request { caller: Caller { principal: &nobody, is_admin: false }, act })
+    rules.visible(&Request { caller: Caller { principal: &nobody, role: Role::Member }, act })
 }
 
 fn exposed_prompt(prompt: &Prompt) -> Raw {

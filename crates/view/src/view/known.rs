@@ -3,7 +3,7 @@
 //! The answer depends on the profile's rules and on the name, never on whether what it hides exists: so a text that
 //! leaves out what may not be named is the same with and without the hidden thing.
 
-use toolcrib_base::{PrincipalId, ProfileName, ServerName, ToolId};
+use toolcrib_base::{PrincipalId, ProfileName, Role, ServerName, ToolId};
 use toolcrib_policy::{Act, Annotations, Caller, Request};
 
 use super::{View, reach};
@@ -57,6 +57,6 @@ impl View {
     fn rules_show(&self, id: &ToolId) -> bool {
         let nobody = PrincipalId::new("");
         let act = Act::CallTool { tool: id.clone(), annotations: Annotations::default() };
-        self.rules.visible(&Request { caller: Caller { principal: &nobody, is_admin: false }, act: &act })
+        self.rules.visible(&Request { caller: Caller { principal: &nobody, role: Role::Member }, act: &act })
     }
 }

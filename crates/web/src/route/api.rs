@@ -44,7 +44,7 @@ pub(super) async fn answer(site: &Arc<Site>, visitor: Visitor, request: Request<
             respond::wrong_method(&words.join(", "))
         }
         RoutedOperation::Operation(operation, values) => {
-            let is_admin = visitor.principal.is_admin;
+            let is_admin = visitor.principal.is_admin();
             let done = operate(site, visitor, &head, body, OperationRoute { operation, values: &values }).await;
             match done {
                 Ok(result) => success(operation, &head, &result),
@@ -91,7 +91,7 @@ async fn operate(
         meta: None,
         trace,
     };
-    if operation.permission == Permission::Admin && !caller.principal.is_admin {
+    if operation.permission == Permission::Admin && !caller.principal.is_admin() {
         // Refused and recorded before anything that was sent is looked at.
         return Ok(site.gateway.operate(operation, snapshot.as_ref(), &caller, Raw::empty_object()).await?);
     }
@@ -127,7 +127,7 @@ fn opened(
     head: &Parts,
 ) -> Result<Principal, Problem> {
     match snapshot.and_then(ProfileKeys::of) {
-        Some(keys) if !principal.is_admin => site.guard.prove(&head.headers, keys),
+        Some(keys) if !principal.is_admin() => site.guard.prove(&head.headers, keys),
         _ => Ok(principal),
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn ready(site: &Arc<Site>, principal: &Principal) -> Response<Body> {
     ready &= site.gateway.is_in_step();
     let recording = audit.blocked_since.is_none();
     let mut body = json!({ "ready": ready && recording, "states": states, "audit": { "recording": recording } });
-    if principal.is_admin {
+    if principal.is_admin() {
         body["servers"] = servers.into();
     }
     let status = if ready && recording { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -43,7 +43,7 @@ pub(super) fn ready(site: &Arc<Site>, principal: &Principal) -> Response<Body> {
 /// All counters for who administers, else sums: the names of servers, tools and profiles are not for everyone.
 pub(super) async fn metrics(site: &Arc<Site>, principal: &Principal) -> Response<Body> {
     site.gateway.metrics.set_sessions(site.gateway.sessions.count());
-    let text = match principal.is_admin {
+    let text = match principal.is_admin() {
         true => {
             site.gateway.gauge_tokens().await;
             let table = site.gateway.servers().table();

@@ -46,7 +46,7 @@ impl OperationCall {
         let profile: &ProfileName = &caller.profile;
         Owner {
             principal: caller.principal.id.clone(),
-            administers: caller.principal.is_admin,
+            administers: caller.principal.is_admin(),
             profile: profile.clone(),
         }
     }

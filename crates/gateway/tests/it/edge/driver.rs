@@ -419,7 +419,7 @@ fn prove(profile: &ProfileName, snapshot: &ProfileSnapshot, credential: Option<C
         }
         _ => return None,
     };
-    Some(Principal { id, is_admin: false })
+    Some(Principal::restored(id, false))
 }
 
 fn write(home: &std::path::Path, path: &str, text: &str) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
-use toolcrib_base::{ManualClock, PrincipalId, ProfileName};
+use toolcrib_base::{ManualClock, ProfileName};
 use toolcrib_protocol::Revision;
 
 use super::*;
@@ -23,7 +23,7 @@ struct Desk {
 impl Desk {
     fn new() -> Self {
         let sessions = Sessions::new(9, LONG, Arc::new(ManualClock::default()));
-        let who = Principal { id: PrincipalId::new("p"), is_admin: false };
+        let who = Principal::member("p");
         let session = sessions.open(who, ProfileName::new("a").unwrap(), Revision::LATEST_LEGACY).unwrap();
         Self { sessions, session, scope: Scope::new() }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use toolcrib_base::{Kind, ManualClock, PrincipalId, ProfileName};
+use toolcrib_base::{Kind, ManualClock, ProfileName};
 
 use super::*;
 use crate::principal::Principal;
@@ -10,7 +10,7 @@ use crate::session::{Session, Sessions};
 
 fn session(revision: Revision) -> Arc<Session> {
     let sessions = Sessions::new(9, Duration::from_secs(60), Arc::new(ManualClock::default()));
-    let who = Principal { id: PrincipalId::new("p"), is_admin: false };
+    let who = Principal::member("p");
     sessions.open(who, ProfileName::new("a").unwrap(), revision).unwrap()
 }
 
@@ -137,7 +137,7 @@ fn without_ids_a_stream_ends_with_its_reader() {
 #[test]
 fn a_session_keeps_so_many_streams_and_frees_them_with_itself() {
     let sessions = Sessions::new(9, Duration::from_secs(60), Arc::new(ManualClock::default()));
-    let who = Principal { id: PrincipalId::new("p"), is_admin: false };
+    let who = Principal::member("p");
     let session = sessions.open(who, ProfileName::new("a").unwrap(), Revision::LATEST_LEGACY).unwrap();
     let budget = Arc::clone(&session.begin_stream().0.budget);
     let mut ids = Vec::new();

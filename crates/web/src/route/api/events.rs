@@ -31,7 +31,7 @@ impl Feed for Stream {
 }
 
 pub(super) fn answer(site: &Arc<Site>, principal: &Principal, head: &Parts) -> Response<Body> {
-    if !principal.is_admin {
+    if !principal.is_admin() {
         let problem = Problem::new(Kind::Forbidden, "only admins can follow events");
         return respond::refusal(&for_caller(problem, false, head));
     }

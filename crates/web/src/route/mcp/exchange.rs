@@ -260,7 +260,7 @@ impl Drop for PendingStream<'_> {
 
 #[cfg(test)]
 mod tests {
-    use toolcrib_base::{ManualClock, PrincipalId};
+    use toolcrib_base::ManualClock;
     use toolcrib_protocol::{Id, Raw, Revision};
     use toolcrib_session::{Principal, Sessions};
 
@@ -268,7 +268,7 @@ mod tests {
 
     fn session() -> Arc<Session> {
         let sessions = Sessions::new(1, TIMEOUT, Arc::new(ManualClock::default()));
-        let who = Principal { id: PrincipalId::new("p"), is_admin: false };
+        let who = Principal::member("p");
         sessions.open(who, "a".parse().unwrap(), Revision::LATEST_LEGACY).unwrap()
     }
 

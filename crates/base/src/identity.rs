@@ -1,0 +1,121 @@
+//! What is proven about a principal, and what that lets it do.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a principal may do, least first. A grant maps a principal to a role at each decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Calls tools that only read.
+    Viewer,
+    /// Calls tools.
+    Member,
+    /// Calls tools, and looks at what administrators look at.
+    Operator,
+    /// Administers.
+    Admin,
+    /// Administers, and is whose installation it is.
+    Owner,
+}
+
+/// A text that names no role.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected `viewer`, `member`, `operator`, `admin` or `owner`")]
+pub struct RoleError;
+
+/// How a principal was proven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Proof {
+    /// It calls from this machine without a credential.
+    Loopback,
+    /// The token of the gateway's token file.
+    GatewayToken,
+    /// A key of a profile.
+    Key,
+    /// An access token of an issuer.
+    AccessToken,
+    /// A client certificate.
+    Certificate,
+    /// The cookie of a page that it signed in to.
+    Page,
+    /// A record of what it started earlier.
+    Record,
+}
+
+/// What was proven about a principal beyond its id. It travels with each request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// How it was proven.
+    pub proof: Proof,
+    /// The name that the settings give the issuer of its token.
+    pub issuer: Option<Box<str>>,
+    /// The tenant that the issuer names.
+    pub tenant: Option<Box<str>>,
+    /// The groups that the issuer names.
+    pub groups: Vec<Box<str>>,
+    /// The OAuth client that presents the token.
+    pub client: Option<Box<str>>,
+}
+
+// === impl Role ===
+
+impl Role {
+    /// Every role, least first.
+    pub const ALL: [Self; 5] = [Self::Viewer, Self::Member, Self::Operator, Self::Admin, Self::Owner];
+
+    /// Its name in settings and records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Member => "member",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+            Self::Owner => "owner",
+        }
+    }
+
+    /// Whether it may change the gateway.
+    pub fn administers(self) -> bool {
+        self >= Self::Admin
+    }
+}
+
+impl FromStr for Role {
+    type Err = RoleError;
+
+    fn from_str(text: &str) -> Result<Self, RoleError> {
+        Self::ALL.into_iter().find(|role| role.as_str() == text).ok_or(RoleError)
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+// === impl Identity ===
+
+impl Identity {
+    /// One of which nothing is known but how it was proven.
+    pub fn by(proof: Proof) -> Self {
+        Self { proof, issuer: None, tenant: None, groups: Vec::new(), client: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_are_ordered_and_read_as_they_are_written() {
+        assert!(Role::ALL.is_sorted());
+        for role in Role::ALL {
+            assert_eq!(role.as_str().parse(), Ok(role));
+            assert_eq!(role.administers(), matches!(role, Role::Admin | Role::Owner), "{role}");
+        }
+        for wrong in ["", "Admin", "root", "admin "] {
+            assert_eq!(wrong.parse::<Role>(), Err(RoleError), "{wrong}");
+        }
+    }
+}
