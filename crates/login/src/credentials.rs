@@ -6,10 +6,12 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use tokio::sync::{OnceCell, broadcast};
+use tokio::time::{Instant, sleep};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, ServerName, Timestamp};
 
@@ -19,7 +21,7 @@ use crate::grant::{ClientOrigin, Grant, from_content, to_content};
 use crate::oauth::{OAuth, RenewalError};
 use crate::owner::Owner;
 use crate::pending::Key;
-use crate::rows::{CredentialRow, LoginRows, blocking};
+use crate::rows::{CredentialRow, LoginRows, RowClaim, blocking};
 use crate::target::LoginTarget;
 
 /// How many parts the table has, so that look-ups rarely wait for each other.
@@ -32,6 +34,10 @@ const RETRY_MILLIS: (i64, i64) = (1_000, 60_000);
 const CLOCK_MILLIS: i64 = 60_000;
 /// A token that was renewed because its server refused the one before, and is refused within this time, is of no use.
 const REFUSED_AGAIN_MILLIS: i64 = 60_000;
+/// How long another process may change a credential (a renewal is a few requests with deadlines of their own), and how
+/// often is looked.
+const CLAIMED: Duration = Duration::from_secs(40);
+const LOOK: Duration = Duration::from_millis(20);
 /// How many changes wait for a reader that is slow.
 const CHANGES: usize = 1_024;
 
@@ -218,16 +224,25 @@ impl Credentials {
     pub(crate) async fn put(&self, key: &Key, grant: Grant) -> Result<(), LoginError> {
         let entry = self.entry(key).await?;
         let mut unstored = entry.change.lock().await;
+        let _claim = self.claim(&entry).await?;
         self.store(&entry, grant, false).await?;
         *unstored = None;
         entry.failures.store(0, Ordering::Relaxed);
         Ok(())
     }
 
+    /// Takes what another process has stored in the meantime, where rows are shared.
+    pub(crate) async fn reread(&self, key: &Key) -> Result<(), LoginError> {
+        let entry = self.entry(key).await?;
+        let _unstored = entry.change.lock().await;
+        self.claim(&entry).await.map(drop)
+    }
+
     /// Takes a credential away: from memory and disk, and then from its provider, which gets it as the last one.
     pub(crate) async fn remove(&self, key: &Key, revoke: Option<&LoginTarget>) -> Result<bool, LoginError> {
         let entry = self.entry(key).await?;
         let mut unstored = entry.change.lock().await;
+        let _claim = self.claim(&entry).await?;
         let grant = unstored.take().or_else(|| entry.held.load().as_ref().map(|held| held.grant.clone()));
         let Some(grant) = grant else { return Ok(false) };
         if let Some(target) = revoke {
@@ -276,6 +291,7 @@ impl Credentials {
         is_replacement: bool,
     ) -> Result<(), LoginError> {
         let mut unstored = entry.change.lock().await;
+        let _claim = self.claim(entry).await?;
         let Some(held) = entry.held.load_full() else { return Ok(()) };
         if held.grant.access_token != seen.grant.access_token || held.grant.lapse.is_some() {
             // Someone else was faster.
@@ -355,6 +371,7 @@ impl Credentials {
     /// Marks a credential as of no use. What it holds is kept, to be revoked one day.
     async fn lapse(&self, entry: &Entry, seen: &Credential, reason: &str) -> Result<(), LoginError> {
         let _unstored = entry.change.lock().await;
+        let _claim = self.claim(entry).await?;
         let Some(held) = entry.held.load_full() else { return Ok(()) };
         if held.grant.access_token != seen.grant.access_token {
             return Ok(());
@@ -395,6 +412,34 @@ impl Credentials {
     fn changed(&self, key: &Key, is_logged_in: bool) {
         let (server, owner) = (key.server.clone(), key.owner.clone());
         let _ = self.changes.send(LoginChange { server, owner, is_logged_in });
+    }
+
+    /// Keeps other processes from changing the credential, and takes what they have stored. The caller holds `change`.
+    async fn claim(&self, entry: &Entry) -> Result<RowClaim, LoginError> {
+        let begun = Instant::now();
+        let claim = loop {
+            let (rows, at) = (Arc::clone(&self.rows), entry.key.clone());
+            match blocking(move || rows.claim(&at.server, &at.owner)).await? {
+                RowClaim::Busy if begun.elapsed() < CLAIMED => sleep(LOOK).await,
+                claim => break claim,
+            }
+        };
+        match claim {
+            RowClaim::Unshared => {}
+            RowClaim::Busy => {
+                let reason = "another process has been changing them for too long".to_owned();
+                return Err(LoginError::Rows { reason });
+            }
+            RowClaim::Held(_) => {
+                let stored = self.read(&entry.key).await?;
+                if stored.as_ref() != entry.held.load().as_ref().map(|held| &held.grant) {
+                    let is_logged_in = stored.as_ref().is_some_and(|grant| grant.lapse.is_none());
+                    entry.held.store(stored.map(|grant| Credential::new(grant, false)));
+                    self.changed(&entry.key, is_logged_in);
+                }
+            }
+        }
+        Ok(claim)
     }
 
     async fn read(&self, key: &Key) -> Result<Option<Grant>, LoginError> {

@@ -36,6 +36,6 @@ pub use logins::{
 pub use owner::Owner;
 pub use pending::Begin;
 pub use quirks::{Quirk, Quirks};
-pub use rows::{CredentialRow, LoginRows, MemoryRows, PendingRow, RegistrationRow, RowError};
+pub use rows::{CredentialRow, LoginRows, MemoryRows, PendingRow, RegistrationRow, RowClaim, RowError};
 pub use stored::StoredRows;
 pub use target::{LoginSettings, LoginTarget};

@@ -335,6 +335,22 @@ impl Logins {
         self.0.credentials.renew_by_hand(&target, &key).await
     }
 
+    /// Takes what another process has stored in the meantime, where [`LoginRows`] are shared.
+    ///
+    /// # Errors
+    /// Rows cannot be read.
+    pub async fn reread(&self, server: &ServerName, owner: &Owner) -> Result<(), LoginError> {
+        let key = Key { server: server.clone(), owner: owner.clone() };
+        self.0.credentials.reread(&key).await
+    }
+
+    /// Whether a server publishes who gives tokens for it (RFC 9728, or its authorization server's own metadata).
+    pub async fn is_offered(&self, server: &ServerName, challenge: Option<&Challenge>) -> bool {
+        let Ok(target) = self.0.target(server) else { return false };
+        let found = self.0.oauth.discover(&target, challenge).await;
+        found.is_ok_and(|discovery| !discovery.provider.is_guessed)
+    }
+
     /// Ends a login: revokes its tokens where the provider can, and deletes it in any case. Whether there was one.
     ///
     /// # Errors

@@ -56,8 +56,25 @@ pub struct RegistrationRow {
 #[error("{0}")]
 pub struct RowError(pub String);
 
+/// Whether a credential that several processes share may be changed.
+#[derive(Debug)]
+pub enum RowClaim {
+    /// These rows are of one process alone.
+    Unshared,
+    /// No other process changes it until the value is dropped.
+    Held(Box<dyn fmt::Debug + Send>),
+    /// Another process changes it at this moment.
+    Busy,
+}
+
 /// Remembers logins. All methods may block; what a `put` has returned from is on disk.
 pub trait LoginRows: fmt::Debug + Send + Sync {
+    /// Keeps other processes from changing a credential, if rows are shared. Does not wait for them.
+    fn claim(&self, server: &ServerName, owner: &Owner) -> Result<RowClaim, RowError> {
+        let _ = (server, owner);
+        Ok(RowClaim::Unshared)
+    }
+
     /// The credential of an owner at a server.
     fn credential(&self, server: &ServerName, owner: &Owner) -> Result<Option<CredentialRow>, RowError>;
     /// Writes a credential in place of the one of the same owner and server.

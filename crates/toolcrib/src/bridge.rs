@@ -2,13 +2,15 @@
 //! only the framing changes. It answers by itself only where the gateway cannot.
 //!
 //! Reading order: [`message`] tells what a line is, [`exchange`] carries one request, [`session`] opens what the
-//! gateway
-//! forgot, [`listen`] holds the stream of what the gateway says on its own, [`locator`] finds the gateway again,
-//! [`start`] starts it where none runs.
+//! gateway forgot, [`listen`] holds the stream of what the gateway says on its own, [`locator`] finds the gateway again,
+//! [`start`] starts it where none runs, [`login`] logs in where it lets no one in without, [`locked`] is what the client is
+//! answered until then.
 
 mod exchange;
 mod listen;
 mod locator;
+mod locked;
+mod login;
 mod message;
 mod session;
 mod sink;
@@ -29,12 +31,14 @@ use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::{Answer, RpcError, method};
 use toolcrib_transport::http::client::HttpClient;
 
-use crate::client::ClientFlags;
-use crate::home::Environment;
+use crate::client::{ClientFlags, locate};
+use crate::home::{Environment, Home};
 use crate::lines::{self, Lines};
 use crate::text;
 use exchange::Call;
 use locator::GatewayLocator;
+use login::BridgeLogin;
+pub(crate) use login::LoginOptions;
 use message::ClientMessage;
 use session::Session;
 
@@ -47,11 +51,15 @@ const LAST_ANSWERS: Duration = Duration::from_secs(30);
 /// How long the farewell may take.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// How long a renewal that is under way may take: its answer may be the only copy of a token.
+const RENEWAL: Duration = Duration::from_secs(10);
+
 /// What all tasks of a bridge share.
 struct Bridge {
     client: HttpClient,
     gateway: GatewayLocator,
     session: Session,
+    login: BridgeLogin,
     out: mpsc::Sender<Bytes>,
     limits: Limits,
     places: Arc<Semaphore>,
@@ -66,17 +74,26 @@ struct Bridge {
 }
 
 /// Runs until stdin or stdout ends, or a signal comes. With `starts` a gateway of this home is started where none runs.
-pub(crate) async fn run(flags: ClientFlags, environment: Environment, starts: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    flags: ClientFlags,
+    environment: Environment,
+    starts: bool,
+    login: LoginOptions,
+) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for signals")?;
+    let client = HttpClient::new().context("start the HTTP client")?;
+    let home = Home::find(flags.home(), &environment).ok();
+    let login = BridgeLogin::new(login, home.as_ref(), client.clone(), &environment);
     let gateway = GatewayLocator::new(flags, environment).await?;
     let (out, queue) = mpsc::channel(OUT);
     let writing = Scope::new();
     let writer = writing.spawn(lines::write(queue));
     let bridge = Arc::new(Bridge {
-        client: HttpClient::new().context("start the HTTP client")?,
+        client,
         gateway,
         session: Session::default(),
+        login,
         out,
         limits: Limits::default(),
         places: Arc::new(Semaphore::new(REQUESTS)),
@@ -116,6 +133,7 @@ pub(crate) async fn run(flags: ClientFlags, environment: Environment, starts: bo
     bridge.calls.close(*deadline.as_ref().unwrap_or(&Duration::ZERO)).await;
     // The gateway forgets a session by itself, too.
     let _ = tokio::time::timeout(FAREWELL, bridge.farewell()).await;
+    bridge.login.close(RENEWAL).await;
     drop(bridge);
     let written = tokio::time::timeout(FAREWELL, writer).await;
     deadline?;
@@ -123,6 +141,17 @@ pub(crate) async fn run(flags: ClientFlags, environment: Environment, starts: bo
         Ok(written) => written.context("write to stdout")?,
         Err(_) => Ok(()),
     }
+}
+
+/// Revokes and deletes the login that bridges of this home use at an endpoint. Whether there was one.
+pub(crate) async fn log_out(flags: &ClientFlags, environment: &Environment) -> anyhow::Result<bool> {
+    let Ok(home) = Home::find(flags.home(), environment) else { return Ok(false) };
+    let located = locate(flags, environment)?;
+    let client = HttpClient::new().context("start the HTTP client")?;
+    let login = BridgeLogin::new(LoginOptions::default(), Some(&home), client, environment);
+    let ended = login.end(&located.uri).await;
+    login.close(RENEWAL).await;
+    Ok(ended?)
 }
 
 /// What only lives between two looks at it, so a panic in the meantime breaks nothing.

@@ -4,6 +4,7 @@
 
 mod autostart;
 mod bridge;
+mod browser;
 mod client;
 mod clients;
 mod command;

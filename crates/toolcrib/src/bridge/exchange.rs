@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use tokio::time::Instant;
 use toolcrib_base::backoff::Backoff;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Answer, Id, Message, Raw, Request, RpcError, header, method};
 use toolcrib_transport::LinkError;
-use toolcrib_transport::http::client::Reply;
+use toolcrib_transport::http::client::{Endpoint, Reply};
 use toolcrib_transport::http::events::{EventStream, Place, is_message};
 use toolcrib_transport::http::refusal::Refusal;
 
+use super::login::Denial;
 use super::session::OpenSession;
 use super::sink::Sink;
 use super::{Bridge, lock, note};
@@ -36,11 +37,11 @@ const REOPENED: u32 = 2;
 
 /// A request, or a batch of them.
 pub(super) struct Call {
-    line: Bytes,
+    pub(super) line: Bytes,
     pub(super) ids: Vec<Id>,
     /// What a modern request is, and the revision that it names.
     pub(super) modern: Option<(Request, String)>,
-    is_initialize: bool,
+    pub(super) is_initialize: bool,
 }
 
 /// Why a request has no answer.
@@ -58,6 +59,10 @@ pub(super) enum ExchangeError {
     Odd(String),
     /// Who comes so may not come in.
     Barred(StatusCode),
+    /// Someone has to log in; it did not run.
+    NeedsLogin,
+    /// It was not sent, because the token of a login cannot be had for now.
+    NoToken(Problem),
 }
 
 // === impl Call ===
@@ -95,7 +100,8 @@ impl ExchangeError {
                 Problem::new(Kind::Unavailable, format!("the gateway is unreachable; the request was not sent: {why}"))
                     .hint("start it with `toolcrib serve`")
             }
-            Self::NotStarted(problem) => problem,
+            Self::NotStarted(problem) | Self::NoToken(problem) => problem,
+            Self::NeedsLogin => super::locked::needs_login(),
             Self::Forgotten => Problem::new(Kind::Unavailable, "the gateway lost the session; the request did not run"),
             Self::Lost(why) => {
                 let message =
@@ -119,6 +125,9 @@ impl ExchangeError {
 impl Bridge {
     /// Carries a request until it is answered, by the gateway or by us.
     pub(super) async fn carry(self: &Arc<Self>, call: Call) {
+        if self.login.is_locked() {
+            return self.answer_locked(&call).await;
+        }
         let lists_tools = call.modern.as_ref().is_some_and(|(request, _)| request.method == method::TOOLS_LIST);
         let mut sink = Sink::new(self, call.ids.clone()).of_tools(lists_tools);
         let carried = tokio::time::timeout(CALL, self.attempts(&call, &mut sink)).await;
@@ -127,6 +136,9 @@ impl Bridge {
             Ok(Err(failed)) => failed,
             Err(_) => ExchangeError::Lost("it timed out".into()),
         };
+        if matches!(failed, ExchangeError::NeedsLogin) {
+            return self.answer_locked(&call).await;
+        }
         let pending = std::mem::take(&mut sink.pending);
         self.refuse(&pending, &failed.into_problem()).await;
     }
@@ -135,7 +147,11 @@ impl Bridge {
         let (mut backoff, begun) = (Backoff::new(AGAIN.0, AGAIN.1), Instant::now());
         let (mut reopened, mut has_told) = (0, false);
         loop {
-            let held = if call.modern.is_none() && !call.is_initialize { self.session.held() } else { None };
+            let is_legacy = call.modern.is_none() && !call.is_initialize;
+            if is_legacy && self.session.is_owed() {
+                self.open_owed().await?;
+            }
+            let held = if is_legacy { self.session.held() } else { None };
             let mut failed = match self.attempt(call, held.as_deref(), sink).await {
                 Ok(()) => return Ok(()),
                 Err(failed) => failed,
@@ -168,7 +184,12 @@ impl Bridge {
         }
     }
 
-    async fn attempt(&self, call: &Call, held: Option<&OpenSession>, sink: &mut Sink<'_>) -> Result<(), ExchangeError> {
+    async fn attempt(
+        self: &Arc<Self>,
+        call: &Call,
+        held: Option<&OpenSession>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), ExchangeError> {
         let headers = match (&call.modern, held) {
             (Some((request, date)), _) => self.modern_headers(request, date),
             (None, Some(held)) => held.headers.clone(),
@@ -194,35 +215,79 @@ impl Bridge {
         headers
     }
 
-    /// Posts one message and gives what comes back to `sink`, until nothing is pending. Gives the answer's headers.
+    /// Posts one message and gives what comes back to `sink`, until nothing is pending. Gives the answer's headers. Where
+    /// the token of a login was refused and there is another one, it is sent once more: it surely did not run.
     pub(super) async fn post(
-        &self,
+        self: &Arc<Self>,
         line: Bytes,
         headers: &HeaderMap,
         sink: &mut Sink<'_>,
     ) -> Result<HeaderMap, ExchangeError> {
-        let endpoint = self.gateway.look().await.map_err(|problem| ExchangeError::Away(problem.to_string()))?;
-        let mut all = endpoint.headers.clone();
-        all.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        all.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        all.extend(headers.clone());
-        let posted = self.client.post(&endpoint.uri, all, line, self.limits.message_bytes).await?;
-        match posted.reply {
-            Reply::Json(body) => sink.take(&body).await,
-            Reply::Stream(stream) => self.follow(*stream, headers, sink).await?,
-            Reply::Accepted => {}
-            Reply::Refused(refusal) => self.refused(&refusal, headers, sink).await?,
+        let mut is_second = false;
+        loop {
+            let endpoint = self.gateway.look().await.map_err(|problem| ExchangeError::Away(problem.to_string()))?;
+            let mut all = endpoint.headers.clone();
+            all.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            all.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+            all.extend(headers.clone());
+            let proof = self.proof(&endpoint).await?;
+            all.extend(proof.clone());
+            let posted = self.client.post(&endpoint.uri, all, line.clone(), self.limits.message_bytes).await?;
+            match posted.reply {
+                Reply::Json(body) => sink.take(&body).await,
+                Reply::Stream(stream) => self.follow(*stream, headers, sink).await?,
+                Reply::Accepted => {}
+                Reply::Refused(refusal) if refusal.status() == StatusCode::UNAUTHORIZED => {
+                    if self.denied(&endpoint, &proof, refusal.challenge()).await? && !is_second {
+                        is_second = true;
+                        continue;
+                    }
+                    return self.refused(&refusal, headers, sink).await.map(|()| posted.headers);
+                }
+                Reply::Refused(refusal) => self.refused(&refusal, headers, sink).await?,
+            }
+            return if sink.is_done() {
+                Ok(posted.headers)
+            } else {
+                Err(ExchangeError::Odd("the gateway sent an unexpected response".into()))
+            };
         }
-        if sink.is_done() {
-            Ok(posted.headers)
-        } else {
-            Err(ExchangeError::Odd("the gateway sent an unexpected response".into()))
+    }
+
+    /// The headers of the login at an endpoint. A token that a person gave for it stands for itself.
+    async fn proof(&self, endpoint: &Endpoint) -> Result<HeaderMap, ExchangeError> {
+        if endpoint.headers.contains_key(AUTHORIZATION) {
+            return Ok(HeaderMap::new());
+        }
+        self.login.headers(&endpoint.uri).await.map_err(ExchangeError::NoToken)
+    }
+
+    /// Whether to send what was refused with 401 once more.
+    async fn denied(
+        self: &Arc<Self>,
+        endpoint: &Endpoint,
+        proof: &HeaderMap,
+        challenge: Option<&str>,
+    ) -> Result<bool, ExchangeError> {
+        if endpoint.headers.contains_key(AUTHORIZATION) {
+            return Ok(false);
+        }
+        let denial = self.login.denied(&endpoint.uri, proof, challenge).await;
+        match denial.map_err(ExchangeError::NoToken)? {
+            Denial::Renewed => Ok(true),
+            Denial::Final => Ok(false),
+            Denial::NeedsLogin { is_new } => {
+                if is_new {
+                    self.locked().await;
+                }
+                Err(ExchangeError::NeedsLogin)
+            }
         }
     }
 
     /// Reads a stream up to the last answer. One of a legacy session that ends too early is taken up where it broke.
     async fn follow(
-        &self,
+        self: &Arc<Self>,
         mut stream: EventStream,
         headers: &HeaderMap,
         sink: &mut Sink<'_>,
@@ -256,7 +321,12 @@ impl Bridge {
     }
 
     /// The rest of a stream; `None` where there is none to be had.
-    async fn taken_up(&self, headers: &HeaderMap, place: &Place, fruitless: &mut u32) -> Option<EventStream> {
+    async fn taken_up(
+        self: &Arc<Self>,
+        headers: &HeaderMap,
+        place: &Place,
+        fruitless: &mut u32,
+    ) -> Option<EventStream> {
         while *fruitless < ATTEMPTS {
             tokio::time::sleep(place.wait(*fruitless)).await;
             *fruitless += 1;
@@ -272,7 +342,7 @@ impl Bridge {
 
     /// Opens a stream after the last event that was read.
     pub(super) async fn open_stream(
-        &self,
+        self: &Arc<Self>,
         headers: &HeaderMap,
         place: &Place,
     ) -> Result<Option<EventStream>, LinkError> {
@@ -283,7 +353,15 @@ impl Bridge {
         if let Some(last) = place.last() {
             all.insert(HeaderName::from_static(header::LAST_EVENT_ID), HeaderValue::clone(last));
         }
-        self.client.open_stream(&endpoint.uri, all, self.limits.message_bytes).await
+        let proof = self.proof(&endpoint).await.map_err(|failed| away(failed.into_problem()))?;
+        all.extend(proof.clone());
+        let opened = self.client.open_stream(&endpoint.uri, all, self.limits.message_bytes).await;
+        if let Err(LinkError::Status { status: 401, challenge, .. }) = &opened
+            && self.denied(&endpoint, &proof, challenge.as_deref()).await.is_ok_and(|renewed| renewed)
+        {
+            return Err(LinkError::Unreachable("its token was renewed".to_owned()));
+        }
+        opened
     }
 
     /// A status that is not a success: an error to the request, a session that is gone, or something else.
@@ -317,11 +395,15 @@ impl Bridge {
     }
 
     /// Sends what no one answers. What cannot be sent is lost: it belongs to a session that is gone.
-    pub(super) async fn forward(&self, line: Bytes) {
+    pub(super) async fn forward(self: &Arc<Self>, line: Bytes) {
+        if self.login.is_locked() || self.session.is_owed() {
+            return;
+        }
         let headers = self.session.held().map(|held| held.headers.clone()).unwrap_or_default();
         let mut sink = Sink::new(self, Vec::new());
         match tokio::time::timeout(TELL, self.post(line, &headers, &mut sink)).await {
             Ok(Ok(_)) => {}
+            Ok(Err(ExchangeError::NeedsLogin)) => {}
             Ok(Err(failed)) => note(&format!("a notification or a response was lost: {}", failed.into_problem())),
             Err(_) => note("a notification or a response was not accepted in time"),
         }

@@ -46,6 +46,10 @@ impl Bridge {
                 }
                 // The gateway has nothing to say on its own.
                 Ok(None) => return,
+                // After a login the stream is opened again.
+                Err(LinkError::Status { status: 401, .. }) if self.login.is_locked() => {
+                    self.login.until_unlocked().await;
+                }
                 // With the new session comes a new stream; where that fails it is tried again.
                 Err(LinkError::Status { status: 404, .. }) if held.has_id() => match self.reopen(held).await {
                     Ok(()) => return,

@@ -31,6 +31,8 @@ struct Memory {
     /// The client's own words.
     initialize: Option<(Bytes, Id)>,
     initialized: Option<Bytes>,
+    /// Whether the bridge has answered `initialize` itself, so that the gateway knows of no session.
+    is_owed: bool,
 }
 
 /// A session that the gateway gave.
@@ -59,6 +61,17 @@ impl Session {
         let mut memory = lock(&self.memory);
         memory.initialize = Some((line, id));
         memory.initialized = None;
+        memory.is_owed = false;
+    }
+
+    /// The bridge answers `initialize` itself: the gateway has to open a session as soon as it can.
+    pub(super) fn owe(&self) {
+        let mut memory = lock(&self.memory);
+        (memory.held, memory.is_owed) = (None, true);
+    }
+
+    pub(super) fn is_owed(&self) -> bool {
+        lock(&self.memory).is_owed
     }
 
     pub(super) fn remember_initialized(&self, line: Bytes) {
@@ -74,6 +87,7 @@ impl Session {
         let mut memory = lock(&self.memory);
         let generation = memory.held.as_ref().map_or(0, |held| held.generation) + 1;
         memory.held = Some(Arc::new(OpenSession { generation, ..OpenSession::new(headers, result) }));
+        memory.is_owed = false;
     }
 }
 
@@ -134,6 +148,41 @@ impl Bridge {
         Ok(())
     }
 
+    /// Opens the session that the client has from the bridge alone, if it has one.
+    pub(super) async fn open_owed(self: &Arc<Self>) -> Result<(), ExchangeError> {
+        let Ok(_turn) = self.session.turn.acquire().await else { return Ok(()) };
+        let (line, id, initialized) = {
+            let memory = lock(&self.session.memory);
+            let Some((line, id)) = memory.initialize.clone().filter(|_| memory.is_owed) else { return Ok(()) };
+            (line, id, memory.initialized.clone())
+        };
+        let mut sink = Sink::silent(self, id);
+        let given = self.post(line, &HeaderMap::new(), &mut sink).await?;
+        let Some(result) = sink.result.take() else {
+            return Err(ExchangeError::Odd("the gateway refused to open the session".into()));
+        };
+        let now = OpenSession::new(&given, &result);
+        if let Some(initialized) = initialized {
+            let mut sink = Sink::new(self, Vec::new());
+            self.post(initialized, &now.headers, &mut sink).await?;
+        }
+        self.session.keep(&given, &result);
+        self.listen();
+        Ok(())
+    }
+
+    /// Says of every list that it changed: the bridge has announced them all.
+    pub(super) async fn notify_all_lists_changed(&self) {
+        for (_, changed) in LISTS {
+            self.say(Notification::new(changed, Raw::from_value(&json!({}))).to_bytes()).await;
+        }
+    }
+
+    /// Whether the client has opened a session.
+    pub(super) fn has_legacy_client(&self) -> bool {
+        lock(&self.session.memory).initialize.is_some()
+    }
+
     /// Another gateway may have other lists.
     async fn notify_lists_changed(&self, told: &OpenSession) {
         let capabilities = told.result.as_ref().and_then(|result| result.get("capabilities"));
@@ -151,6 +200,7 @@ impl Bridge {
         let Ok(endpoint) = self.gateway.look().await else { return };
         let mut headers = endpoint.headers.clone();
         headers.extend(held.headers.clone());
+        headers.extend(self.login.headers(&endpoint.uri).await.unwrap_or_default());
         // It ends by itself if this is not heard.
         let _ = self.client.send(Method::DELETE, &endpoint.uri, headers, Bytes::new()).await;
     }

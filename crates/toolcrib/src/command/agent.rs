@@ -3,9 +3,13 @@
 
 use std::process::ExitCode;
 
+use crate::bridge::LoginOptions;
 use crate::client::ClientFlags;
 use crate::home::Environment;
 use crate::repl::changes;
+
+/// What muster calls the tool that begins a login.
+const LOGIN_TOOL: &str = "authenticate_muster";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -21,7 +25,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Result<ExitCode> {
     if arguments.mcp_server {
-        return super::bridge::proxy(arguments.client, environment, false).map(|()| ExitCode::SUCCESS);
+        let opens_browser = super::login::opens_browser(environment)?;
+        let options = LoginOptions { tool: LOGIN_TOOL, opens_browser, ..LoginOptions::default() };
+        return super::bridge::proxy(arguments.client, environment, false, options).map(|()| ExitCode::SUCCESS);
     }
     if arguments.repl {
         return super::repl::start(&arguments.client, environment);

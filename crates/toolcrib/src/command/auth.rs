@@ -33,7 +33,7 @@ enum Action {
     Whoami(ClientArguments),
     /// Log in to a server, or to every server that needs it
     Login(Login),
-    /// End the login at a server, or all logins
+    /// End the login at a server, all logins, or with `--endpoint` that of bridges
     Logout(Logout),
     /// Renew the login at a server, or all logins that can be renewed
     Refresh(ServerArguments),
@@ -105,7 +105,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
         }
         Action::Logout(Logout { server: Some(server), client, .. }) => logout::one(server, client, environment),
         Action::Logout(Logout { all: true, yes, client, .. }) => logout::all(*yes, client, environment),
-        Action::Logout(_) => Err(logout::of_gateway().into()),
+        Action::Logout(Logout { client, .. }) => logout::of_endpoint(client, environment),
         Action::Refresh(ServerArguments { server, client }) => {
             with_rest(client, environment, async |rest, output| refresh(server.as_ref(), rest, output).await)
         }

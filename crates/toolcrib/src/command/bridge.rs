@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use toolcrib_base::ProfileName;
 
-use crate::bridge;
+use super::login;
+use crate::bridge::{self, LoginOptions};
 use crate::client::ClientFlags;
 use crate::home::Environment;
 
@@ -24,6 +25,12 @@ pub(crate) struct Arguments {
     /// Send no token, like other HTTP clients: can use tools, cannot administer
     #[arg(long, conflicts_with = "token_file")]
     no_token: bool,
+    /// Open no browser for a login: the client gets the link
+    #[arg(long)]
+    no_browser: bool,
+    /// Log in even if the provider has a private address
+    #[arg(long)]
+    private: bool,
     /// Do not start a gateway if none is running [env: TOOLCRIB_NO_START]
     #[arg(long)]
     no_start: bool,
@@ -33,13 +40,20 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Result<()> {
-    let Arguments { url, profile, token_file, no_token, no_start, home } = arguments;
+    let Arguments { url, profile, token_file, no_token, no_browser, private, no_start, home } = arguments;
     let flags = ClientFlags::of_bridge(url, profile, token_file, home);
     let starts = !no_start && environment.get(NO_START_VARIABLE).is_none();
-    proxy(if no_token { flags.without_token() } else { flags }, environment, starts)
+    let opens_browser = !no_browser && login::opens_browser(environment)?;
+    let options = LoginOptions { opens_browser, private, ..LoginOptions::default() };
+    proxy(if no_token { flags.without_token() } else { flags }, environment, starts, options)
 }
 
 /// Proxies the client at stdin and stdout to the gateway, which it `starts` if none is running.
-pub(super) fn proxy(flags: ClientFlags, environment: &Environment, starts: bool) -> anyhow::Result<()> {
-    super::on_this_thread(bridge::run(flags, environment.clone(), starts))
+pub(super) fn proxy(
+    flags: ClientFlags,
+    environment: &Environment,
+    starts: bool,
+    options: LoginOptions,
+) -> anyhow::Result<()> {
+    super::on_this_thread(bridge::run(flags, environment.clone(), starts, options))
 }

@@ -1,9 +1,8 @@
 //! `toolcrib login`: logs in to a server, by a browser of this machine, a link, or an address that is pasted.
 //!
-//! [`flow`] is one login, [`place`] the gateway that it happens at, [`browser`] what opens its page, [`paste`] the login
-//! whose browser is elsewhere.
+//! [`flow`] is one login, [`place`] the gateway that it happens at, [`paste`] the login whose browser is elsewhere.
+//! What opens a page is `crate::browser`.
 
-mod browser;
 pub(super) mod flow;
 mod paste;
 pub(super) mod place;
@@ -205,6 +204,11 @@ impl LoginFlags {
             AuthMode::Prompt => LoginWay::Browser { asks: true },
         })
     }
+}
+
+/// Whether a login may open a browser without a question, as the variables say.
+pub(super) fn opens_browser(environment: &Environment) -> Result<bool, Problem> {
+    Ok(matches!(mode_of(environment)?, None | Some(AuthMode::Auto)))
 }
 
 /// What the variables say.

@@ -3,11 +3,14 @@
 use std::process::ExitCode;
 
 use http::Method;
+use serde_json::json;
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_protocol::Raw;
 
 use super::login::flow;
 use super::login::place::at_gateway;
+use super::on_this_thread;
+use crate::bridge;
 use crate::client::{ClientFlags, Rest, encoded};
 use crate::home::Environment;
 use crate::output::Output;
@@ -63,8 +66,24 @@ pub(super) fn all(yes: bool, client: &ClientFlags, environment: &Environment) ->
     })
 }
 
+/// Ends the login that bridges of this home use at the gateway. Of itself it has none.
+pub(super) fn of_endpoint(client: &ClientFlags, environment: &Environment) -> anyhow::Result<ExitCode> {
+    let output = client.output(environment)?;
+    on_this_thread(async {
+        if !bridge::log_out(client, environment).await? {
+            return Err(of_gateway().into());
+        }
+        if output.is_for_programs() {
+            output.answer(&Raw::from_value(&json!({"status": "logged_out"})))?;
+        } else {
+            output.text("Logged out. Bridges ask for a login again.")?;
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
 /// There is no login at the gateway itself.
-pub(super) fn of_gateway() -> Problem {
+fn of_gateway() -> Problem {
     Problem::new(Kind::Conflict, "the gateway itself has no login to end: it is administered with its token").hint(
         "name a server with `toolcrib logout SERVER`, or all with `--all`; a context forgets its token with `toolcrib \
              context update NAME --no-token`",

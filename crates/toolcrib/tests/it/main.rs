@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod bridge;
+mod bridge_logins;
 mod bundle;
 mod call;
 mod clients;

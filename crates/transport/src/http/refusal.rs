@@ -72,6 +72,11 @@ impl Refusal {
         self.status
     }
 
+    /// The challenges of its headers (`WWW-Authenticate`), joined by commas.
+    pub fn challenge(&self) -> Option<&str> {
+        self.challenge.as_deref()
+    }
+
     /// The body, cut where it was too long to keep.
     pub fn body(&self) -> &Bytes {
         &self.body

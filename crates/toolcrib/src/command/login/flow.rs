@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep};
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_protocol::Raw;
 
-use super::browser::{self, PageUrl};
 use super::paste::{self, BrowserSecret};
 use super::place::LoginGateway;
+use crate::browser::{self, PageUrl};
 use crate::client::{ClientFlags, Rest, encoded};
 use crate::home::Environment;
 use crate::output::Output;

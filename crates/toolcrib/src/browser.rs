@@ -19,7 +19,7 @@ const SHELL: &[char] = &['$', '(', ')', '\'', '"', '`', ';', '|', '\\', '^', '{'
 
 /// The address of a page: `http` or `https`, without userinfo, printable, and nothing that a shell would obey.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PageUrl(String);
+pub(crate) struct PageUrl(String);
 
 /// A program that opens pages, with its arguments.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ struct Opener {
 
 impl PageUrl {
     /// Reads what a gateway says.
-    pub(super) fn parse(text: &str) -> Result<Self, Problem> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Problem> {
         let refused = |why: &str| {
             Problem::new(Kind::BadServer, format!("the gateway answered with an address that is not opened: {why}"))
                 .hint("check that the endpoint is a Toolcrib gateway of the same version with `toolcrib version`")
@@ -62,12 +62,12 @@ impl PageUrl {
         Ok(Self(plain))
     }
 
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Whether only this machine can open it.
-    pub(super) fn is_loopback(&self) -> bool {
+    pub(crate) fn is_loopback(&self) -> bool {
         crate::client::is_loopback(&self.0)
     }
 }
@@ -76,7 +76,7 @@ impl PageUrl {
 ///
 /// # Errors
 /// Why no browser opened, as a fragment.
-pub(super) async fn open(url: &PageUrl, environment: &Environment) -> Result<(), String> {
+pub(crate) async fn open(url: &PageUrl, environment: &Environment) -> Result<(), String> {
     let mut why = "there is no screen to open it on".to_owned();
     for Opener { program, arguments } in openers(url, environment) {
         match beside::launch(&program, &arguments, PATIENCE).await {

@@ -1,0 +1,387 @@
+//! The login at an endpoint that wants one: its stored credential, whether the bridge is locked for want of one, and the
+//! login itself, from a link to the answer that a browser brings.
+//!
+//! [`rows`] is what a home remembers, [`callback`] listens for the answer. What the client is answered in the meantime is
+//! in [`super::locked`]. An endpoint whose token was given by its person is none of this.
+
+mod callback;
+mod rows;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::Uri;
+use http::header::HeaderMap;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep};
+use toolcrib_auth::Vault;
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Kind, Problem, Secret, ServerName, SystemClock, random};
+use toolcrib_login::{
+    Begin, Challenge, Config, LoginError, LoginOutcome, LoginSettings, LoginTarget, Logins, OpenOutcome, OpenRequest,
+    Owner, Quirks, Rejection, SystemResolver,
+};
+use toolcrib_transport::http::client::HttpClient;
+
+use self::callback::{BrowserAnswer, Page};
+use self::rows::{EndpointRows, Stamp};
+use super::{lock, note};
+use crate::browser::{self, PageUrl};
+use crate::home::{Environment, Home};
+use crate::secrets;
+
+/// What an endpoint is called in errors.
+const NAME: &str = "gateway";
+/// How long a link is valid.
+const LINK: Duration = Duration::from_secs(10 * 60);
+/// How long an endpoint that offers no login is not asked for one again.
+const NOT_OFFERED: Duration = Duration::from_secs(60);
+/// How often is looked whether another bridge has logged in.
+const LOOK: Duration = Duration::from_secs(1);
+/// How many answers of browsers wait.
+const ANSWERS: usize = 4;
+
+/// How a bridge logs in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LoginOptions {
+    /// The tool that a client calls to log in.
+    pub(crate) tool: &'static str,
+    /// Whether the page opens in this machine's browser.
+    pub(crate) opens_browser: bool,
+    /// Whether the provider may be at a private address.
+    pub(crate) private: bool,
+}
+
+/// See the module.
+pub(super) struct BridgeLogin {
+    pub(super) options: LoginOptions,
+    state: Option<PathBuf>,
+    vault: Option<Vault>,
+    client: HttpClient,
+    environment: Environment,
+    /// Renewals, which go on when the client is gone.
+    renewals: Scope,
+    /// The endpoint that was asked last, with what is stored for it.
+    known: Mutex<Option<(Uri, Option<Arc<Account>>)>>,
+    not_offered: Mutex<Option<Instant>>,
+    locked: watch::Sender<Option<LockedEndpoint>>,
+    page: tokio::sync::Mutex<Option<LoginPage>>,
+}
+
+/// Whose login at which endpoint.
+pub(super) struct Account {
+    target: LoginTarget,
+    rows: Arc<EndpointRows>,
+    logins: Logins,
+}
+
+/// An endpoint that wants a login.
+#[derive(Clone)]
+struct LockedEndpoint {
+    account: Arc<Account>,
+    challenge: Option<Challenge>,
+}
+
+/// A page that waits for its person.
+struct LoginPage {
+    url: String,
+    made_at: Instant,
+    /// Whether someone still waits for its answer.
+    open: mpsc::WeakSender<BrowserAnswer>,
+}
+
+/// What to do after a 401.
+pub(super) enum Denial {
+    /// There is another token: send it once more.
+    Renewed,
+    /// Someone has to log in. Whether that is new.
+    NeedsLogin { is_new: bool },
+    /// No login would help.
+    Final,
+}
+
+/// A link to log in, and the login behind it, to be run until it ends.
+pub(super) struct StartedLogin {
+    pub(super) url: String,
+    pub(super) is_opened: bool,
+    /// `None` where it runs already.
+    pub(super) work: Option<AwaitedLogin>,
+}
+
+/// A login whose answer is awaited.
+pub(super) struct AwaitedLogin {
+    account: Arc<Account>,
+    logins: Logins,
+    browser: Secret,
+    listener: tokio::net::TcpListener,
+    answers: (mpsc::Sender<BrowserAnswer>, mpsc::Receiver<BrowserAnswer>),
+}
+
+// === impl LoginOptions ===
+
+impl Default for LoginOptions {
+    fn default() -> Self {
+        Self { tool: "authenticate", opens_browser: true, private: false }
+    }
+}
+
+// === impl BridgeLogin ===
+
+impl BridgeLogin {
+    /// Without a home there is nowhere to keep a credential, and so no login.
+    pub(super) fn new(
+        options: LoginOptions,
+        home: Option<&Home>,
+        client: HttpClient,
+        environment: &Environment,
+    ) -> Self {
+        Self {
+            options,
+            state: home.map(Home::state),
+            vault: home.map(|home| secrets::vault(home, environment)),
+            client,
+            environment: environment.clone(),
+            renewals: Scope::new(),
+            known: Mutex::default(),
+            not_offered: Mutex::default(),
+            locked: watch::Sender::new(None),
+            page: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The headers that a request to this endpoint carries; none where nothing is stored.
+    pub(super) async fn headers(&self, uri: &Uri) -> Result<HeaderMap, Problem> {
+        let Some(account) = self.known(uri) else { return Ok(HeaderMap::new()) };
+        let headers = account.logins.headers(&account.target.server, &Owner::installation()).await;
+        headers.map(Option::unwrap_or_default).map_err(|error| self.problem(&error))
+    }
+
+    /// What to do about a 401 to a request that carried `sent`.
+    pub(super) async fn denied(&self, uri: &Uri, sent: &HeaderMap, challenge: Option<&str>) -> Result<Denial, Problem> {
+        let Some(account) = self.known(uri).or_else(|| self.account(uri)) else { return Ok(Denial::Final) };
+        let challenges = challenge.map(Challenge::parse).unwrap_or_default();
+        let with_metadata = challenges.iter().position(|challenge| challenge.resource_metadata.is_some());
+        let challenge = challenges.into_iter().nth(with_metadata.unwrap_or(0));
+        let server = &account.target.server;
+        if !sent.is_empty() {
+            let rejection =
+                account.logins.rejected(server, &Owner::installation(), Some(sent), challenge.as_ref()).await;
+            if rejection.map_err(|error| self.problem(&error))? == Rejection::Renewed {
+                return Ok(Denial::Renewed);
+            }
+        }
+        let is_offered =
+            !sent.is_empty() || with_metadata.is_some() || self.is_offered(&account, challenge.as_ref()).await;
+        if !is_offered {
+            return Ok(Denial::Final);
+        }
+        *lock(&self.known) = Some((uri.clone(), Some(Arc::clone(&account))));
+        let is_new = self.locked.send_replace(Some(LockedEndpoint { account, challenge })).is_none();
+        Ok(Denial::NeedsLogin { is_new })
+    }
+
+    /// Whether everything waits for a login.
+    pub(super) fn is_locked(&self) -> bool {
+        self.locked.borrow().is_some()
+    }
+
+    /// Whether it was locked until now.
+    pub(super) fn unlock(&self) -> bool {
+        self.locked.send_replace(None).is_some()
+    }
+
+    /// Returns when no login is waited for.
+    pub(super) async fn until_unlocked(&self) {
+        // The sender lives as long as we do.
+        let _ = self.locked.subscribe().wait_for(Option::is_none).await;
+    }
+
+    /// Returns when another bridge of this home has logged in.
+    pub(super) async fn until_stored(&self) {
+        let Some(LockedEndpoint { account, .. }) = self.locked.borrow().clone() else { return };
+        let mut seen: Option<Stamp> = None;
+        while self.is_locked() {
+            let stamp = account.rows.stamp();
+            if seen.as_ref() != Some(&stamp) {
+                seen = Some(stamp);
+                if account.is_usable().await {
+                    return;
+                }
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// A link at which someone logs in; the one that waits already is given again.
+    pub(super) async fn begin(&self) -> Result<StartedLogin, Problem> {
+        let mut page = self.page.lock().await;
+        let Some(LockedEndpoint { account, challenge }) = self.locked.borrow().clone() else {
+            return Err(Problem::new(Kind::Conflict, "someone has logged in already").hint("list the tools again"));
+        };
+        if let Some(LoginPage { url, made_at, open }) = &*page
+            && made_at.elapsed() < LINK
+            && open.upgrade().is_some_and(|open| !open.is_closed())
+        {
+            return Ok(StartedLogin { url: url.clone(), is_opened: false, work: None });
+        }
+        let rows = Arc::clone(&account.rows);
+        let last = tokio::task::spawn_blocking(move || rows.last_redirect()).await.ok().flatten();
+        let port = last.and_then(|redirect| redirect.parse::<Uri>().ok()?.port_u16());
+        let unheard = |error: std::io::Error| {
+            Problem::new(Kind::Internal, format!("no port can be opened for the answer to a login: {error}"))
+                .hint("try again")
+        };
+        let listener = callback::bind(port).await.map_err(unheard)?;
+        let redirect = format!("http://127.0.0.1:{}{}", listener.local_addr().map_err(unheard)?.port(), callback::PATH);
+        let logins = Logins::new(self.config(&account.rows, redirect));
+        logins.set_target(account.target.clone());
+        let (server, owner, browser) = (&account.target.server, Owner::installation(), random::token());
+        let failed = |error: LoginError| self.problem(&error);
+        let pending = logins.begin(server, &owner, challenge.as_ref(), Begin::New).await.map_err(failed)?;
+        let open = OpenRequest { ticket: pending.ticket.expose(), opener: &owner, browser: &browser, origin: None };
+        let url = match logins.open(open).await.map_err(failed)? {
+            OpenOutcome::Provider(url) => url.as_str().to_owned(),
+            OpenOutcome::Origin(url) => url,
+        };
+        let shown = PageUrl::parse(&url)?;
+        let mut is_opened = false;
+        if self.options.opens_browser {
+            match browser::open(&shown, &self.environment).await {
+                Ok(()) => is_opened = true,
+                Err(why) => note(&format!("no browser was opened: {why}")),
+            }
+        }
+        let (answers, url) = (mpsc::channel(ANSWERS), shown.as_str().to_owned());
+        *page = Some(LoginPage { url: url.clone(), made_at: Instant::now(), open: answers.0.downgrade() });
+        let work = Some(AwaitedLogin { account, logins, browser, listener, answers });
+        Ok(StartedLogin { url, is_opened, work })
+    }
+
+    /// Revokes and deletes what is stored for an endpoint. Whether there was something.
+    pub(super) async fn end(&self, uri: &Uri) -> Result<bool, Problem> {
+        let Some(account) = self.known(uri) else { return Ok(false) };
+        let ended = account.logins.logout(&account.target.server, &Owner::installation()).await;
+        ended.map_err(|error| self.problem(&error))
+    }
+
+    /// Waits for renewals: their answers may be the only copies of tokens.
+    pub(super) async fn close(&self, deadline: Duration) {
+        self.renewals.close(deadline).await;
+    }
+
+    /// What is known of an endpoint: looked up once.
+    fn known(&self, uri: &Uri) -> Option<Arc<Account>> {
+        let mut known = lock(&self.known);
+        if let Some((_, account)) = known.as_ref().filter(|(at, _)| at == uri) {
+            return account.clone();
+        }
+        let is_stored =
+            |target: LoginTarget| rows::path(self.state.as_deref()?, target.url.as_str()).exists().then_some(());
+        let account = target(uri, self.options).and_then(is_stored).and_then(|()| self.account(uri));
+        *known = Some((uri.clone(), account.clone()));
+        account
+    }
+
+    fn account(&self, uri: &Uri) -> Option<Arc<Account>> {
+        let target = target(uri, self.options)?;
+        let (state, vault) = (self.state.as_deref()?, self.vault.clone()?);
+        let rows = Arc::new(EndpointRows::new(state, target.url.as_str(), vault));
+        // No login is begun with it: each has a redirect URL of its own.
+        let logins = Logins::new(self.config(&rows, "http://127.0.0.1/".to_owned()));
+        logins.set_target(target.clone());
+        Some(Arc::new(Account { target, rows, logins }))
+    }
+
+    fn config(&self, rows: &Arc<EndpointRows>, redirect_uri: String) -> Config {
+        Config {
+            rows: Arc::clone(rows) as _,
+            http: self.client.clone(),
+            resolver: Arc::new(SystemResolver),
+            clock: Arc::new(SystemClock),
+            quirks: Quirks::built_in(),
+            redirect_uri,
+            client_document: None,
+            scope: self.renewals.clone(),
+        }
+    }
+
+    async fn is_offered(&self, account: &Account, challenge: Option<&Challenge>) -> bool {
+        if lock(&self.not_offered).is_some_and(|at| at.elapsed() < NOT_OFFERED) {
+            return false;
+        }
+        let is_offered = account.logins.is_offered(&account.target.server, challenge).await;
+        *lock(&self.not_offered) = (!is_offered).then(Instant::now);
+        is_offered
+    }
+
+    fn problem(&self, error: &LoginError) -> Problem {
+        let problem = Problem { hint: None, ..error.problem() };
+        match error {
+            LoginError::NeedsClient { issuer, reason, .. } => {
+                let message = format!("`{issuer}` wants its clients registered by hand{reason}");
+                Problem::new(problem.kind, message).hint("use a token instead: `toolcrib bridge URL --token-file FILE`")
+            }
+            _ if problem.message.contains("private address") => {
+                problem.hint("where that is right, start the bridge with `--private`")
+            }
+            _ => problem.hint(format!("call the tool `{}` again", self.options.tool)),
+        }
+    }
+}
+
+/// The endpoint as something to log in to.
+fn target(uri: &Uri, options: LoginOptions) -> Option<LoginTarget> {
+    let settings = LoginSettings { private: options.private, ..LoginSettings::default() };
+    LoginTarget::new(ServerName::new(NAME).ok()?, &uri.to_string(), settings).ok()
+}
+
+// === impl Account ===
+
+impl Account {
+    /// Whether there is a token, after a look at what is stored.
+    async fn is_usable(&self) -> bool {
+        let (server, owner) = (&self.target.server, Owner::installation());
+        if let Err(error) = self.logins.reread(server, &owner).await {
+            note(&error.to_string());
+            return false;
+        }
+        matches!(self.logins.headers(server, &owner).await, Ok(Some(_)))
+    }
+}
+
+// === impl AwaitedLogin ===
+
+impl AwaitedLogin {
+    /// Waits for the answer and takes it. Whether someone has logged in. Pages are served in `scope`.
+    pub(super) async fn run(self, scope: &Scope) -> bool {
+        let Self { account, logins, browser, listener, answers: (sender, mut answers) } = self;
+        scope.spawn(callback::serve(listener, sender));
+        let taking = async move {
+            while let Some(BrowserAnswer { target, page }) = answers.recv().await {
+                let (shown, ended) = match logins.complete(&target, &browser).await {
+                    Ok(LoginOutcome::LoggedIn { .. }) => {
+                        let is_usable = account.is_usable().await;
+                        (Page::Text(200, "You are logged in. You can close this page.".to_owned()), Some(is_usable))
+                    }
+                    Ok(LoginOutcome::Again(url)) => (Page::Redirect(url.as_str().to_owned()), None),
+                    // Anyone can send these: the login goes on.
+                    Err(error @ (LoginError::State | LoginError::Callback { .. } | LoginError::Issuer { .. })) => {
+                        (Page::Text(400, error.to_string()), None)
+                    }
+                    Err(error) => {
+                        note(&error.to_string());
+                        (Page::Text(400, format!("{error}\nGo back to your client and log in again.")), Some(false))
+                    }
+                };
+                // The person may have closed the page.
+                let _ = page.send(shown);
+                if let Some(ended) = ended {
+                    return ended;
+                }
+            }
+            false
+        };
+        tokio::time::timeout(LINK, taking).await.unwrap_or(false)
+    }
+}
