@@ -4,10 +4,15 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
-use toolcrib_base::SystemClock;
-use toolcrib_testkit::launch::Program;
-use toolcrib_testkit::provider::{Browser, Naming, Remote, RemoteRules, SECRET_MARK};
+use toolcrib_base::{Clock as _, ManualClock, SystemClock};
+use toolcrib_testkit::eventually_finds;
+use toolcrib_testkit::http::{HttpServer, Reply, Request};
+use toolcrib_testkit::launch::{Launch, Program, write};
+use toolcrib_testkit::provider::{
+    Browser, Challenge, Consent, Destination, DocumentForm, IssRule, Naming, Remote, RemoteRules, SECRET_MARK, fetch,
+};
 
 use crate::toolcrib::{run, toolcrib};
 
@@ -27,15 +32,19 @@ struct Bridge {
 }
 
 impl Bridge {
-    fn start(home: &Path, arguments: &[&str]) -> Self {
-        Self { program: toolcrib(home, &[&["bridge"], arguments].concat()).start(), said: Vec::new() }
+    fn start(launch: Launch) -> Self {
+        Self { program: launch.start(), said: Vec::new() }
     }
 
     /// One whose client has opened its session.
     async fn open(home: &Path, url: &str) -> Self {
-        let mut bridge = Self::start(home, &[url, "--no-browser"]);
-        let params =
-            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        Self::open_with(toolcrib(home, &["bridge", url, "--no-browser"])).await
+    }
+
+    async fn open_with(launch: Launch) -> Self {
+        let mut bridge = Self::start(launch);
+        let client = json!({"name": "t", "version": "1"});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
         let opened = bridge.ask("initialize", params).await;
         assert_eq!(opened["result"]["protocolVersion"], "2025-11-25", "{opened}");
         bridge.says(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
@@ -73,9 +82,13 @@ impl Bridge {
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
+    async fn authenticate(&mut self) -> Value {
+        self.ask("tools/call", json!({"name": "authenticate", "arguments": {}})).await
+    }
+
     /// Calls the tool to log in and gives the link.
     async fn link(&mut self) -> String {
-        let called = self.ask("tools/call", json!({"name": "authenticate", "arguments": {}})).await;
+        let called = self.authenticate().await;
         assert_eq!(called["result"]["isError"], false, "{called}");
         let text = called["result"]["content"][0]["text"].as_str().unwrap().to_owned();
         text.split(' ').find(|word| word.starts_with("http")).unwrap_or_else(|| panic!("{text}")).to_owned()
@@ -86,6 +99,10 @@ impl Bridge {
         let link = self.link().await;
         let page = Browser::new(remote.network()).visit(&link).unwrap();
         assert_eq!(page.status, 200, "{page:?}");
+        self.until_lists_changed().await;
+    }
+
+    async fn until_lists_changed(&mut self) {
         for list in LISTS {
             self.until(|message| message["method"] == list).await;
         }
@@ -149,4 +166,371 @@ async fn one_tool_logs_in_and_the_others_follow() {
     let mut after = Bridge::open(home.path(), &remote.url()).await;
     assert_eq!(after.tools().await, ["authenticate"]);
     after.end().await;
+}
+
+/// A remote whose clock a test moves on.
+fn remote_at(clock: &Arc<ManualClock>) -> Remote {
+    Remote::start(RemoteRules::default(), Naming::Loopback, Arc::clone(clock) as _)
+}
+
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::at(SystemClock.now()))
+}
+
+/// More than the tokens of a remote live, in milliseconds.
+const LIFE: i64 = 4_000_000;
+
+/// Its refresh tokens are good for one use: who sends one that was used ends the grant.
+#[tokio::test]
+async fn two_bridges_share_one_renewal() {
+    let (clock, home) = (clock(), tempfile::tempdir().unwrap());
+    let remote = remote_at(&clock);
+    let mut one = Bridge::open(home.path(), &remote.url()).await;
+    let mut other = Bridge::open(home.path(), &remote.url()).await;
+    one.log_in(&remote).await;
+    // Whoever logs in does it for both.
+    other.until_lists_changed().await;
+    assert_eq!(other.tools().await, ["whoami"]);
+    clock.advance(LIFE);
+    // Each knows the token that was good until now.
+    let (first, second) = tokio::join!(one.tools(), other.tools());
+    assert_eq!((first, second), (vec!["whoami".to_owned()], vec!["whoami".to_owned()]));
+    let sent = remote.forms("token").into_iter().filter(|form| form.get("grant_type") == Some("refresh_token"));
+    assert_eq!((sent.count(), remote.live_grants()), (1, 1));
+    one.end().await;
+    other.end().await;
+}
+
+#[tokio::test]
+async fn a_login_that_was_taken_back_is_asked_for_again() {
+    let (remote, home) = (remote_with(|_| {}), tempfile::tempdir().unwrap());
+    let mut bridge = Bridge::open(home.path(), &remote.url()).await;
+    bridge.log_in(&remote).await;
+    assert_eq!(bridge.tools().await, ["whoami"]);
+    remote.end_grants();
+    bridge.says(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/list"})).await;
+    bridge.until_lists_changed().await;
+    let listed = bridge.until(|message| message["id"] == 7).await;
+    assert_eq!(listed["result"]["tools"][0]["name"], "authenticate", "{listed}");
+    bridge.log_in(&remote).await;
+    assert_eq!(bridge.tools().await, ["whoami"]);
+    bridge.end().await;
+}
+
+/// The worst moment to be killed: the provider has given new tokens, and they are lost.
+#[tokio::test]
+async fn a_renewal_that_was_never_stored_costs_one_login() {
+    let (clock, home) = (clock(), tempfile::tempdir().unwrap());
+    let remote = remote_at(&clock);
+    let mut bridge = Bridge::open(home.path(), &remote.url()).await;
+    bridge.log_in(&remote).await;
+    let file = stored(home.path()).remove(0);
+    let before = std::fs::read(&file).unwrap();
+    clock.advance(LIFE);
+    assert_eq!(bridge.tools().await, ["whoami"]);
+    bridge.program.signal(Signal::KILL);
+    bridge.program.end().await;
+    std::fs::write(&file, before).unwrap();
+    let mut next = Bridge::open(home.path(), &remote.url()).await;
+    assert_eq!(next.tools().await, ["authenticate"]);
+    next.log_in(&remote).await;
+    assert_eq!(next.tools().await, ["whoami"]);
+    next.end().await;
+}
+
+/// Killed while a renewal may be on its way: the next one works, or asks for a login.
+#[tokio::test]
+async fn a_bridge_that_is_killed_while_it_renews_costs_a_login_at_most() {
+    let (clock, home) = (clock(), tempfile::tempdir().unwrap());
+    let remote = remote_at(&clock);
+    for round in 0..6 {
+        let mut bridge = Bridge::open(home.path(), &remote.url()).await;
+        if bridge.tools().await == ["authenticate"] {
+            bridge.log_in(&remote).await;
+        }
+        clock.advance(LIFE);
+        bridge.says(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
+        // At another point in each round.
+        let refused = remote.refused();
+        for _ in 0..round * 2_000 {
+            if remote.refused() > refused && round < 3 {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        bridge.program.signal(Signal::KILL);
+        bridge.program.end().await;
+    }
+    let mut last = Bridge::open(home.path(), &remote.url()).await;
+    if last.tools().await == ["authenticate"] {
+        last.log_in(&remote).await;
+    }
+    assert_eq!(last.tools().await, ["whoami"]);
+    last.end().await;
+}
+
+/// Where a link's answer is to come, and the answer that a browser elsewhere would bring there.
+fn answer(remote: &Remote, link: &str, consent: Consent) -> (String, String) {
+    let redirect = link.split("redirect_uri=").nth(1).and_then(|rest| rest.split('&').next()).unwrap();
+    let redirect = redirect.replace("%3A", ":").replace("%2F", "/");
+    assert!(redirect.starts_with("http://127.0.0.1:") && redirect.ends_with("/callback"), "{redirect}");
+    match Browser::new(remote.network()).with_consent(consent).open(link, &redirect).unwrap() {
+        Destination::Callback(answer) => (redirect, answer),
+        Destination::Page(page) => panic!("no answer: {page:?}"),
+    }
+}
+
+#[tokio::test]
+async fn only_the_answer_that_is_awaited_counts() {
+    let (remote, home) = (remote_with(|_| {}), tempfile::tempdir().unwrap());
+    let mut bridge = Bridge::open(home.path(), &remote.url()).await;
+    let link = bridge.link().await;
+    let (redirect, answer) = answer(&remote, &link, Consent::Allow);
+    let state = answer.split("state=").nth(1).and_then(|rest| rest.split('&').next()).unwrap();
+    let foreign = answer.replace(state, "0123456789abcdef");
+    let status = |method: &str, address: &str| fetch(method, address, &[], "").map_or(0, |page| page.status);
+    assert_eq!(status("GET", &foreign), 400, "another login's");
+    assert_eq!(status("GET", &redirect), 400, "no answer");
+    assert_eq!(status("GET", &format!("{redirect}?state={state}")), 400, "neither code nor error");
+    assert_eq!(status("GET", &format!("{answer}&state={state}")), 400, "two states");
+    assert_eq!(status("POST", &answer), 405);
+    assert_eq!(status("GET", &answer.replace("/callback", "/")), 404);
+    let rebound = fetch("GET", &answer, &["host: evil.example".to_owned()], "").unwrap();
+    assert_eq!(rebound.status, 421, "a page whose name leads here");
+    assert_eq!(remote.forms("token").len(), 0, "no code was exchanged");
+    assert_eq!(bridge.tools().await, ["authenticate"]);
+    let page = fetch("GET", &answer, &[], "").unwrap();
+    assert_eq!((page.status, page.header("cache-control")), (200, Some("no-store")), "{page:?}");
+    assert!(!page.body.contains(SECRET_MARK), "{page:?}");
+    bridge.until_lists_changed().await;
+    assert_ne!(status("GET", &answer), 200, "an answer counts once");
+    assert_eq!(remote.forms("token").len(), 1);
+    assert_eq!(bridge.tools().await, ["whoami"]);
+    bridge.end().await;
+}
+
+#[tokio::test]
+async fn an_answer_of_another_provider_is_refused() {
+    let remote = remote_with(|rules| rules.provider.iss = IssRule::Other("https://evil.example"));
+    let home = tempfile::tempdir().unwrap();
+    let mut bridge = Bridge::open(home.path(), &remote.url()).await;
+    let link = bridge.link().await;
+    let page = Browser::new(remote.network()).visit(&link).unwrap();
+    assert!(page.status == 400 && page.body.contains("expected"), "{page:?}");
+    assert_eq!(remote.forms("token").len(), 0, "no code went anywhere");
+    assert_eq!(bridge.tools().await, ["authenticate"]);
+    bridge.end().await;
+}
+
+#[tokio::test]
+async fn who_says_no_can_be_asked_again() {
+    let (remote, home) = (remote_with(|_| {}), tempfile::tempdir().unwrap());
+    let mut bridge = Bridge::open(home.path(), &remote.url()).await;
+    let link = bridge.link().await;
+    let page = Browser::new(remote.network()).with_consent(Consent::Deny).visit(&link).unwrap();
+    assert!(page.status == 400 && page.body.contains("log in again"), "{page:?}");
+    assert_ne!(bridge.link().await, link);
+    bridge.log_in(&remote).await;
+    assert_eq!(bridge.tools().await, ["whoami"]);
+    bridge.end().await;
+}
+
+/// A program that stands in for a browser: it writes the address that it is to open into the file `opened`.
+fn browser_that_writes(home: &Path) -> String {
+    let script = "#!/bin/sh\nprintf %s \"$1\" > \"$0.new\" && mv \"$0.new\" \"${0%/*}/opened\"\n";
+    let path = write(home, "browser", script);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn the_tool_opens_the_browser_of_who_has_one() {
+    let (remote, home) = (remote_with(|_| {}), tempfile::tempdir().unwrap());
+    let home = home.path();
+    let browser = browser_that_writes(home);
+    let launch = |arguments: &[&str]| toolcrib(home, arguments).with_path().env("BROWSER", &browser);
+    let url = remote.url();
+    for quiet in [
+        launch(&["bridge", &url, "--no-browser"]),
+        launch(&["bridge", &url]).env("TOOLCRIB_AUTH_MODE", "none"),
+        launch(&["bridge", &url]).env("MUSTER_AUTH_MODE", "prompt"),
+    ] {
+        let mut bridge = Bridge::open_with(quiet).await;
+        bridge.link().await;
+        bridge.end().await;
+    }
+    assert!(!home.join("opened").exists(), "no one wanted a browser");
+    let mut bridge = Bridge::open_with(launch(&["bridge", &url])).await;
+    let link = bridge.link().await;
+    let opened = eventually_finds("the browser's address", async || std::fs::read_to_string(home.join("opened"))).await;
+    assert_eq!(opened, link);
+    bridge.log_in(&remote).await;
+    bridge.end().await;
+}
+
+#[tokio::test]
+async fn the_tool_has_muster_s_name_for_its_clients() {
+    let (remote, home) = (remote_with(|_| {}), tempfile::tempdir().unwrap());
+    let arguments = ["agent", "--mcp-server", "--endpoint", &remote.url()];
+    let mut bridge = Bridge::open_with(toolcrib(home.path(), &arguments)).await;
+    assert_eq!(bridge.tools().await, ["authenticate_muster"]);
+    let called = bridge.ask("tools/call", json!({"name": "authenticate_muster"})).await;
+    let text: Value = serde_json::from_str(called["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(text["status"], "auth_required");
+    let link = text["auth_url"].as_str().unwrap();
+    assert_eq!(Browser::new(remote.network()).visit(link).unwrap().status, 200);
+    bridge.until_lists_changed().await;
+    assert_eq!(bridge.tools().await, ["whoami"]);
+    bridge.end().await;
+}
+
+#[tokio::test]
+async fn modern_clients_learn_of_the_login_by_their_stream() {
+    let (remote, home) = (remote_with(|_| {}), tempfile::tempdir().unwrap());
+    let mut bridge = Bridge::start(toolcrib(home.path(), &["bridge", &remote.url(), "--no-browser"]));
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}
+    });
+    let discovered = bridge.ask("server/discover", json!({"_meta": meta})).await;
+    assert_eq!(discovered["result"]["supportedVersions"][0], "2026-07-28", "{discovered}");
+    let listed = bridge.ask("tools/list", json!({"_meta": meta})).await;
+    assert_eq!(listed["result"]["tools"][0]["name"], "authenticate", "{listed}");
+    for (member, value) in [("resultType", json!("complete")), ("ttlMs", json!(0)), ("cacheScope", json!("private"))] {
+        assert_eq!(listed["result"][member], value, "{listed}");
+    }
+    let params = json!({"_meta": meta, "notifications": {"toolsListChanged": true}});
+    bridge.says(&json!({"jsonrpc": "2.0", "id": 5, "method": "subscriptions/listen", "params": params})).await;
+    let first = bridge.hears().await;
+    assert_eq!(first["method"], "notifications/subscriptions/acknowledged", "{first}");
+    let called = bridge.ask("tools/call", json!({"_meta": meta, "name": "authenticate", "arguments": {}})).await;
+    let text = called["result"]["content"][0]["text"].as_str().unwrap();
+    let link = text.split(' ').find(|word| word.starts_with("http")).unwrap();
+    assert_eq!(Browser::new(remote.network()).visit(link).unwrap().status, 200);
+    let changed = bridge.hears().await;
+    assert_eq!(changed["method"], LISTS[0], "nothing that was not asked for: {changed}");
+    assert_eq!(changed["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 5, "{changed}");
+    let ended = bridge.hears().await;
+    assert_eq!((&ended["id"], &ended["result"]["resultType"]), (&json!(5), &json!("complete")), "{ended}");
+    bridge.end().await;
+}
+
+#[tokio::test]
+async fn what_leads_elsewhere_is_an_error_and_opens_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let browser = browser_that_writes(home);
+    let endpoint = |address: &str| {
+        let edits = json!({"authorization_endpoint": address});
+        remote_with(move |rules| rules.provider.edits = edits)
+    };
+    for remote in [
+        remote_with(|rules| rules.server.challenge = Challenge::Address("http://169.254.169.254/latest/meta-data")),
+        remote_with(|rules| rules.server.challenge = Challenge::Address("file:///etc/passwd")),
+        remote_with(|rules| rules.server.edits = json!({"authorization_servers": ["http://169.254.169.254/"]})),
+        remote_with(|rules| rules.provider.document = DocumentForm::Redirect("http://169.254.169.254/")),
+        remote_with(|rules| rules.provider.document = DocumentForm::Endless),
+        endpoint("file:///etc/passwd"),
+        endpoint("javascript:alert(1)"),
+        endpoint("http://$(touch pwned)/"),
+        endpoint("--new-window"),
+        endpoint("http://169.254.169.254/"),
+    ] {
+        let launch = toolcrib(home, &["bridge", &remote.url()]).with_path().env("BROWSER", &browser).folder(home);
+        let mut bridge = Bridge::start(launch);
+        let opened = bridge.ask("initialize", json!({"protocolVersion": "2025-11-25"})).await;
+        if opened["error"].is_null() {
+            let called = bridge.authenticate().await;
+            // The metadata may have been found where they belong as well.
+            if called["result"]["isError"] == true {
+                let text = called["result"]["content"][0]["text"].as_str().unwrap();
+                assert!(text.starts_with("the login cannot begin: "), "{text}");
+            } else {
+                let text = called["result"]["content"][0]["text"].as_str().unwrap();
+                assert!(text.contains(&format!(" {}/", remote.issuer())), "{text}");
+                std::fs::remove_file(home.join("opened")).unwrap_or_default();
+            }
+        }
+        bridge.end().await;
+        assert!(!home.join("opened").exists() && !home.join("pwned").exists());
+        assert!(remote.forms("token").is_empty());
+    }
+}
+
+/// A gateway that gives out the remote's tokens as its own and sends calls on to another origin.
+#[tokio::test]
+async fn a_token_goes_to_its_gateway_alone() {
+    let (remote, home) = (remote_with(|_| {}), tempfile::tempdir().unwrap());
+    let elsewhere = HttpServer::start(|_: &Request, reply: &mut Reply<'_>| reply.full(200, &[], "{}"));
+    let (issuer, target) = (remote.issuer(), elsewhere.url());
+    let gateway = HttpServer::start(move |request: &Request, reply: &mut Reply<'_>| {
+        let host = request.header("host").unwrap_or_default();
+        let message = request.json();
+        if request.target.starts_with("/.well-known/oauth-protected-resource") {
+            let resource = format!("http://{host}/mcp");
+            return reply.json(&[], &json!({"resource": resource, "authorization_servers": [issuer]}));
+        }
+        match (request.header("authorization"), message["method"].as_str()) {
+            (None, _) => {
+                let metadata = format!("http://{host}/.well-known/oauth-protected-resource");
+                let challenge = format!("www-authenticate: Bearer resource_metadata=\"{metadata}\"");
+                reply.full(401, &[&challenge], "");
+            }
+            (_, Some("initialize")) => {
+                let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}});
+                reply.json(&[], &json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
+            }
+            (_, Some("tools/call")) => reply.full(307, &[&format!("location: {target}")], ""),
+            _ => reply.full(202, &[], ""),
+        }
+    });
+    let mut bridge = Bridge::open(home.path(), &gateway.url()).await;
+    bridge.log_in(&remote).await;
+    let called = bridge.ask("tools/call", json!({"name": "x"})).await;
+    assert!(called["error"].is_object(), "{called}");
+    assert_eq!(elsewhere.requests().len(), 0, "no redirect is followed there");
+    bridge.end().await;
+    // The same home at another path of the same origin is another login.
+    let mut other = Bridge::open(home.path(), &format!("{}/p/work", gateway.url())).await;
+    assert_eq!(other.tools().await, ["authenticate"]);
+    other.end().await;
+    assert!(gateway.requests().iter().all(|request| {
+        let path = request.target.split('?').next().unwrap_or_default();
+        !path.ends_with("/p/work") || request.header("authorization").is_none()
+    }));
+}
+
+/// A token that its person gave is not replaced by a login.
+#[tokio::test]
+async fn a_token_that_was_given_stands_for_itself() {
+    let (remote, home) = (remote_with(|_| {}), tempfile::tempdir().unwrap());
+    let launch = toolcrib(home.path(), &["bridge", &remote.url()]).env("TOOLCRIB_TOKEN", "a-token-of-mine");
+    let mut bridge = Bridge::start(launch);
+    let refused = bridge.ask("initialize", json!({"protocolVersion": "2025-11-25"})).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("requires a token"), "{refused}");
+    bridge.end().await;
+    assert_eq!(remote.registrations(), 0);
+    assert!(stored(home.path()).is_empty());
+}
+
+/// What is stored for one URL opens for no other.
+#[tokio::test]
+async fn a_stored_login_is_bound_to_its_url() {
+    let (remote, other, home) = (remote_with(|_| {}), remote_with(|_| {}), tempfile::tempdir().unwrap());
+    for remote in [&remote, &other] {
+        let mut bridge = Bridge::open(home.path(), &remote.url()).await;
+        bridge.log_in(remote).await;
+        bridge.end().await;
+    }
+    let files = stored(home.path());
+    assert_eq!(files.len(), 2, "{files:?}");
+    let (first, second) = (std::fs::read(&files[0]).unwrap(), std::fs::read(&files[1]).unwrap());
+    std::fs::write(&files[0], second).unwrap();
+    std::fs::write(&files[1], first).unwrap();
+    for remote in [&remote, &other] {
+        let before = remote.requests().len();
+        let mut bridge = Bridge::open(home.path(), &remote.url()).await;
+        assert_eq!(bridge.tools().await, ["authenticate"]);
+        bridge.end().await;
+        assert!(remote.requests()[before..].iter().all(|request| request.header("authorization").is_none()));
+    }
 }
