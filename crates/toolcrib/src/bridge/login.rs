@@ -28,6 +28,7 @@ use self::callback::{BrowserAnswer, Page};
 use self::rows::{EndpointRows, Stamp};
 use super::{lock, note};
 use crate::browser::{self, PageUrl};
+use crate::client::is_loopback;
 use crate::home::{Environment, Home};
 use crate::secrets;
 
@@ -170,6 +171,11 @@ impl BridgeLogin {
             if rejection.map_err(|error| self.problem(&error))? == Rejection::Renewed {
                 return Ok(Denial::Renewed);
             }
+        }
+        if sent.is_empty() && account.is_stored() && account.is_usable().await {
+            // Another bridge has logged in.
+            *lock(&self.known) = Some((uri.clone(), Some(account)));
+            return Ok(Denial::Renewed);
         }
         let is_offered =
             !sent.is_empty() || with_metadata.is_some() || self.is_offered(&account, challenge.as_ref()).await;
@@ -330,8 +336,12 @@ impl BridgeLogin {
     }
 }
 
-/// The endpoint as something to log in to.
+/// The endpoint as something to log in to. No token crosses a network in the clear.
 fn target(uri: &Uri, options: LoginOptions) -> Option<LoginTarget> {
+    let is_safe = uri.scheme_str() == Some("https") || is_loopback(&uri.to_string());
+    if !is_safe {
+        return None;
+    }
     let settings = LoginSettings { private: options.private, ..LoginSettings::default() };
     LoginTarget::new(ServerName::new(NAME).ok()?, &uri.to_string(), settings).ok()
 }
@@ -339,6 +349,10 @@ fn target(uri: &Uri, options: LoginOptions) -> Option<LoginTarget> {
 // === impl Account ===
 
 impl Account {
+    fn is_stored(&self) -> bool {
+        self.rows.stamp() != Stamp::default()
+    }
+
     /// Whether there is a token, after a look at what is stored.
     async fn is_usable(&self) -> bool {
         let (server, owner) = (&self.target.server, Owner::installation());
@@ -383,5 +397,21 @@ impl AwaitedLogin {
             false
         };
         tokio::time::timeout(LINK, taking).await.unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_token_crosses_a_network_in_the_clear() {
+        let has_login = |url: &str| target(&url.parse().unwrap(), LoginOptions::default()).is_some();
+        for url in ["https://a.example/mcp", "http://127.0.0.1:1/mcp", "http://localhost/mcp", "http://[::1]:1/mcp"] {
+            assert!(has_login(url), "{url}");
+        }
+        for url in ["http://a.example/mcp", "http://10.0.0.1/mcp", "http://localhost.a.example/mcp"] {
+            assert!(!has_login(url), "{url}");
+        }
     }
 }

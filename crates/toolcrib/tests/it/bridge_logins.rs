@@ -11,7 +11,8 @@ use toolcrib_testkit::eventually_finds;
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_testkit::launch::{Launch, Program, write};
 use toolcrib_testkit::provider::{
-    Browser, Challenge, Consent, Destination, DocumentForm, IssRule, Naming, Remote, RemoteRules, SECRET_MARK, fetch,
+    Browser, Challenge, Consent, Destination, DocumentForm, IssRule, LockedPart, Naming, Remote, RemoteRules,
+    SECRET_MARK, fetch,
 };
 
 use crate::toolcrib::{run, toolcrib};
@@ -199,6 +200,29 @@ async fn two_bridges_share_one_renewal() {
     assert_eq!((sent.count(), remote.live_grants()), (1, 1));
     one.end().await;
     other.end().await;
+}
+
+/// A gateway that lists its tools for anyone and wants a login for calls.
+#[tokio::test]
+async fn a_login_of_another_bridge_is_found_when_it_is_needed() {
+    let remote = remote_with(|rules| rules.server.locked = LockedPart::Calls);
+    let home = tempfile::tempdir().unwrap();
+    let mut idle = Bridge::open(home.path(), &remote.url()).await;
+    assert_eq!(idle.tools().await, ["whoami"], "nothing is stored");
+    let mut one = Bridge::open(home.path(), &remote.url()).await;
+    assert_eq!(one.tools().await, ["whoami"]);
+    let call = json!({"name": "whoami", "arguments": {}});
+    let refused = one.ask("tools/call", call.clone()).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("requires a login"), "{refused}");
+    assert_eq!(one.tools().await, ["authenticate"]);
+    one.log_in(&remote).await;
+    for bridge in [&mut one, &mut idle] {
+        let called = bridge.ask("tools/call", call.clone()).await;
+        assert!(called["error"].is_null() && called["result"].is_object(), "{called}");
+    }
+    assert_eq!((remote.registrations(), remote.refreshes()), (1, 0));
+    one.end().await;
+    idle.end().await;
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use toolcrib_auth::{KeyPreference, Vault};
@@ -29,16 +30,10 @@ pub(super) struct EndpointRows {
 }
 
 /// To see that another bridge has written the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Stamp(Option<(u64, i64, i64)>);
 
-/// What the file holds.
-#[derive(Default, Serialize, Deserialize)]
-struct Contents {
-    credential: Option<Credential>,
-    registration: Option<Registration>,
-}
-
+/// A credential in its file.
 #[derive(Serialize, Deserialize)]
 struct Credential {
     owner: String,
@@ -47,7 +42,7 @@ struct Credential {
     content: String,
 }
 
-/// The last client that was registered.
+/// The client that was registered last, in a file of its own: it is written without the lock.
 #[derive(Serialize, Deserialize)]
 struct Registration {
     issuer: String,
@@ -76,46 +71,40 @@ impl EndpointRows {
 
     /// The redirect URL of the client that was registered last. Blocks.
     pub(super) fn last_redirect(&self) -> Option<String> {
-        Some(self.read().ok()?.registration?.redirect_uri)
+        Some(self.read::<Registration>(&self.client_path()).ok()??.redirect_uri)
     }
 
-    fn row(&self) -> [&str; 2] {
-        ["bridge", &self.url]
+    fn client_path(&self) -> PathBuf {
+        self.path.with_extension("client")
+    }
+
+    /// What a file is bound to.
+    fn row<'a>(&'a self, path: &'a Path) -> [&'a str; 3] {
+        let kind = path.extension().and_then(|extension| extension.to_str());
+        ["bridge", kind.unwrap_or("credential"), &self.url]
     }
 
     /// What cannot be opened any more counts as nothing: its owner logs in again.
-    fn read(&self) -> Result<Contents, RowError> {
+    fn read<T: DeserializeOwned>(&self, path: &Path) -> Result<Option<T>, RowError> {
         let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
-        let file = match OpenOptions::new().read(true).custom_flags(flags).open(&self.path) {
+        let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contents::default()),
-            Err(error) => return Err(self.failed(&error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(path, &error)),
         };
         let mut sealed = Vec::new();
-        file.take(FILE_BYTES).read_to_end(&mut sealed).map_err(|error| self.failed(&error))?;
+        file.take(FILE_BYTES).read_to_end(&mut sealed).map_err(|error| failed(path, &error))?;
         let sealer = self.vault.existing_sealer().map_err(|error| RowError(error.to_string()))?;
-        let opened = sealer.and_then(|sealer| sealer.open(&sealed, &self.row()).ok());
-        Ok(opened.and_then(|plain| serde_json::from_slice(&plain).ok()).unwrap_or_default())
+        let opened = sealer.and_then(|sealer| sealer.open(&sealed, &self.row(path)).ok());
+        Ok(opened.and_then(|plain| serde_json::from_slice(&plain).ok()))
     }
 
-    fn write(&self, contents: &Contents) -> Result<(), RowError> {
+    fn write(&self, path: &Path, content: &impl Serialize) -> Result<(), RowError> {
         let sealer = self.vault.sealer(KeyPreference::Keyring).map_err(|error| RowError(error.to_string()))?;
-        let plain = Secret::new(serde_json::to_string(contents).expect("texts are JSON"));
-        let sealed = sealer.seal(plain.expose().as_bytes(), &self.row());
-        let written = token::write_private(&self.path, &sealed).and_then(|()| self.sync_folder());
-        written.map_err(|error| self.failed(&error))
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Contents)) -> Result<(), RowError> {
-        let mut contents = self.read()?;
-        change(&mut contents);
-        if contents.credential.is_some() || contents.registration.is_some() {
-            return self.write(&contents);
-        }
-        match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed(&error)),
-            _ => Ok(()),
-        }
+        let plain = Secret::new(serde_json::to_string(content).expect("texts are JSON"));
+        let sealed = sealer.seal(plain.expose().as_bytes(), &self.row(path));
+        let written = token::write_private(path, &sealed).and_then(|()| self.sync_folder());
+        written.map_err(|error| failed(path, &error))
     }
 
     /// The new name of a file lasts when its folder was written.
@@ -136,10 +125,17 @@ impl EndpointRows {
             Err(error) => Err(error.into()),
         }
     }
+}
 
-    fn failed(&self, error: &io::Error) -> RowError {
-        RowError(format!("`{}`: {error}", self.path.display()))
+fn remove(path: &Path) -> Result<(), RowError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(path, &error)),
+        _ => Ok(()),
     }
+}
+
+fn failed(path: &Path, error: &io::Error) -> RowError {
+    RowError(format!("`{}`: {error}", path.display()))
 }
 
 /// Where the login at an endpoint is kept.
@@ -150,12 +146,13 @@ pub(super) fn path(state: &Path, url: &str) -> PathBuf {
 
 impl LoginRows for EndpointRows {
     fn claim(&self, _: &ServerName, _: &Owner) -> Result<RowClaim, RowError> {
-        let lock = self.lock().map_err(|error| self.failed(&error))?;
+        let lock = self.lock().map_err(|error| failed(&self.path, &error))?;
         Ok(lock.map_or(RowClaim::Busy, |lock| RowClaim::Held(Box::new(lock))))
     }
 
     fn credential(&self, server: &ServerName, owner: &Owner) -> Result<Option<CredentialRow>, RowError> {
-        let credential = self.read()?.credential.filter(|credential| credential.owner == owner.as_str());
+        let credential: Option<Credential> = self.read(&self.path)?;
+        let credential = credential.filter(|credential| credential.owner == owner.as_str());
         Ok(credential.map(|Credential { issuer, client_id, content, .. }| {
             let (server, owner) = (server.clone(), owner.clone());
             CredentialRow { server, owner, issuer, client_id, content: Secret::new(content) }
@@ -166,11 +163,11 @@ impl LoginRows for EndpointRows {
         let CredentialRow { owner, issuer, client_id, content, .. } = row;
         let (issuer, client_id) = (issuer.clone(), client_id.clone());
         let (owner, content) = (owner.as_str().to_owned(), content.expose().to_owned());
-        self.change(|contents| contents.credential = Some(Credential { owner, issuer, client_id, content }))
+        self.write(&self.path, &Credential { owner, issuer, client_id, content })
     }
 
     fn remove_credential(&self, _: &ServerName, _: &Owner) -> Result<(), RowError> {
-        self.change(|contents| contents.credential = None)
+        remove(&self.path)
     }
 
     fn pending(&self) -> Result<Vec<PendingRow>, RowError> {
@@ -191,7 +188,7 @@ impl LoginRows for EndpointRows {
         issuer: &str,
         redirect_uri: &str,
     ) -> Result<Option<RegistrationRow>, RowError> {
-        let known = self.read()?.registration;
+        let known: Option<Registration> = self.read(&self.client_path())?;
         let known = known.filter(|known| known.issuer == issuer && known.redirect_uri == redirect_uri);
         Ok(known.map(|Registration { issuer, redirect_uri, content }| RegistrationRow {
             server: server.clone(),
@@ -204,13 +201,63 @@ impl LoginRows for EndpointRows {
     fn put_registration(&self, row: &RegistrationRow) -> Result<(), RowError> {
         let RegistrationRow { issuer, redirect_uri, content, .. } = row.clone();
         let content = content.expose().to_owned();
-        self.change(|contents| contents.registration = Some(Registration { issuer, redirect_uri, content }))
+        self.write(&self.client_path(), &Registration { issuer, redirect_uri, content })
     }
 
-    fn remove_registration(&self, _: &ServerName, issuer: &str, redirect_uri: &str) -> Result<(), RowError> {
-        self.change(|contents| {
-            let is_same = |known: &Registration| known.issuer == issuer && known.redirect_uri == redirect_uri;
-            contents.registration = contents.registration.take().filter(|known| !is_same(known));
-        })
+    fn remove_registration(&self, server: &ServerName, issuer: &str, redirect_uri: &str) -> Result<(), RowError> {
+        match self.registration(server, issuer, redirect_uri)? {
+            Some(_) => remove(&self.client_path()),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(state: &Path, url: &str) -> EndpointRows {
+        EndpointRows::new(state, url, Vault::new(state, None))
+    }
+
+    #[test]
+    fn a_credential_and_a_client_are_files_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let (server, owner) = (ServerName::new("gateway").unwrap(), Owner::installation());
+        let [one, other] = ["https://a.example/mcp", "https://a.example/mcp/p/x"].map(|url| rows(folder.path(), url));
+        let (issuer, client_id, content) = ("i".to_owned(), "c".to_owned(), Secret::new("{}"));
+        let credential =
+            CredentialRow { server: server.clone(), owner: owner.clone(), issuer: issuer.clone(), client_id, content };
+        one.put_credential(&credential).unwrap();
+        let stamp = one.stamp();
+        let (redirect_uri, content) = ("http://127.0.0.1:1/callback".to_owned(), Secret::new("{}"));
+        let client = RegistrationRow { server: server.clone(), issuer, redirect_uri, content };
+        one.put_registration(&client).unwrap();
+        assert_eq!(one.stamp(), stamp, "who registers a client does not touch a credential that is being renewed");
+        assert_eq!(one.credential(&server, &owner).unwrap(), Some(credential));
+        assert_eq!(one.last_redirect().as_deref(), Some("http://127.0.0.1:1/callback"));
+        assert_eq!(one.registration(&server, "other", "http://127.0.0.1:1/callback").unwrap(), None);
+        one.remove_registration(&server, "i", "http://127.0.0.1:2/callback").unwrap();
+        assert_eq!(one.registration(&server, "i", "http://127.0.0.1:1/callback").unwrap(), Some(client));
+        assert_eq!(other.credential(&server, &owner).unwrap(), None);
+        // Neither file can stand for another one.
+        fs::copy(&one.path, &other.path).unwrap();
+        assert_eq!(other.credential(&server, &owner).unwrap(), None);
+        fs::copy(one.client_path(), &one.path).unwrap();
+        assert_eq!(one.credential(&server, &owner).unwrap(), None);
+        one.remove_credential(&server, &owner).unwrap();
+        one.remove_credential(&server, &owner).unwrap();
+    }
+
+    #[test]
+    fn one_at_a_time_changes_a_credential() {
+        let folder = tempfile::tempdir().unwrap();
+        let (server, owner) = (ServerName::new("gateway").unwrap(), Owner::installation());
+        let [one, other] = [0; 2].map(|_| rows(folder.path(), "https://a.example/mcp"));
+        let held = one.claim(&server, &owner).unwrap();
+        assert!(matches!(held, RowClaim::Held(_)));
+        assert!(matches!(other.claim(&server, &owner).unwrap(), RowClaim::Busy));
+        drop(held);
+        assert!(matches!(other.claim(&server, &owner).unwrap(), RowClaim::Held(_)));
     }
 }
