@@ -155,7 +155,7 @@ impl BridgeLogin {
     pub(super) async fn headers(&self, uri: &Uri) -> Result<HeaderMap, Problem> {
         let Some(account) = self.known(uri) else { return Ok(HeaderMap::new()) };
         let headers = account.logins.headers(&account.target.server, &Owner::installation()).await;
-        headers.map(Option::unwrap_or_default).map_err(|error| self.problem(&error))
+        headers.map(Option::unwrap_or_default).map_err(|error| kept(&error))
     }
 
     /// What to do about a 401 to a request that carried `sent`.
@@ -168,7 +168,7 @@ impl BridgeLogin {
         if !sent.is_empty() {
             let rejection =
                 account.logins.rejected(server, &Owner::installation(), Some(sent), challenge.as_ref()).await;
-            if rejection.map_err(|error| self.problem(&error))? == Rejection::Renewed {
+            if rejection.map_err(|error| kept(&error))? == Rejection::Renewed {
                 return Ok(Denial::Renewed);
             }
         }
@@ -268,7 +268,7 @@ impl BridgeLogin {
     pub(super) async fn end(&self, uri: &Uri) -> Result<bool, Problem> {
         let Some(account) = self.known(uri) else { return Ok(false) };
         let ended = account.logins.logout(&account.target.server, &Owner::installation()).await;
-        ended.map_err(|error| self.problem(&error))
+        ended.map_err(|error| kept(&error))
     }
 
     /// Waits for renewals: their answers may be the only copies of tokens.
@@ -334,6 +334,11 @@ impl BridgeLogin {
             _ => problem.hint(format!("call the tool `{}` again", self.options.tool)),
         }
     }
+}
+
+/// Why a stored login is of no use for now.
+fn kept(error: &LoginError) -> Problem {
+    Problem { hint: None, ..error.problem() }.hint("try again in a moment; the stored login is kept")
 }
 
 /// The endpoint as something to log in to. No token crosses a network in the clear.

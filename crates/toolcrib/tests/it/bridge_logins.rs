@@ -241,6 +241,23 @@ async fn a_login_that_was_taken_back_is_asked_for_again() {
     bridge.end().await;
 }
 
+#[tokio::test]
+async fn a_provider_that_is_out_of_order_costs_no_login() {
+    let (clock, home) = (clock(), tempfile::tempdir().unwrap());
+    let remote = remote_at(&clock);
+    let mut bridge = Bridge::open(home.path(), &remote.url()).await;
+    bridge.log_in(&remote).await;
+    assert_eq!(bridge.tools().await, ["whoami"]);
+    let file = stored(home.path()).remove(0);
+    let before = std::fs::read(&file).unwrap();
+    remote.change(|rules| rules.provider.refresh.error = "temporarily_unavailable");
+    remote.end_grants();
+    let refused = bridge.ask("tools/list", json!({})).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("the stored login is kept"), "{refused}");
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    bridge.end().await;
+}
+
 /// The worst moment to be killed: the provider has given new tokens, and they are lost.
 #[tokio::test]
 async fn a_renewal_that_was_never_stored_costs_one_login() {
