@@ -40,6 +40,8 @@ pub enum Proof {
     Page,
     /// A record of what it started earlier.
     Record,
+    /// By nothing: it reads what is open to everyone.
+    Nothing,
 }
 
 /// What was proven about a principal beyond its id. It travels with each request.

@@ -72,6 +72,10 @@ pub fn is_shut_out(
     before: Option<&[GatewayKey]>,
     after: Option<&[GatewayKey]>,
 ) -> bool {
+    // Neither tokens of issuers nor certificates are opened or shut by keys.
+    if ["user:", "service:", "cert:"].iter().any(|proven| principal.as_str().starts_with(proven)) {
+        return false;
+    }
     let of_key = |keys: Option<&[GatewayKey]>| -> Vec<GatewayKey> {
         let keys = keys.unwrap_or_default().iter();
         keys.filter(|key| key_principal(profile, key.name.as_str()) == *principal).cloned().collect()

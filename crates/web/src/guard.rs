@@ -1,7 +1,9 @@
 //! Who may connect: no page of another site, and only with a credential that proves a principal: the token of the token
 //! file, or a key of the profile.
 
+mod front;
 mod page;
+mod token;
 
 use std::net::SocketAddr;
 
@@ -15,6 +17,10 @@ use toolcrib_catalog::{GatewayKey, matching_key};
 use page::Pages;
 use toolcrib_session::Principal;
 
+pub use front::Front;
+pub use token::{KnownToken, PresentedToken, ProveTokens, Resource, TokenCheck, TokenGrant, TokenRefusal};
+
+pub(crate) use front::{Admission, Arrival, FrontRefusal, RESOURCE_METADATA};
 pub(crate) use page::{CALLBACK, CONNECT, is_login_page};
 
 /// The keys that open a profile.
@@ -40,6 +46,8 @@ pub struct Guard {
     pages: Pages,
     local: Principal,
     admin: Principal,
+    /// Whether a call from this machine may be one that a proxy passes on.
+    loopback_needs_credential: bool,
 }
 
 impl Guard {
@@ -51,7 +59,20 @@ impl Guard {
             pages: Pages { hosts, origins },
             local: Principal::member("local"),
             admin: Principal::admin("admin"),
+            loopback_needs_credential: false,
         }
+    }
+
+    /// The same that admits no call from this machine without a credential: a proxy may pass it on.
+    #[must_use]
+    pub fn needing_credentials(mut self) -> Self {
+        self.loopback_needs_credential = true;
+        self
+    }
+
+    /// 403 for a foreign host or what another site had a browser send.
+    pub(crate) fn check_page(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+        self.pages.check(target, headers)
     }
 
     /// Admits a request, or says why not: 403 for a foreign host or what another site had a browser send, 401 for a
@@ -85,7 +106,9 @@ impl Guard {
                     "Send `Authorization: Bearer` with a key of the profile or the gateway's token (`state/token` \
                        in the home folder).",
                 )),
-            (None, _) if peer.is_some_and(|peer| peer.ip().is_loopback()) => Ok(self.local.clone()),
+            (None, _) if !self.loopback_needs_credential && peer.is_some_and(|peer| peer.ip().is_loopback()) => {
+                Ok(self.local.clone())
+            }
             (None, _) => Err(Problem::new(Kind::Unauthenticated, "a token or key is required from another machine")
                 .hint("Send `Authorization: Bearer` with the gateway's token (`state/token` in the home folder).")),
             (Some(credential), None) => {

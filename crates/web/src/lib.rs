@@ -7,6 +7,7 @@
 
 mod arrival;
 mod bodies;
+mod ending;
 pub mod guard;
 pub mod respond;
 mod revoke;
@@ -19,8 +20,8 @@ use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
-use toolcrib_base::Limits;
 use toolcrib_base::task::{Scope, Stop};
+use toolcrib_base::{Limits, Problem, ProfileName};
 use toolcrib_call::ProfileSnapshot;
 use toolcrib_gateway::Gateway;
 use toolcrib_login::Logins;
@@ -32,8 +33,8 @@ use toolcrib_transport::http::workers::Workers;
 
 use arrival::REQUEST_ID;
 use bodies::Bodies;
-pub use guard::Guard;
-use guard::ProfileKeys;
+use guard::{Admission, Arrival, FrontRefusal, KnownToken, ProfileKeys};
+pub use guard::{Front, Guard};
 use route::{LoginPages, SseClients};
 
 /// What every route may use.
@@ -49,6 +50,8 @@ pub struct Site {
     pub scope: Scope,
     /// `None`: there are no pages of logins.
     logins: Option<LoginPages>,
+    /// `None`: access tokens do not count.
+    front: Option<Front>,
     sse_clients: SseClients,
     bodies: Bodies,
     /// The document of the control API, made when it is first asked for.
@@ -59,7 +62,7 @@ impl Site {
     /// A site that no one has visited yet. In `scope` run the tasks that outlive a request's first answer.
     pub fn new(gateway: Arc<Gateway>, guard: Guard, limits: Limits, scope: Scope) -> Self {
         let (sse_clients, bodies) = (SseClients::new(limits.sessions), Bodies::new(limits.bodies_bytes));
-        Self { gateway, guard, limits, scope, logins: None, sse_clients, bodies, openapi: OnceLock::new() }
+        Self { gateway, guard, limits, scope, logins: None, front: None, sse_clients, bodies, openapi: OnceLock::new() }
     }
 
     /// The same with the pages of logins to servers, if there are logins.
@@ -67,6 +70,26 @@ impl Site {
     pub fn with_logins(mut self, logins: Option<Logins>) -> Self {
         self.logins = logins.map(LoginPages::new);
         self
+    }
+
+    /// The same where access tokens count, if they do. Then a call from this machine needs a credential too.
+    #[must_use]
+    pub fn with_front(mut self, front: Option<Front>) -> Self {
+        if front.is_some() {
+            self.guard = self.guard.needing_credentials();
+        }
+        self.front = front;
+        self
+    }
+
+    /// The answer to a principal for whom there is no such profile. Which others there are is only told where they are
+    /// open to everyone, and to administrators.
+    pub(crate) fn no_profile(&self, principal: &Principal, profile: &ProfileName) -> Problem {
+        let problem = self.gateway.path.views.no_profile(profile);
+        match self.front.is_some() && !principal.is_admin() {
+            true => Problem { hint: None, ..problem }.hint("Ask an administrator which profiles you may use."),
+            false => problem,
+        }
     }
 
     /// Once the doors close, ends the streams on which nothing more will be said: they would hold up the end for all of
@@ -83,7 +106,12 @@ impl Site {
 pub struct Visitor {
     /// Who.
     pub principal: Principal,
-    /// Of the profile whose keys were looked at; `None` where the path has no profile, or there is no such profile.
+    /// The access token that proved it.
+    pub token: Option<Arc<KnownToken>>,
+    /// Whether the profile that was asked for is not granted to it.
+    pub is_barred: bool,
+    /// Of the profile whose keys were looked at; `None` where the path has no profile, or there is no such profile for
+    /// this principal.
     pub snapshot: Option<ProfileSnapshot>,
     /// From where.
     pub address: IpAddr,
@@ -105,19 +133,54 @@ pub async fn serve(listener: TcpListener, site: Arc<Site>, scope: Scope, workers
 async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
     let trace = arrival::trace(request.headers());
     let id = arrival::id_header(&trace);
+    let profile = route::profile_of(site, request.uri());
     // Taken once: who is admitted by these keys is answered by this view and its rules.
-    let snapshot = route::profile_of(site, request.uri()).and_then(|profile| site.gateway.snapshot(&profile).ok());
-    let keys = snapshot.as_ref().and_then(ProfileKeys::of);
-    let answered = match site.guard.admit(peer, request.uri(), request.headers(), keys) {
-        Ok(principal) => {
-            let visitor = Visitor { principal, snapshot, address: peer.ip(), trace };
-            route::answer(site, visitor, request).await
+    let snapshot = profile.as_ref().and_then(|profile| site.gateway.snapshot(profile).ok());
+    let admitted = admit(site, peer, &request, profile.as_ref(), snapshot.as_ref());
+    let mut response = match admitted.await {
+        Ok(Admission { principal, token, is_barred }) => {
+            let snapshot = snapshot.filter(|_| !is_barred);
+            let path = site.front.as_ref().map(|_| request.uri().path().to_owned());
+            let visitor = Visitor { principal, token: token.clone(), is_barred, snapshot, address: peer.ip(), trace };
+            let mut response = route::answer(site, visitor, request).await;
+            if let (Some(front), Some(path)) = (&site.front, path) {
+                front.challenge(&path, None, &mut response);
+                if let Some(token) = token {
+                    response = ending::with_token(front, &token, response);
+                }
+            }
+            response
         }
-        Err(refusal) => route::refusal(site, &request, &refusal),
+        Err(refusal) => {
+            let mut response = route::refusal(site, &request, &refusal.problem);
+            if let Some(front) = &site.front {
+                front.challenge(request.uri().path(), Some(&refusal), &mut response);
+            }
+            response
+        }
     };
-    let mut response = respond::shielded(answered);
+    response = respond::shielded(response);
     if let Some(id) = id {
         response.headers_mut().insert(REQUEST_ID, id);
     }
     response
+}
+
+/// Who the request's credential proves, in the profile that it asks for.
+fn admit<'a>(
+    site: &'a Site,
+    peer: SocketAddr,
+    request: &'a Request<Incoming>,
+    profile: Option<&'a ProfileName>,
+    snapshot: Option<&'a ProfileSnapshot>,
+) -> impl Future<Output = Result<Admission, FrontRefusal>> + Send + use<'a> {
+    let (method, target, headers) = (request.method(), request.uri(), request.headers());
+    let keys = snapshot.and_then(ProfileKeys::of);
+    async move {
+        let Some(front) = &site.front else {
+            return Ok(site.guard.admit(peer, target, headers, keys)?.into());
+        };
+        let profile = profile.unwrap_or_else(|| route::default_profile());
+        front.admit(&site.guard, Arrival { peer, method, target, headers, profile, keys }).await
+    }
 }

@@ -5,6 +5,7 @@ mod health;
 mod login;
 mod mcp;
 mod sse;
+mod well_known;
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,14 +14,14 @@ use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_transport::http::body::Body;
 
-use crate::guard::{CALLBACK, CONNECT, is_login_page};
+use crate::guard::{CALLBACK, CONNECT, RESOURCE_METADATA, is_login_page};
 use crate::{Site, Visitor, respond};
 
 pub(crate) use login::LoginPages;
 pub(crate) use sse::SseClients;
 
 /// Every path below which something answers, operations aside. To add a route: its path here, its arm in [`answer`].
-pub const PATHS: [&str; 11] = [
+pub const PATHS: [&str; 13] = [
     "/mcp",
     "/sse",
     "/messages",
@@ -32,6 +33,8 @@ pub const PATHS: [&str; 11] = [
     "/api/v1/",
     CONNECT,
     CALLBACK,
+    RESOURCE_METADATA,
+    well_known::CLIENT,
 ];
 
 /// Answers an admitted request.
@@ -55,6 +58,9 @@ pub async fn answer(site: &Arc<Site>, visitor: Visitor, request: Request<Incomin
     }
     if let Some(pages) = site.logins.as_ref().filter(|_| is_login_page(path)) {
         return Box::pin(login::answer(site, pages, visitor, request)).await;
+    }
+    if let Some(front) = site.front.as_ref().filter(|_| path.starts_with(well_known::ROOT)) {
+        return well_known::answer(front, request.method(), path);
     }
     match (request.method(), path) {
         (&Method::GET, "/healthz") => respond::text(StatusCode::OK, "text/plain", "ok\n".into()),
@@ -98,12 +104,17 @@ pub(crate) fn profile_of(site: &Site, uri: &Uri) -> Option<ProfileName> {
     }
 }
 
-/// The profile that the rest of an endpoint's path names, where it is such a path.
-fn profile(rest: &str) -> Option<Result<ProfileName, Problem>> {
+/// The profile of a request that names none.
+pub(crate) fn default_profile() -> &'static ProfileName {
     // Made once: most requests name none.
     static DEFAULT: LazyLock<ProfileName> = LazyLock::new(|| ProfileName::new("default").expect("`default` is a name"));
+    &DEFAULT
+}
+
+/// The profile that the rest of an endpoint's path names, where it is such a path.
+fn profile(rest: &str) -> Option<Result<ProfileName, Problem>> {
     if matches!(rest, "" | "/") {
-        return Some(Ok(DEFAULT.clone()));
+        return Some(Ok(default_profile().clone()));
     }
     let name = rest.strip_prefix("/p/")?.trim_end_matches('/');
     Some(ProfileName::new(name).map_err(|error| Problem::new(Kind::NotFound, error.to_string())))

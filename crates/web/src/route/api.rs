@@ -22,7 +22,7 @@ use toolcrib_transport::http::body::Body;
 use toolcrib_view::{Operation, OperationTable, Permission, RoutedOperation};
 
 use super::mcp::read;
-use crate::guard::ProfileKeys;
+use crate::guard::{Admission, ProfileKeys};
 use crate::{Site, Visitor, respond};
 
 /// Where the control API begins.
@@ -81,7 +81,7 @@ async fn operate(
     route: OperationRoute<'_>,
 ) -> Result<Raw, RouteError> {
     let OperationRoute { operation, values } = route;
-    let Visitor { principal, mut snapshot, address, trace } = visitor;
+    let Visitor { principal, token, is_barred, mut snapshot, address, trace } = visitor;
     let mut caller = Caller {
         principal,
         profile: ProfileName::new("default").expect("`default` is a name"),
@@ -91,6 +91,11 @@ async fn operate(
         meta: None,
         trace,
     };
+    if is_barred {
+        let asked = super::profile_of(site, &head.uri);
+        let profile = asked.as_ref().unwrap_or(&caller.profile);
+        return Err(site.no_profile(&caller.principal, profile).into());
+    }
     if operation.permission == Permission::Admin && !caller.principal.is_admin() {
         // Refused and recorded before anything that was sent is looked at.
         return Ok(site.gateway.operate(operation, snapshot.as_ref(), &caller, Raw::empty_object()).await?);
@@ -102,8 +107,19 @@ async fn operate(
     if snapshot.as_ref().is_none_or(|snapshot| snapshot.profile().name != caller.profile) {
         snapshot = site.gateway.snapshot(&caller.profile).ok();
     }
-    // Who was let in by the keys of one profile is in this one only by its own.
-    caller.principal = opened(site, caller.principal, snapshot.as_ref(), head)?;
+    // Who was let in by the keys of one profile is in this one only by its own, and the role is that of this profile.
+    caller.principal = match token {
+        Some(token) => match Admission::of_token(token, &caller.profile) {
+            Admission { principal, is_barred: true, .. } => {
+                return Err(site.no_profile(&principal, &caller.profile).into());
+            }
+            Admission { principal, .. } => principal,
+        },
+        None => opened(site, caller.principal, snapshot.as_ref(), head)?,
+    };
+    if snapshot.is_none() && operation.is_in_profile() {
+        return Err(site.no_profile(&caller.principal, &caller.profile).into());
+    }
     let body = if operation.method.has_body() {
         let key = ShareKey::new(&caller.principal, Some(address));
         let body = read(site, body, key).await.map_err(RouteError::Response)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
+use toolcrib_base::Proof;
 use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
 use toolcrib_upstream::State;
@@ -12,7 +13,8 @@ use toolcrib_upstream::State;
 use crate::{Site, respond};
 
 /// Ready when every server's first listing has ended, well or badly, and the profiles show it: then the catalogue is
-/// all that can be known. How many servers are in which state everyone reads; which ones, who administers.
+/// all that can be known. How many servers are in which state everyone reads; which ones, who administers; a
+/// stranger, where credentials are needed, only whether it is ready.
 pub(super) fn ready(site: &Arc<Site>, principal: &Principal) -> Response<Body> {
     let table = site.gateway.servers().table();
     let mut ready = true;
@@ -32,7 +34,11 @@ pub(super) fn ready(site: &Arc<Site>, principal: &Principal) -> Response<Body> {
     // Asked after the states: a listing that ended in the meantime is not shown yet.
     ready &= site.gateway.is_in_step();
     let recording = audit.blocked_since.is_none();
-    let mut body = json!({ "ready": ready && recording, "states": states, "audit": { "recording": recording } });
+    let mut body = json!({ "ready": ready && recording });
+    if principal.identity.proof != Proof::Nothing {
+        body["states"] = json!(states);
+        body["audit"] = json!({ "recording": recording });
+    }
     if principal.is_admin() {
         body["servers"] = servers.into();
     }

@@ -57,8 +57,9 @@ pub(super) async fn answer(
     profile: ProfileName,
     request: Request<Incoming>,
 ) -> Response<Body> {
-    let Visitor { principal, snapshot: Some(snapshot), address, trace } = visitor else {
-        return respond::refusal(&site.gateway.path.views.no_profile(&profile));
+    let Visitor { principal, snapshot, address, trace, .. } = visitor;
+    let Some(snapshot) = snapshot else {
+        return respond::refusal(&site.no_profile(&principal, &profile));
     };
     let (Parts { method, headers, .. }, body) = request.into_parts();
     let origin = Origin { principal, profile, snapshot, headers, address, trace };

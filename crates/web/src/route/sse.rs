@@ -67,8 +67,9 @@ pub(super) fn open(
     if request.method() != Method::GET {
         return respond::not_allowed("GET");
     }
-    let Visitor { principal, snapshot: Some(snapshot), address, .. } = visitor else {
-        return respond::refusal(&site.gateway.path.views.no_profile(profile));
+    let Visitor { principal, snapshot, address, .. } = visitor;
+    let Some(snapshot) = snapshot else {
+        return respond::refusal(&site.no_profile(&principal, profile));
     };
     let (out, queue) = mpsc::channel(OUT);
     let rules = Rules::strict(site.limits.depth);
@@ -99,7 +100,8 @@ pub(super) async fn post(site: &Arc<Site>, visitor: &Visitor, request: Request<I
         return respond::not_allowed("POST");
     }
     let id = posted_to(request.uri().query());
-    let Some(client) = site.sse_clients.get(id, &visitor.principal) else {
+    let client = site.sse_clients.get(id, &visitor.principal).filter(|_| !visitor.is_barred);
+    let Some(client) = client else {
         let problem = Problem::new(Kind::NotFound, "the session does not exist or its stream has ended");
         return respond::refusal(
             &problem.hint("Open a stream with `GET /sse`; its first event contains the URL to post to."),
@@ -173,10 +175,11 @@ impl SseClients {
         self.open().get(id).map(|connected| connected.client.profile().clone())
     }
 
-    /// For its own principal; to others it does not exist.
+    /// For its own principal in the role in which it was opened; to others it does not exist.
     fn get(&self, id: &str, principal: &Principal) -> Option<Arc<Duplex>> {
         let mut open = self.open();
-        let connected = open.get_mut(id).filter(|connected| connected.client.principal().id == principal.id)?;
+        let is_own = |own: &Principal| own.id == principal.id && own.role == principal.role;
+        let connected = open.get_mut(id).filter(|connected| is_own(connected.client.principal()))?;
         connected.is_used = true;
         Some(Arc::clone(&connected.client))
     }

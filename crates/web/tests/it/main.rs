@@ -18,6 +18,7 @@ mod login;
 mod old;
 mod openapi;
 mod parked;
+mod people;
 mod routes;
 mod scope;
 mod script;

@@ -23,7 +23,7 @@ use toolcrib_protocol::sse::{self, Event};
 use toolcrib_testgateway::{File, Setup, TestGateway};
 use toolcrib_testkit::eventually;
 use toolcrib_transport::http::workers::Workers;
-use toolcrib_web::{Guard, Site};
+use toolcrib_web::{Front, Guard, Site};
 
 /// How long a test waits for something that must happen before it gives up.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -267,6 +267,22 @@ impl ServedGateway {
         limits: Limits,
         logins: impl FnOnce(SocketAddr, &Scope) -> Option<Logins>,
     ) -> Self {
+        Self::open_all(files, limits, logins, |_| None).await
+    }
+
+    /// A settled gateway where access tokens count, made with its clock.
+    pub(crate) async fn with_front(files: &[File], front: impl FnOnce(Arc<dyn Clock>) -> Front) -> Self {
+        let gateway = Self::open_all(files, Limits::default(), |_, _| None, |clock| Some(front(clock))).await;
+        gateway.settle().await;
+        gateway
+    }
+
+    async fn open_all(
+        files: &[File],
+        limits: Limits,
+        logins: impl FnOnce(SocketAddr, &Scope) -> Option<Logins>,
+        front: impl FnOnce(Arc<dyn Clock>) -> Option<Front>,
+    ) -> Self {
         let (time, fuse) = (Arc::new(ManualClock::default()), Arc::new(Fuse::default()));
         let setup = Setup {
             clock: Arc::clone(&fuse) as Arc<dyn Clock>,
@@ -289,7 +305,7 @@ impl ServedGateway {
             Guard::new(Secret::new(TOKEN), vec!["tools.example.com".into()], vec!["https://app.example.com".into()]);
         let scope = gateway.scope();
         let site = Site::new(Arc::clone(&gateway.gateway), guard, limits, scope.clone());
-        let site = site.with_logins(logins(address, scope));
+        let site = site.with_logins(logins(address, scope)).with_front(front(Arc::clone(&fuse) as Arc<dyn Clock>));
         scope.spawn(toolcrib_web::serve(listener, Arc::new(site), scope.clone(), Workers::none()));
         Self { gateway, address, time, fuse }
     }

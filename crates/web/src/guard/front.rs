@@ -1,0 +1,311 @@
+//! The door where access tokens count: who is admitted by one, to what, and what the others are told.
+//!
+//! A profile that is not granted must look like one that does not exist. So nothing here depends on whether a profile
+//! exists, except whether one of its keys was presented.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::{Method, Response, Uri};
+use serde_json::{Value, json};
+use toolcrib_base::{Clock, Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Role, Timestamp};
+use toolcrib_session::Principal;
+use toolcrib_transport::http::body::Body;
+
+use super::token::{KnownToken, PresentedToken, ProveTokens, Resource, TokenRefusal};
+use super::{Guard, ProfileKeys, is_login_page};
+
+/// Where the metadata of a resource are, whose path follows (RFC 9728, section 3.1).
+pub(crate) const RESOURCE_METADATA: &str = "/.well-known/oauth-protected-resource";
+/// What a page that was signed in to holds.
+pub(crate) const PAGE_COOKIE: &str = "__Host-toolcrib";
+/// The longest access token that is looked at, in bytes.
+const TOKEN_BYTES: usize = 16 * 1024;
+/// What keys of profiles begin with: such a text is never shown to an issuer.
+const KEY_BEGINS: &str = "tcb_";
+/// The error of RFC 6750 for a token that does not count, section 3.1.
+const INVALID_TOKEN: &str = "invalid_token";
+
+const DPOP: HeaderName = HeaderName::from_static("dpop");
+const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
+
+/// Where access tokens count.
+#[derive(Debug)]
+pub struct Front {
+    /// `scheme://host[:port]` under which clients reach the gateway.
+    origin: String,
+    tokens: Arc<dyn ProveTokens>,
+    /// What a token needs to be admitted at all.
+    scopes: Vec<Box<str>>,
+    clock: Arc<dyn Clock>,
+    /// Who reads what is open to everyone.
+    stranger: Principal,
+}
+
+/// A request that wants in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival<'a> {
+    pub(crate) peer: SocketAddr,
+    pub(crate) method: &'a Method,
+    pub(crate) target: &'a Uri,
+    pub(crate) headers: &'a HeaderMap,
+    /// The profile that it asks for, whether there is such a profile or not.
+    pub(crate) profile: &'a ProfileName,
+    /// The keys of that profile.
+    pub(crate) keys: Option<ProfileKeys<'a>>,
+}
+
+/// Who was let in.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    pub(crate) principal: Principal,
+    /// By which token.
+    pub(crate) token: Option<Arc<KnownToken>>,
+    /// Whether the profile that was asked for is none to this principal.
+    pub(crate) is_barred: bool,
+}
+
+/// Why a request was not let in, with what its client is told about credentials.
+#[derive(Debug)]
+pub(crate) struct FrontRefusal {
+    pub(crate) problem: Problem,
+    /// The error of RFC 6750 or RFC 9449, where a credential was presented.
+    error: Option<&'static str>,
+    nonce: Option<String>,
+}
+
+/// The scheme and the text of an `Authorization` header.
+struct Credential<'a> {
+    is_dpop: bool,
+    token: &'a str,
+}
+
+// === impl Front ===
+
+impl Front {
+    /// Tokens count that `tokens` proves and that have all of `scopes`. `origin` is `scheme://host[:port]`.
+    pub fn new(origin: String, tokens: Arc<dyn ProveTokens>, scopes: Vec<Box<str>>, clock: Arc<dyn Clock>) -> Self {
+        let stranger = Principal::new(PrincipalId::new("anonymous"), Role::Viewer, Identity::by(Proof::Nothing));
+        Self { origin, tokens, scopes, clock, stranger }
+    }
+
+    /// Admits a request, or says why not.
+    pub(crate) async fn admit(&self, guard: &Guard, arrival: Arrival<'_>) -> Result<Admission, FrontRefusal> {
+        guard.check_page(arrival.target, arrival.headers)?;
+        if has_token(arrival.target.query().unwrap_or_default()) {
+            let problem = Problem::new(Kind::InvalidRequest, "access tokens in the URL are refused")
+                .hint("Send it in `Authorization: Bearer`. URLs are logged: revoke this token.");
+            return Err(FrontRefusal { error: Some("invalid_request"), ..problem.into() });
+        }
+        let mut credentials = arrival.headers.get_all(AUTHORIZATION).iter();
+        let credential = match (credentials.next(), credentials.next()) {
+            (None, _) if is_open(arrival.target.path()) => return Ok(self.stranger.clone().into()),
+            // What is proven by the connection itself.
+            (None, _) => {
+                let admitted = guard.admit(arrival.peer, arrival.target, arrival.headers, arrival.keys);
+                return admitted.map(Admission::from).map_err(|_| no_credential().into());
+            }
+            (Some(credential), None) if !has_page_cookie(arrival.headers) => credential,
+            (Some(_), _) => {
+                let problem = Problem::new(Kind::InvalidRequest, "the request has more than one credential")
+                    .hint("Send one `Authorization` header, and no cookie of a page.");
+                return Err(FrontRefusal { error: Some("invalid_request"), ..problem.into() });
+            }
+        };
+        let credential = credential.to_str().ok().and_then(Credential::read).ok_or_else(|| refused(None))?;
+        if !credential.is_dpop
+            && let Some(principal) = guard.proven(credential.token, arrival.keys)
+        {
+            return Ok(principal.into());
+        }
+        self.admit_token(&credential, arrival).await
+    }
+
+    async fn admit_token(&self, credential: &Credential<'_>, arrival: Arrival<'_>) -> Result<Admission, FrontRefusal> {
+        let &Credential { is_dpop, token } = credential;
+        if token.len() > TOKEN_BYTES || token.starts_with(KEY_BEGINS) {
+            return Err(refused(None));
+        }
+        let resource = Resource { origin: &self.origin, profile: arrival.profile };
+        let known = if is_dpop { None } else { self.tokens.known(token, &resource, self.clock.now()) };
+        let known = match known {
+            Some(known) => known,
+            None => {
+                let mut proofs = arrival.headers.get_all(DPOP).iter();
+                let proof = match (proofs.next(), proofs.next()) {
+                    (proof, None) => proof.map(|proof| proof.to_str().unwrap_or_default()),
+                    _ => return Err(TokenRefusal::Proof("more than one proof of possession".into()).into()),
+                };
+                let (method, path) = (arrival.method.as_str(), arrival.target.path());
+                self.tokens.prove(PresentedToken { token, is_dpop, proof, method, path, resource }).await?
+            }
+        };
+        if self.scopes.iter().any(|needed| !known.scopes.contains(needed)) {
+            let scopes = self.scopes.join(" ");
+            let problem = Problem::new(Kind::Forbidden, "the access token has too few scopes")
+                .hint(format!("Log in again with the scopes `{scopes}`."));
+            return Err(FrontRefusal { error: Some("insufficient_scope"), ..problem.into() });
+        }
+        Ok(Admission::of_token(known, arrival.profile))
+    }
+
+    /// Writes into a refusal what its client needs to log in: at every 401, and where scopes are missing.
+    pub(crate) fn challenge(&self, path: &str, refusal: Option<&FrontRefusal>, response: &mut Response<Body>) {
+        let error = refusal.and_then(|refusal| refusal.error);
+        if response.status() != 401 && error.is_none() {
+            return;
+        }
+        let mut parameters = Vec::new();
+        parameters.extend(error.map(|error| format!("error=\"{error}\"")));
+        parameters.push(format!("resource_metadata=\"{}{RESOURCE_METADATA}{}\"", self.origin, endpoint(path)));
+        if !self.scopes.is_empty() {
+            parameters.push(format!("scope=\"{}\"", self.scopes.join(" ")));
+        }
+        let algorithms = self.tokens.proof_algorithms();
+        let bearer = Some(format!("Bearer {}", parameters.join(", ")));
+        parameters.push(format!("algs=\"{}\"", algorithms.join(" ")));
+        let dpop = (!algorithms.is_empty()).then(|| format!("DPoP {}", parameters.join(", ")));
+        let headers = response.headers_mut();
+        headers.remove(WWW_AUTHENTICATE);
+        for challenge in [bearer, dpop].into_iter().flatten() {
+            if let Ok(challenge) = HeaderValue::try_from(challenge) {
+                headers.append(WWW_AUTHENTICATE, challenge);
+            }
+        }
+        let nonce = refusal.and_then(|refusal| refusal.nonce.as_deref());
+        if let Some(nonce) = nonce.and_then(|nonce| HeaderValue::try_from(nonce).ok()) {
+            headers.insert(DPOP_NONCE, nonce);
+        }
+    }
+
+    /// The metadata of the resource at a path (RFC 9728, section 2), where an endpoint may be: whether there is one is not
+    /// told. The path of the gateway as a whole is empty.
+    pub(crate) fn metadata(&self, path: &str) -> Option<Value> {
+        if path != endpoint(path) {
+            return None;
+        }
+        let mut metadata = json!({
+            "resource": format!("{}{path}", self.origin),
+            "resource_name": "Toolcrib",
+            "authorization_servers": self.tokens.issuers(),
+            "bearer_methods_supported": ["header"],
+        });
+        if !self.scopes.is_empty() {
+            metadata["scopes_supported"] = json!(self.scopes);
+        }
+        let algorithms = self.tokens.proof_algorithms();
+        if !algorithms.is_empty() {
+            metadata["dpop_signing_alg_values_supported"] = json!(algorithms);
+        }
+        Some(metadata)
+    }
+
+    /// How long it is to a moment; zero where it has passed.
+    pub(crate) fn until(&self, moment: Timestamp) -> Duration {
+        Duration::from_millis(moment.since(self.clock.now()))
+    }
+
+    /// `scheme://host[:port]` under which clients reach the gateway.
+    pub(crate) fn origin(&self) -> &str {
+        &self.origin
+    }
+}
+
+// === impl Admission ===
+
+impl Admission {
+    /// The bearer of a token in a profile.
+    pub(crate) fn of_token(known: Arc<KnownToken>, profile: &ProfileName) -> Self {
+        let role = known.role_in(profile);
+        let principal = Principal {
+            id: known.id.clone(),
+            role: role.unwrap_or(Role::Viewer),
+            identity: Arc::clone(&known.identity),
+        };
+        Self { principal, token: Some(known), is_barred: role.is_none() }
+    }
+}
+
+impl From<Principal> for Admission {
+    fn from(principal: Principal) -> Self {
+        Self { principal, token: None, is_barred: false }
+    }
+}
+
+// === impl FrontRefusal ===
+
+impl From<Problem> for FrontRefusal {
+    fn from(problem: Problem) -> Self {
+        Self { problem, error: None, nonce: None }
+    }
+}
+
+impl From<TokenRefusal> for FrontRefusal {
+    fn from(refusal: TokenRefusal) -> Self {
+        match refusal {
+            TokenRefusal::Invalid(why) => refused(Some(&why)),
+            TokenRefusal::Proof(why) => Self { error: Some("invalid_dpop_proof"), ..refused(Some(&why)) },
+            TokenRefusal::Nonce(ref nonce) => {
+                let nonce = Some(nonce.clone());
+                Self { error: Some("use_dpop_nonce"), nonce, ..refused(Some(&refusal.to_string())) }
+            }
+            TokenRefusal::Unavailable(why) => {
+                Problem::new(Kind::Unavailable, why).hint("Try again in a moment.").into()
+            }
+        }
+    }
+}
+
+// === impl Credential ===
+
+impl<'a> Credential<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let (scheme, token) = text.split_once(' ')?;
+        let is_dpop = scheme.eq_ignore_ascii_case("dpop");
+        let token = token.trim();
+        let is_one = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+        (is_one && (is_dpop || scheme.eq_ignore_ascii_case("bearer"))).then_some(Self { is_dpop, token })
+    }
+}
+
+/// The answer to a request without a credential, the same for every path.
+fn no_credential() -> Problem {
+    Problem::new(Kind::Unauthenticated, "a credential is required").hint(
+        "Log in with a client that supports OAuth, or send `Authorization: Bearer` with an access token or a key.",
+    )
+}
+
+/// The answer to a credential that proves nothing, the same for every profile.
+fn refused(why: Option<&str>) -> FrontRefusal {
+    let why = why.unwrap_or("the token or key is not valid here");
+    let problem = Problem::new(Kind::Unauthenticated, why).hint("Log in again, or send a valid key of the profile.");
+    FrontRefusal { error: Some(INVALID_TOKEN), ..problem.into() }
+}
+
+/// The path of the endpoint that a request asks for; empty for the gateway as a whole.
+fn endpoint(path: &str) -> &str {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let rest = path.strip_prefix("/mcp").or_else(|| path.strip_prefix("/sse"));
+    let is_endpoint = rest.is_some_and(|rest| match rest.strip_prefix("/p/") {
+        Some(name) => ProfileName::new(name).is_ok(),
+        None => rest.is_empty(),
+    });
+    if is_endpoint { path } else { "" }
+}
+
+/// What everyone may read: nothing there says more to one than to another.
+fn is_open(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz") || path.starts_with("/.well-known/") || is_login_page(path)
+}
+
+fn has_token(query: &str) -> bool {
+    !query.is_empty() && url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token")
+}
+
+fn has_page_cookie(headers: &HeaderMap) -> bool {
+    let cookies = headers.get_all(COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
+    let mut names = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|cookie| cookie.split('=').next());
+    names.any(|name| name.trim() == PAGE_COOKIE)
+}
