@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use toolcrib_transport::http::checked::{AddressPolicy, is_loopback};
 use url::Url;
-
-use crate::address::{AddressPolicy, is_loopback};
 
 /// The longest one, in bytes.
 const URL_BYTES: usize = 8 * 1024;
@@ -74,8 +73,9 @@ pub(crate) fn check(text: &str, policy: AddressPolicy) -> Result<Url, &'static s
 mod tests {
     use super::*;
 
-    const ELSEWHERE: AddressPolicy = AddressPolicy { allows_loopback: false, allows_private: true };
-    const HERE: AddressPolicy = AddressPolicy { allows_loopback: true, allows_private: false };
+    const ELSEWHERE: AddressPolicy =
+        AddressPolicy { allows_loopback: false, allows_private: true, private_setting: "" };
+    const HERE: AddressPolicy = AddressPolicy { allows_loopback: true, allows_private: false, private_setting: "" };
 
     #[test]
     fn good_urls_pass() {

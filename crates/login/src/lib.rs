@@ -2,12 +2,11 @@
 //!
 //! [`Logins`] is the handle: a link to begin a login ([`Logins::begin`]), the page that a browser opens
 //! ([`Logins::open`]), the answer that it brings back ([`Logins::complete`]), the headers of requests from then on
-//! ([`Logins::headers`]). `oauth` alone names `rmcp`, which holds OAuth's state machine; `http` is the only way to the
-//! network, `rows` the only way to the disk. The decisions are in `docs/adr/0012-logins.md`.
+//! ([`Logins::headers`]). `oauth` alone names `rmcp`, which holds OAuth's state machine; `transport::http::checked` is the
+//! only way to the network, `rows` the only way to the disk. The decisions are in `docs/adr/0012-logins.md`.
 //!
 //! Knows no gateway, no definitions and no web page: the composition root joins them.
 
-mod address;
 mod answer;
 mod callback;
 mod challenge;
@@ -15,7 +14,6 @@ mod credentials;
 mod endpoint;
 mod error;
 mod grant;
-mod http;
 mod logins;
 mod oauth;
 mod owner;
@@ -29,7 +27,6 @@ pub use challenge::Challenge;
 pub use credentials::{LoginChange, Rejection};
 pub use endpoint::AuthorizationUrl;
 pub use error::LoginError;
-pub use http::{Resolution, ResolveHost, SystemResolver};
 pub use logins::{
     Config, LoginOutcome, LoginState, LoginStatus, Logins, OpenOutcome, OpenRequest, PendingDescription, PendingLogin,
 };
@@ -39,3 +36,4 @@ pub use quirks::{Quirk, Quirks};
 pub use rows::{CredentialRow, LoginRows, MemoryRows, PendingRow, RegistrationRow, RowClaim, RowError};
 pub use stored::StoredRows;
 pub use target::{LoginSettings, LoginTarget};
+pub use toolcrib_transport::http::checked::{Resolution, ResolveHost, SystemResolver};

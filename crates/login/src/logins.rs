@@ -9,6 +9,7 @@ use http::HeaderMap;
 use tokio::sync::broadcast;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Secret, ServerName, Timestamp};
+use toolcrib_transport::http::checked::{CheckedClient, ResolveHost, is_loopback};
 use toolcrib_transport::http::client::HttpClient;
 use url::Url;
 
@@ -18,7 +19,6 @@ use crate::credentials::{Credentials, LoginChange, Rejection};
 use crate::endpoint::AuthorizationUrl;
 use crate::error::LoginError;
 use crate::grant::{Client, ClientOrigin, Grant, Provider, Registration, from_content, to_content};
-use crate::http::{LoginHttp, ResolveHost};
 use crate::oauth::{Discovery, Exchange, OAuth, RenewalError, own_client, union};
 use crate::owner::Owner;
 use crate::pending::{AwaitedFlow, Begin, Claim, Flow, Key, PendingLogins, digest};
@@ -169,7 +169,7 @@ impl Logins {
     /// Reads what was pending. Blocks.
     pub fn new(config: Config) -> Self {
         let Config { rows, http, resolver, clock, quirks, redirect_uri, client_document, scope } = config;
-        let oauth = OAuth { http: LoginHttp::new(http, resolver), quirks: Arc::new(quirks) };
+        let oauth = OAuth { http: CheckedClient::new(http, resolver), quirks: Arc::new(quirks) };
         let pending = PendingLogins::load(Arc::clone(&rows), Arc::clone(&clock));
         let credentials = Credentials::new(Arc::clone(&rows), Arc::clone(&clock), oauth.clone(), scope.clone());
         let credentials = Arc::new(credentials);
@@ -582,9 +582,7 @@ impl AnswerPlace {
             return Self::Elsewhere;
         };
         let is_ours = used.origin() == own.origin()
-            || used.scheme() == own.scheme()
-                && used.port() == own.port()
-                && [&used, &own].into_iter().all(crate::address::is_loopback);
+            || used.scheme() == own.scheme() && used.port() == own.port() && [&used, &own].into_iter().all(is_loopback);
         match used.origin().ascii_serialization() {
             _ if !is_ours || used.path() != own.path() => Self::Elsewhere,
             origin if origin == opened.origin().ascii_serialization() => Self::Here,

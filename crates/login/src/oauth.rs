@@ -17,17 +17,16 @@ use rmcp::transport::auth::{
 };
 use serde_json::{Value, json};
 use toolcrib_base::{Secret, Timestamp};
+use toolcrib_transport::http::checked::{AddressPolicy, CheckedClient};
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 use url::Url;
 
-use crate::address::AddressPolicy;
 use crate::answer::TokenError;
 use crate::challenge::{Challenge, is_scope};
 use crate::endpoint::{AuthorizationUrl, check};
 use crate::error::{LoginError, shown};
 use crate::grant::{Client, ClientOrigin, Grant, Provider, Registration};
-use crate::http::LoginHttp;
 use crate::quirks::{Quirk, Quirks};
 use crate::target::LoginTarget;
 
@@ -46,7 +45,7 @@ const CLIENT_METHODS: [&str; 3] = ["none", "client_secret_basic", "client_secret
 /// Takes single steps of logins.
 #[derive(Debug, Clone)]
 pub(crate) struct OAuth {
-    pub(crate) http: LoginHttp,
+    pub(crate) http: CheckedClient,
     pub(crate) quirks: Arc<Quirks>,
 }
 
@@ -346,7 +345,8 @@ async fn quietly<T>(work: impl Future<Output = Result<T, AuthError>>) -> Result<
 
 /// What a login to a server may connect to.
 pub(crate) fn policy(target: &LoginTarget) -> AddressPolicy {
-    AddressPolicy::of(&target.url, target.settings.private)
+    let private_setting = "`auth: {private: true}` in the server's definition";
+    AddressPolicy::of(&target.url, target.settings.private, private_setting)
 }
 
 fn unsafe_url(target: &LoginTarget, what: &'static str, reason: &'static str) -> LoginError {

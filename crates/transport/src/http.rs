@@ -1,6 +1,7 @@
 //! HTTP, both directions: a client on one shared pool, a server, and the bodies both write.
 
 pub mod body;
+pub mod checked;
 pub mod client;
 pub mod events;
 pub mod link;

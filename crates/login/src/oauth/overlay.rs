@@ -8,14 +8,13 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
 use serde_json::{Map, Value, json};
 use toolcrib_base::Secret;
+use toolcrib_transport::http::checked::{AddressPolicy, CheckedClient, RequestError};
 use url::Url;
 
-use crate::address::AddressPolicy;
 use crate::answer::{TokenError, is_token, token_answer};
 use crate::challenge::Challenge;
 use crate::error::{LoginError, shown};
 use crate::grant::{Client, ClientOrigin, Registration};
-use crate::http::{LoginHttp, RequestError};
 use crate::quirks::Quirks;
 
 /// Where RFC 9728 puts the metadata of a server.
@@ -37,7 +36,7 @@ pub(super) enum ResourceParameter {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Overlay {
-    pub(super) http: LoginHttp,
+    pub(super) http: CheckedClient,
     pub(super) policy: AddressPolicy,
     /// The server.
     pub(super) server: Url,

@@ -1,6 +1,8 @@
-//! The HTTP client of logins. Every URL that it gets may come from an attacker: it speaks TLS (without only to this
-//! machine), resolves a host once and connects to an address that it has checked, follows no redirect, and bounds time,
-//! header and body.
+//! The HTTP client for URLs that may come from an attacker, such as those of logins and of issuers' metadata: it speaks
+//! TLS (without only to this machine), resolves a host once and connects to an address that it has checked, follows no
+//! redirect, and bounds time, header and body.
+
+mod address;
 
 use std::fmt;
 use std::future::Future;
@@ -14,12 +16,12 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
 use http::{Request, Response};
 use toolcrib_protocol::http1::MediaType;
-use toolcrib_transport::LinkError;
-use toolcrib_transport::http::client::{HttpClient, SingleConnection};
 use url::{Host, Url};
 
-use crate::address::{AddressPolicy, RefusedAddress, is_loopback};
-use crate::error::shown;
+use crate::call::LinkError;
+use crate::http::client::{HttpClient, SingleConnection};
+
+pub use address::{AddressPolicy, RefusedAddress, is_loopback};
 
 /// How long a request may take in all: resolving, connecting, sending, the whole answer.
 const REQUEST: Duration = Duration::from_secs(10);
@@ -53,37 +55,51 @@ impl ResolveHost for SystemResolver {
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum RequestError {
+pub enum RequestError {
+    /// Neither `https` nor this machine.
     #[error("`{url}` is not reached: logins use `https`, and `http` on this machine only")]
-    NotSecure { url: String },
+    NotSecure {
+        /// Its scheme and host.
+        url: String,
+    },
+    /// `user:password@`.
     #[error("the URL has a user name or a password in it")]
     UserInfo,
+    /// Nothing to request.
     #[error("the URL is too long or not one")]
     NotAUrl,
+    /// The host has an address that may not be connected to.
     #[error(transparent)]
     Refused(#[from] RefusedAddress),
+    /// The host has no address.
     #[error("the host name cannot be resolved: {0}")]
     Unresolved(String),
+    /// The connection or the answer.
     #[error("{0}")]
     Broken(String),
+    /// It took longer than all of it may take.
     #[error("no answer within {} seconds", REQUEST.as_secs())]
     TooSlow,
 }
 
-/// Sends requests of logins. Clones share what they need.
+/// Sends requests to URLs that it checks. Clones share what they need.
 #[derive(Debug, Clone)]
-pub(crate) struct LoginHttp {
+pub struct CheckedClient {
     client: HttpClient,
     resolver: Arc<dyn ResolveHost>,
 }
 
-impl LoginHttp {
-    pub(crate) fn new(client: HttpClient, resolver: Arc<dyn ResolveHost>) -> Self {
+impl CheckedClient {
+    /// One that connects with `client` to what `resolver` finds.
+    pub fn new(client: HttpClient, resolver: Arc<dyn ResolveHost>) -> Self {
         Self { client, resolver }
     }
 
     /// Sends one request and reads its answer. A redirect is an answer like any other.
-    pub(crate) async fn send(
+    ///
+    /// # Errors
+    /// The URL may not be requested, or there is no answer of at most 1 MiB within 10 seconds.
+    pub async fn send(
         &self,
         policy: AddressPolicy,
         request: Request<Vec<u8>>,
@@ -141,10 +157,13 @@ fn checked(text: &str, policy: AddressPolicy) -> Result<Url, RequestError> {
     match url.scheme() {
         "https" => Ok(url),
         "http" if policy.allows_loopback && is_loopback(&url) => Ok(url),
-        _ => {
-            Err(RequestError::NotSecure { url: shown(&format!("{}://{}", url.scheme(), url.host_str().unwrap_or(""))) })
-        }
+        _ => Err(RequestError::NotSecure { url: shown(&url) }),
     }
+}
+
+/// The scheme and the host, short enough for a line.
+fn shown(url: &Url) -> String {
+    format!("{}://{}", url.scheme(), url.host_str().unwrap_or("")).chars().take(200).collect()
 }
 
 /// Sends a request and reads the whole answer. A stream of events is no answer to a login: its body is left alone.

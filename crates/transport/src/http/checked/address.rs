@@ -6,7 +6,7 @@ use url::{Host, Url};
 
 /// What an address leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AddressClass {
+pub(super) enum AddressClass {
     Public,
     /// This machine.
     Loopback,
@@ -16,30 +16,50 @@ pub(crate) enum AddressClass {
     Reserved,
 }
 
-/// Where a login may connect to.
+/// Where a request may connect to. By default to public addresses only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct AddressPolicy {
+pub struct AddressPolicy {
     /// This machine, and without TLS: for servers that run on it themselves.
-    pub(crate) allows_loopback: bool,
+    pub allows_loopback: bool,
     /// Private networks: where the definition says so.
-    pub(crate) allows_private: bool,
+    pub allows_private: bool,
+    /// The setting that would allow them, for errors: with the words that say where it stands.
+    pub private_setting: &'static str,
 }
 
 /// An address of a host that may not be connected to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum RefusedAddress {
+pub enum RefusedAddress {
+    /// This machine.
     #[error("`{host}` has the address {address}, which leads to this machine; only servers on this machine may use it")]
-    Loopback { host: String, address: IpAddr },
-    #[error(
-        "`{host}` has the private address {address}; set `auth: {{private: true}}` in the server's definition to allow it"
-    )]
-    Private { host: String, address: IpAddr },
+    Loopback {
+        /// Whose address.
+        host: String,
+        /// Which.
+        address: IpAddr,
+    },
+    /// In a private network.
+    #[error("`{host}` has the private address {address}; set {setting} to allow it")]
+    Private {
+        /// Whose address.
+        host: String,
+        /// Which.
+        address: IpAddr,
+        /// The setting that allows it, with its place.
+        setting: &'static str,
+    },
+    /// Link-local or another one that no server has.
     #[error("`{host}` has the address {address}, which no server may have")]
-    Reserved { host: String, address: IpAddr },
+    Reserved {
+        /// Whose address.
+        host: String,
+        /// Which.
+        address: IpAddr,
+    },
 }
 
 impl AddressClass {
-    pub(crate) fn of(address: IpAddr) -> Self {
+    fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => Self::of_v4(address),
             IpAddr::V6(address) => embedded(address).map_or_else(|| Self::of_v6(address), Self::of_v4),
@@ -95,7 +115,7 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
 }
 
 /// Whether a URL names this machine by its host: `localhost`, `127.0.0.1`, `[::1]`.
-pub(crate) fn is_loopback(url: &Url) -> bool {
+pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => {
             let name = name.trim_end_matches('.');
@@ -108,13 +128,16 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
 }
 
 impl AddressPolicy {
-    /// What the login to a server may connect to.
-    pub(crate) fn of(server: &Url, allows_private: bool) -> Self {
-        Self { allows_loopback: is_loopback(server), allows_private }
+    /// What requests on behalf of a server or an issuer may connect to: to this machine only if it is there itself.
+    pub fn of(party: &Url, allows_private: bool, private_setting: &'static str) -> Self {
+        Self { allows_loopback: is_loopback(party), allows_private, private_setting }
     }
 
-    /// The addresses of a host. One that may not be connected to refuses them all: the host is not what it seems.
-    pub(crate) fn check(self, host: &str, addresses: &[SocketAddr]) -> Result<(), RefusedAddress> {
+    /// Checks the addresses of a host. One that may not be connected to refuses them all: the host is not what it seems.
+    ///
+    /// # Errors
+    /// The address that may not be connected to.
+    pub fn check(self, host: &str, addresses: &[SocketAddr]) -> Result<(), RefusedAddress> {
         addresses.iter().map(SocketAddr::ip).try_for_each(|address| {
             let host = host.to_owned();
             match AddressClass::of(address) {
@@ -122,7 +145,7 @@ impl AddressPolicy {
                 AddressClass::Loopback if self.allows_loopback => Ok(()),
                 AddressClass::Private if self.allows_private => Ok(()),
                 AddressClass::Loopback => Err(RefusedAddress::Loopback { host, address }),
-                AddressClass::Private => Err(RefusedAddress::Private { host, address }),
+                AddressClass::Private => Err(RefusedAddress::Private { host, address, setting: self.private_setting }),
                 AddressClass::Reserved => Err(RefusedAddress::Reserved { host, address }),
             }
         })
@@ -176,15 +199,16 @@ mod tests {
     #[test]
     fn one_refused_address_refuses_the_host() {
         let addresses: Vec<SocketAddr> = vec!["93.184.216.34:443".parse().unwrap(), "10.0.0.1:443".parse().unwrap()];
-        let refused = AddressPolicy::default().check("x.example", &addresses).unwrap_err();
+        let public = AddressPolicy { private_setting: "`private: true`", ..AddressPolicy::default() };
+        let refused = public.check("x.example", &addresses).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "`x.example` has the private address 10.0.0.1; set `auth: {private: true}` in the server's definition to allow it"
+            "`x.example` has the private address 10.0.0.1; set `private: true` to allow it"
         );
-        let private = AddressPolicy { allows_private: true, allows_loopback: false };
+        let private = AddressPolicy { allows_private: true, ..AddressPolicy::default() };
         assert_eq!(private.check("x.example", &addresses), Ok(()));
         let metadata = ["169.254.169.254:80".parse().unwrap()];
-        let both = AddressPolicy { allows_private: true, allows_loopback: true };
+        let both = AddressPolicy { allows_private: true, allows_loopback: true, ..AddressPolicy::default() };
         assert_eq!(
             both.check("x.example", &metadata).unwrap_err().to_string(),
             "`x.example` has the address 169.254.169.254, which no server may have"

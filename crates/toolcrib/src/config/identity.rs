@@ -1,0 +1,366 @@
+//! `[identity]` in `config.toml`: under which origin clients reach the gateway, which issuers' access tokens count, and
+//! what is granted to whom. Only in the file: a grant in a variable would be easy to miss.
+
+use toml::{Table, Value};
+use toolcrib_base::nearest::similar;
+use toolcrib_base::{Kind, Problem, ProfileName, Role};
+use toolcrib_catalog::SecretRef;
+use url::{Host, Url};
+
+use super::ValueWithSource;
+
+/// The name of the table.
+pub(super) const TABLE: &str = "identity";
+const KEYS: [&str; 3] = ["url", "scopes", "issuer"];
+const ISSUER_KEYS: [&str; 8] =
+    ["name", "issuer", "audience", "grants", "introspect", "groups_claim", "tenant_claim", "private"];
+const GRANT_KEYS: [&str; 5] = ["group", "user", "client", "role", "profiles"];
+const INTROSPECT_KEYS: [&str; 2] = ["client_id", "client_secret"];
+
+/// Teams with a provider.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct IdentityConfig {
+    /// The origin of the gateway: `scheme://host[:port]`.
+    pub(crate) url: String,
+    /// What each access token needs.
+    pub(crate) scopes: Vec<Box<str>>,
+    /// Whose tokens count.
+    pub(crate) issuers: Vec<IssuerConfig>,
+    /// Where the table stands, for errors.
+    pub(crate) place: String,
+}
+
+/// One issuer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct IssuerConfig {
+    /// What it is called in ids of principals.
+    pub(crate) name: String,
+    /// Its identifier, exactly as tokens have it in `iss`.
+    pub(crate) issuer: String,
+    /// What its tokens may have in `aud` beside our own URLs.
+    pub(crate) audiences: Vec<String>,
+    /// What is granted to its principals.
+    pub(crate) grants: Vec<GrantConfig>,
+    /// Our credentials to ask it about opaque tokens.
+    pub(crate) introspect: Option<IntrospectConfig>,
+    /// The claim with the groups.
+    pub(crate) groups_claim: Option<String>,
+    /// The claim with the tenant.
+    pub(crate) tenant_claim: Option<String>,
+    /// Whether it may be at a private address.
+    pub(crate) private: bool,
+}
+
+/// A role in profiles for some principals of an issuer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct GrantConfig {
+    /// To whom.
+    pub(crate) grantee: Grantee,
+    /// Which role.
+    pub(crate) role: Role,
+    /// Where.
+    pub(crate) profiles: Vec<ProfileName>,
+}
+
+/// Whom a grant is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Grantee {
+    /// Members of a group.
+    Group(String),
+    /// One user, by `sub`.
+    User(String),
+    /// One client that acts for itself, by `client_id`.
+    Client(String),
+}
+
+/// Credentials for introspection (RFC 7662).
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct IntrospectConfig {
+    pub(crate) client_id: String,
+    pub(crate) client_secret: SecretRef,
+}
+
+/// A part of the table, with its name for errors.
+struct Part<'a> {
+    table: &'a Table,
+    /// Such as `identity.issuer[0]`.
+    name: String,
+    place: &'a str,
+}
+
+/// Reads the table.
+pub(super) fn read(given: &ValueWithSource) -> Result<IdentityConfig, Problem> {
+    let place = given.place.as_str();
+    let part = Part::new(&given.value, TABLE.to_owned(), place, &KEYS)?;
+    let url = origin(part.required("url")?)
+        .ok_or_else(|| part.wrong("url", "an https origin such as `https://tools.example.com`, without a path"))?;
+    let scopes = part.texts("scopes")?;
+    if !scopes.iter().all(|scope| is_scope(scope)) {
+        return Err(part.wrong("scopes", "scopes such as `mcp:tools`, without blanks and quotes"));
+    }
+    let scopes = scopes.into_iter().map(String::into_boxed_str).collect();
+    let issuers = part.parts("issuer", &ISSUER_KEYS)?;
+    let issuers = issuers.iter().map(issuer).collect::<Result<Vec<_>, _>>()?;
+    for (at, one) in issuers.iter().enumerate() {
+        let before = &issuers[..at];
+        for (key, is_twice) in [
+            ("name", before.iter().any(|other| other.name == one.name)),
+            ("issuer", before.iter().any(|other| other.issuer == one.issuer)),
+        ] {
+            if is_twice {
+                let message = format!("{place}: `identity.issuer[{at}].{key}`: another issuer has the same one");
+                return Err(Problem::new(Kind::Definition, message).hint("give each issuer one `[[identity.issuer]]`"));
+            }
+        }
+    }
+    Ok(IdentityConfig { url, scopes, issuers, place: place.to_owned() })
+}
+
+fn issuer(part: &Part<'_>) -> Result<IssuerConfig, Problem> {
+    let name = part.required("name")?;
+    // Names of profiles have the same rule.
+    if ProfileName::new(name).is_err() {
+        return Err(part.wrong("name", "a name of small letters, digits and `-`, such as `acme`"));
+    }
+    let url = part.required("issuer")?;
+    if !is_issuer(url) {
+        return Err(part.wrong("issuer", "an https URL such as `https://login.example.com`, as the issuer writes it"));
+    }
+    let audiences = match part.table.get("audience") {
+        Some(Value::String(audience)) => vec![audience.clone()],
+        _ => part.texts("audience")?,
+    };
+    if audiences.iter().any(String::is_empty) {
+        return Err(part.wrong("audience", "texts that are not empty"));
+    }
+    let grants = part.parts("grants", &GRANT_KEYS)?.iter().map(grant).collect::<Result<_, _>>()?;
+    let introspect = part.part("introspect", &INTROSPECT_KEYS)?;
+    Ok(IssuerConfig {
+        name: name.to_owned(),
+        issuer: url.to_owned(),
+        audiences,
+        grants,
+        introspect: introspect.as_ref().map(credentials).transpose()?,
+        groups_claim: part.text("groups_claim")?.map(str::to_owned),
+        tenant_claim: part.text("tenant_claim")?.map(str::to_owned),
+        private: match part.table.get("private") {
+            None => false,
+            Some(Value::Boolean(private)) => *private,
+            Some(_) => return Err(part.wrong("private", "`true` or `false`")),
+        },
+    })
+}
+
+fn grant(part: &Part<'_>) -> Result<GrantConfig, Problem> {
+    let (group, user, client) = (part.text("group")?, part.text("user")?, part.text("client")?);
+    let grantee = match (group, user, client) {
+        (Some(group), None, None) => Grantee::Group(group.to_owned()),
+        (None, Some(user), None) => Grantee::User(user.to_owned()),
+        (None, None, Some(client)) => Grantee::Client(client.to_owned()),
+        _ => {
+            let message = format!("{}: `{}`: expected one of `group`, `user` and `client`", part.place, part.name);
+            return Err(Problem::new(Kind::Definition, message)
+                .hint("write `{group = \"dev\", role = \"member\", profiles = [\"work\"]}`"));
+        }
+    };
+    let role = part.required("role")?.parse().map_err(|_| part.wrong("role", ROLES))?;
+    let profiles = part.texts("profiles")?.iter().map(|name| ProfileName::new(name)).collect::<Result<Vec<_>, _>>();
+    let profiles = profiles.map_err(|_| part.wrong("profiles", "names of profiles"))?;
+    Ok(GrantConfig { grantee, role, profiles })
+}
+
+const ROLES: &str = "`viewer`, `member`, `operator`, `admin` or `owner`";
+
+fn credentials(part: &Part<'_>) -> Result<IntrospectConfig, Problem> {
+    let wrong =
+        || part.wrong("client_secret", "a reference such as `env:INTROSPECT_SECRET`, `file:PATH` or `vault:NAME`");
+    let client_secret = match part.required("client_secret")?.parse() {
+        Ok(SecretRef::Literal(_) | SecretRef::User(_)) | Err(_) => return Err(wrong()),
+        Ok(reference) => reference,
+    };
+    Ok(IntrospectConfig { client_id: part.required("client_id")?.to_owned(), client_secret })
+}
+
+// === impl IdentityConfig ===
+
+impl IdentityConfig {
+    /// The host of the URL with its port, as clients send it in `Host`.
+    pub(crate) fn host(&self) -> &str {
+        self.url.split_once("://").map_or("", |(_, host)| host)
+    }
+}
+
+// === impl Part ===
+
+impl<'a> Part<'a> {
+    /// A table with just these keys.
+    fn new(value: &'a Value, name: String, place: &'a str, keys: &[&str]) -> Result<Self, Problem> {
+        let Some(table) = value.as_table() else {
+            return Err(Problem::new(Kind::Definition, format!("{place}: `{name}`: expected a table")));
+        };
+        if let Some(unknown) = table.keys().find(|key| !keys.contains(&key.as_str())) {
+            let shown: String = crate::text::line(unknown).chars().take(80).collect();
+            let hint = match similar(unknown, keys.iter().copied()).first() {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("known keys: {}", keys.join(", ")),
+            };
+            return Err(Problem::new(Kind::Definition, format!("{place}: unknown key `{name}.{shown}`")).hint(hint));
+        }
+        Ok(Self { table, name, place })
+    }
+
+    fn wrong(&self, key: &str, expected: &str) -> Problem {
+        Problem::new(Kind::Definition, format!("{}: `{}.{key}`: expected {expected}", self.place, self.name))
+    }
+
+    fn text(&self, key: &str) -> Result<Option<&'a str>, Problem> {
+        match self.table.get(key) {
+            None => Ok(None),
+            Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
+            Some(_) => Err(self.wrong(key, "a text")),
+        }
+    }
+
+    fn required(&self, key: &str) -> Result<&'a str, Problem> {
+        self.text(key)?.ok_or_else(|| {
+            Problem::new(Kind::Definition, format!("{}: `{}` has no `{key}`", self.place, self.name))
+                .hint(format!("add `{key}` to it"))
+        })
+    }
+
+    fn texts(&self, key: &str) -> Result<Vec<String>, Problem> {
+        let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
+        let texts = value
+            .as_array()
+            .and_then(|items| items.iter().map(|item| item.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>());
+        texts.ok_or_else(|| self.wrong(key, "a list of texts"))
+    }
+
+    fn part(&self, key: &str, keys: &[&str]) -> Result<Option<Part<'a>>, Problem> {
+        let value = self.table.get(key);
+        value.map(|value| Part::new(value, format!("{}.{key}", self.name), self.place, keys)).transpose()
+    }
+
+    fn parts(&self, key: &str, keys: &[&str]) -> Result<Vec<Part<'a>>, Problem> {
+        let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
+        let items = value.as_array().ok_or_else(|| self.wrong(key, "a list of tables"))?;
+        let named = items.iter().enumerate();
+        named.map(|(at, item)| Part::new(item, format!("{}.{key}[{at}]", self.name), self.place, keys)).collect()
+    }
+}
+
+/// The origin of a URL without a path: https, or http on this machine.
+fn origin(text: &str) -> Option<String> {
+    let url = Url::parse(text).ok().filter(is_protected)?;
+    let is_origin = url.path() == "/" && !text.contains(['?', '#', '@']);
+    is_origin.then(|| url.origin().ascii_serialization())
+}
+
+/// Whether it can be an issuer's identifier (RFC 8414, section 2).
+fn is_issuer(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| is_protected(&url)) && !text.contains(['?', '#', '@'])
+}
+
+/// Whether what is sent there stays between two: over https, or on this machine.
+fn is_protected(url: &Url) -> bool {
+    let is_here = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    url.scheme() == "https" && url.has_host() || url.scheme() == "http" && is_here
+}
+
+/// RFC 6749, section 3.3.
+fn is_scope(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<IdentityConfig, String> {
+        let table: Table = text.parse().unwrap();
+        let given = ValueWithSource { value: table["identity"].clone(), place: "config.toml:1".into() };
+        read(&given).map_err(|problem| problem.message.trim_start_matches("config.toml:1: ").to_owned())
+    }
+
+    const ACME: &str = "[identity]\nurl = 'https://tools.example.com/'\n[[identity.issuer]]\nname = 'acme'\n\
+                        issuer = 'https://login.example.com'\n";
+
+    #[test]
+    fn an_issuer_has_grants() {
+        let config = parse(&format!(
+            "{ACME}audience = 'api://tools'\nprivate = true\n\
+             introspect = {{client_id = 'us', client_secret = 'env:SECRET'}}\n\
+             grants = [{{group = 'dev', role = 'member', profiles = ['work']}}, {{user = '7', role = 'admin'}}]"
+        ))
+        .unwrap();
+        assert_eq!((config.url.as_str(), config.host()), ("https://tools.example.com", "tools.example.com"));
+        let [acme] = &config.issuers[..] else { panic!("{config:?}") };
+        assert_eq!(
+            (acme.name.as_str(), acme.audiences.as_slice(), acme.private),
+            ("acme", &["api://tools".to_owned()][..], true)
+        );
+        assert_eq!(acme.grants[0].grantee, Grantee::Group("dev".into()));
+        assert_eq!((acme.grants[1].role, acme.grants[1].profiles.len()), (Role::Admin, 0));
+        assert!(acme.introspect.is_some());
+        let here = parse("[identity]\nurl = 'http://127.0.0.1:8700'").unwrap();
+        assert_eq!(here.host(), "127.0.0.1:8700");
+    }
+
+    #[test]
+    fn a_mistake_is_named() {
+        let more = |line: &str| format!("{ACME}{line}");
+        for (text, expected) in [
+            ("identity = 1".to_owned(), "`identity`: expected a table"),
+            ("[identity]\nscopes = []".into(), "`identity` has no `url`"),
+            ("[identity]\nurl = 'http://tools.example.com'".into(), "`identity.url`: expected an https origin"),
+            ("[identity]\nurl = 'https://a.example/x'".into(), "`identity.url`: expected an https origin"),
+            ("[identity]\nurl = 'https://u:p@a.example'".into(), "`identity.url`: expected an https origin"),
+            ("[identity]\nurl = 'file:///etc'".into(), "`identity.url`: expected an https origin"),
+            ("[identity]\nurl = 'https://a.example'\nscopes = ['a b']".into(), "`identity.scopes`: expected scopes"),
+            ("[identity]\nurl = 'https://a.example'\nissuers = []".into(), "unknown key `identity.issuers`"),
+            (more("grant = []"), "unknown key `identity.issuer[0].grant`"),
+            (more("grants = [{role = 'member'}]"), "`identity.issuer[0].grants[0]`: expected one of"),
+            (
+                more("grants = [{user = 'a', group = 'b', role = 'member'}]"),
+                "`identity.issuer[0].grants[0]`: expected one of",
+            ),
+            (more("grants = [{user = 'a', role = 'root'}]"), "`identity.issuer[0].grants[0].role`: expected `viewer`"),
+            (more("grants = [{user = 'a'}]"), "`identity.issuer[0].grants[0]` has no `role`"),
+            (
+                more("grants = [{user = 'a', role = 'member', profiles = ['*']}]"),
+                "`identity.issuer[0].grants[0].profiles`",
+            ),
+            (
+                more("introspect = {client_id = 'us', client_secret = 's3cret'}"),
+                "`identity.issuer[0].introspect.client_secret`: expected a reference",
+            ),
+            (more("introspect = {client_secret = 'env:X'}"), "`identity.issuer[0].introspect` has no `client_id`"),
+            (more("private = 'yes'"), "`identity.issuer[0].private`: expected `true`"),
+            (more("audience = ['']"), "`identity.issuer[0].audience`: expected texts"),
+            (
+                more("[[identity.issuer]]\nname = 'acme'\nissuer = 'https://b.example'"),
+                "`identity.issuer[1].name`: another issuer",
+            ),
+            (
+                more("[[identity.issuer]]\nname = 'b'\nissuer = 'https://login.example.com'"),
+                "`identity.issuer[1].issuer`: another issuer",
+            ),
+            (
+                more("[[identity.issuer]]\nname = 'a/b'\nissuer = 'https://b.example'"),
+                "`identity.issuer[1].name`: expected a name",
+            ),
+            (
+                more("[[identity.issuer]]\nname = 'b'\nissuer = 'http://b.example'"),
+                "`identity.issuer[1].issuer`: expected an https URL",
+            ),
+        ] {
+            let said = parse(&text).unwrap_err();
+            assert!(said.starts_with(expected) && !said.contains("s3cret"), "{said}");
+        }
+    }
+}
