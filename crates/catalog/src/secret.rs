@@ -181,6 +181,16 @@ impl LocalSecrets {
 
 impl ResolveSecret for LocalSecrets {
     fn resolve(&self, reference: &SecretRef, _: &SecretUser<'_>) -> Result<Secret, SecretError> {
+        self.read(reference)
+    }
+}
+
+impl LocalSecrets {
+    /// The secret that `reference` stands for, whoever will get it.
+    ///
+    /// # Errors
+    /// It cannot be had, or is not one that this machine holds by itself.
+    pub fn read(&self, reference: &SecretRef) -> Result<Secret, SecretError> {
         match reference {
             SecretRef::Literal(secret) => Ok(secret.clone()),
             SecretRef::Env(name) => (self.variable)(name)

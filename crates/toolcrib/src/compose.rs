@@ -2,6 +2,7 @@
 
 mod demo;
 mod eval;
+mod identity;
 mod listen;
 mod logins;
 mod stdio;
@@ -33,7 +34,7 @@ use toolcrib_transport::http::workers::Workers;
 use toolcrib_transport::process::GuardCommand;
 use toolcrib_upstream::{Credentials, Server, ServerDeps, Start};
 use toolcrib_view::metrics::Metrics;
-use toolcrib_web::{Guard, Site};
+use toolcrib_web::{Front, Guard, Site};
 
 use crate::config::Config;
 use crate::home::Environment;
@@ -43,6 +44,7 @@ use crate::secrets::HomeSecrets;
 use crate::settings::ProcessSettings;
 use crate::token;
 
+use identity::FrontParts;
 use logins::{GatewayLogins, LoginParts};
 
 pub(crate) use demo::run as demo;
@@ -68,6 +70,8 @@ struct RunningGateway {
     gateway: Arc<Gateway>,
     workflows: Arc<Workflows>,
     logins: Arc<GatewayLogins>,
+    /// Where access tokens count, until the doors open.
+    front: Option<Front>,
     config: Config,
     /// Clients' connections: ended first.
     doors: Scope,
@@ -140,7 +144,7 @@ impl HttpGateway {
             let path = token_file.clone();
             tokio::task::spawn_blocking(move || token::obtain(&path)).await??
         };
-        let running = RunningGateway::new(config, ground, events, Some(address)).await?;
+        let mut running = RunningGateway::new(config, ground, events, Some(address)).await?;
         running.gateway.keep_settings(Arc::new(ProcessSettings::new(&running.config, Some(address))));
         running.open_doors(listener, token)?;
         Ok(Self { running, url: url(address), token_file })
@@ -267,6 +271,13 @@ impl RunningGateway {
         })
         .await?;
         logins.define(&loaded);
+        let front = identity::front(FrontParts {
+            config: config.identity.as_ref(),
+            http: client.clone(),
+            secrets: &secrets,
+            clock: Arc::clone(&clock),
+            house: &house,
+        })?;
         let deps = ServerDeps {
             client,
             clock: Arc::clone(&clock),
@@ -340,14 +351,20 @@ impl RunningGateway {
                 };
             }
         });
-        Ok(Self { gateway, workflows, logins, config, doors, house })
+        Ok(Self { gateway, workflows, logins, front, config, doors, house })
     }
 
-    fn open_doors(&self, listener: TcpListener, token: Secret) -> anyhow::Result<()> {
-        let guard = Guard::new(token, self.config.allowed_hosts.clone(), self.config.allowed_origins.clone());
+    fn open_doors(&mut self, listener: TcpListener, token: Secret) -> anyhow::Result<()> {
+        let (mut hosts, mut origins) = (self.config.allowed_hosts.clone(), self.config.allowed_origins.clone());
+        if let Some(identity) = &self.config.identity {
+            hosts.push(identity.host().to_owned());
+            origins.push(identity.url.clone());
+        }
+        let guard = Guard::new(token, hosts, origins);
         let limits = self.config.limits.clone();
         let site = Site::new(Arc::clone(&self.gateway), guard, limits, self.doors.clone())
-            .with_logins(Some(self.logins.logins().clone()));
+            .with_logins(Some(self.logins.logins().clone()))
+            .with_front(self.front.take());
         let workers = Workers::for_each_core().context("start the threads that serve HTTP")?;
         self.doors.spawn(toolcrib_web::serve(listener, Arc::new(site), self.doors.clone(), workers));
         Ok(())

@@ -3,6 +3,7 @@
 //! Precedence: flag, variable, file, default. The table of keys is in [`key`]; to add a key, add its row there.
 
 mod file;
+mod identity;
 mod key;
 mod otlp;
 mod parse;
@@ -17,6 +18,7 @@ use toolcrib_store::Retention;
 
 use crate::home::{Environment, Home};
 
+pub(crate) use identity::{GrantConfig, Grantee, IdentityConfig, IssuerConfig};
 pub(crate) use key::{KEYS, Key};
 pub(crate) use otlp::{Otlp, TraceExport};
 
@@ -48,6 +50,8 @@ pub(crate) struct Config {
     pub(crate) allowed_hosts: Vec<String>,
     /// Values of `Origin` that may call us besides our own.
     pub(crate) allowed_origins: Vec<String>,
+    /// Whose access tokens count, if any do.
+    pub(crate) identity: Option<IdentityConfig>,
     /// `request_bytes`, `bodies_bytes`, `message_bytes`, `depth`, `sessions` and `session_idle`.
     pub(crate) limits: Limits,
     /// How many audit events may wait for the disk.
@@ -142,6 +146,10 @@ impl Config {
             }
             config.given.insert(key.name, given);
         }
+        if let Some(given) = from_file.remove(identity::TABLE) {
+            config.identity = Some(identity::read(&given)?);
+            config.given.insert(identity::TABLE, given);
+        }
         config.otlp = Otlp::read(environment, config.otlp_endpoint.as_deref());
         Ok(config)
     }
@@ -182,6 +190,7 @@ impl Config {
             public_url: None,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            identity: None,
             limits: Limits::default(),
             audit_queue: 0,
             audit_arguments: false,

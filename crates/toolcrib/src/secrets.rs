@@ -68,11 +68,25 @@ impl HomeSecrets {
         &self.vault
     }
 
-    fn vault_entry(&self, name: &str, reference: &SecretRef, user: &SecretUser<'_>) -> Result<Secret, SecretError> {
+    /// A secret that the gateway uses itself, for no server. May read files: not for the thread of an async runtime.
+    pub(crate) fn own(&self, reference: &SecretRef) -> Result<Secret, SecretError> {
+        self.find(reference, &User { server: None, profile: None })
+    }
+
+    fn find(&self, reference: &SecretRef, user: &User<'_>) -> Result<Secret, SecretError> {
+        match reference {
+            SecretRef::Vault(name) => self.vault_entry(name, reference, user),
+            SecretRef::Keyring(name) => self.keyring_entry(name, reference),
+            SecretRef::Literal(_) | SecretRef::Env(_) | SecretRef::File(_) | SecretRef::User(_) => {
+                self.local.read(reference)
+            }
+        }
+    }
+
+    fn vault_entry(&self, name: &str, reference: &SecretRef, user: &User<'_>) -> Result<Secret, SecretError> {
         let elsewhere = |why: String, hint: String| SecretError::Elsewhere { reference: reference.clone(), why, hint };
         let name = EntryName::new(name).map_err(|error| elsewhere(error.to_string(), String::new()))?;
-        let user = User { server: Some(user.server), profile: user.profile };
-        self.vault.get(&name, &user).map_err(|error| elsewhere(error.to_string(), error.hint()))
+        self.vault.get(&name, user).map_err(|error| elsewhere(error.to_string(), error.hint()))
     }
 
     fn keyring_entry(&self, name: &str, reference: &SecretRef) -> Result<Secret, SecretError> {
@@ -95,13 +109,7 @@ impl HomeSecrets {
 
 impl ResolveSecret for HomeSecrets {
     fn resolve(&self, reference: &SecretRef, user: &SecretUser<'_>) -> Result<Secret, SecretError> {
-        match reference {
-            SecretRef::Vault(name) => self.vault_entry(name, reference, user),
-            SecretRef::Keyring(name) => self.keyring_entry(name, reference),
-            SecretRef::Literal(_) | SecretRef::Env(_) | SecretRef::File(_) | SecretRef::User(_) => {
-                self.local.resolve(reference, user)
-            }
-        }
+        self.find(reference, &User { server: Some(user.server), profile: user.profile })
     }
 }
 

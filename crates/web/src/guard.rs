@@ -3,7 +3,6 @@
 
 mod front;
 mod page;
-mod token;
 
 use std::net::SocketAddr;
 
@@ -18,7 +17,7 @@ use page::Pages;
 use toolcrib_session::Principal;
 
 pub use front::Front;
-pub use token::{KnownToken, PresentedToken, ProveTokens, Resource, TokenCheck, TokenGrant, TokenRefusal};
+pub(crate) use toolcrib_identity::KnownToken;
 
 pub(crate) use front::{Admission, Arrival, FrontRefusal, RESOURCE_METADATA};
 pub(crate) use page::{CALLBACK, CONNECT, is_login_page};

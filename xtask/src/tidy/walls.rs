@@ -4,7 +4,7 @@ use super::Finding;
 use crate::workspace::{Package, Workspace};
 
 /// The `may use` column of the map in the design. Names are folders; the package is `toolcrib-<folder>`.
-const MAY_USE: [(&str, &[&str]); 23] = [
+const MAY_USE: [(&str, &[&str]); 24] = [
     ("base", &[]),
     ("protocol", &["base"]),
     ("search", &["base"]),
@@ -15,6 +15,7 @@ const MAY_USE: [(&str, &[&str]); 23] = [
     ("auth", &["base", "store"]),
     ("transport", &["base", "protocol"]),
     ("login", &["base", "protocol", "store", "auth", "transport"]),
+    ("identity", &["base", "auth", "transport"]),
     ("upstream", &["base", "protocol", "transport"]),
     ("session", &["base", "protocol", "store", "catalog"]),
     ("view", &["base", "protocol", "search", "policy", "store", "catalog", "upstream", "session"]),
@@ -33,6 +34,7 @@ const MAY_USE: [(&str, &[&str]); 23] = [
             "auth",
             "transport",
             "login",
+            "identity",
             "upstream",
             "session",
             "view",
@@ -54,6 +56,7 @@ const MAY_USE: [(&str, &[&str]); 23] = [
             "auth",
             "transport",
             "login",
+            "identity",
             "upstream",
             "session",
             "view",

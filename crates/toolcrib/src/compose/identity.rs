@@ -2,43 +2,75 @@
 
 use std::sync::Arc;
 
-use toolcrib_base::{Clock, Kind, Problem, Timestamp};
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Clock, Kind, Problem, Secret};
+use toolcrib_catalog::SecretRef;
+use toolcrib_identity::{GrantRule, Grantee, Identities, IntrospectionClient, IssuerSettings, ReadSecret, TokenGrant};
+use toolcrib_transport::http::checked::{CheckedClient, SystemResolver};
+use toolcrib_transport::http::client::HttpClient;
 use toolcrib_web::Front;
-use toolcrib_web::guard::{KnownToken, PresentedToken, ProveTokens, Resource, TokenCheck, TokenRefusal};
 
-use crate::config::IdentityConfig;
+use crate::config::{self, GrantConfig, IdentityConfig, IssuerConfig};
+use crate::secrets::HomeSecrets;
+
+/// What the door is made of.
+pub(super) struct FrontParts<'a> {
+    pub(super) config: Option<&'a IdentityConfig>,
+    pub(super) http: HttpClient,
+    pub(super) secrets: &'a Arc<HomeSecrets>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) house: &'a Scope,
+}
 
 /// The door; `None` without the settings.
 ///
 /// # Errors
 /// An issuer cannot be used.
-pub(super) fn front(config: Option<&IdentityConfig>, clock: Arc<dyn Clock>) -> Result<Option<Front>, Problem> {
+pub(super) fn front(parts: FrontParts<'_>) -> Result<Option<Front>, Problem> {
+    let FrontParts { config, http, secrets, clock, house } = parts;
     let Some(config) = config else { return Ok(None) };
-    if let Some(issuer) = config.issuers.first() {
-        let message = format!("{}: access tokens of `{}` cannot be checked by this build", config.place, issuer.name);
-        return Err(Problem::new(Kind::Definition, message).hint("remove `[[identity.issuer]]`, or use another build"));
-    }
-    Ok(Some(Front::new(config.url.clone(), Arc::new(NoIssuers), config.scopes.clone(), clock)))
+    let issuers = config.issuers.iter().map(|issuer| settings(issuer, secrets)).collect();
+    let client = CheckedClient::new(http, Arc::new(SystemResolver));
+    let identities = Identities::new(issuers, client, Arc::clone(&clock), house.clone());
+    let identities = identities.map_err(|why| Problem::new(Kind::Definition, why))?;
+    Ok(Some(Front::new(config.url.clone(), Arc::new(identities), config.scopes.clone(), clock)))
 }
 
-/// No access token counts.
+fn settings(issuer: &IssuerConfig, secrets: &Arc<HomeSecrets>) -> IssuerSettings {
+    let introspection = issuer.introspect.as_ref().map(|ours| IntrospectionClient {
+        id: ours.client_id.clone(),
+        secret: Arc::new(IssuerSecret { reference: ours.client_secret.clone(), secrets: Arc::clone(secrets) }),
+    });
+    IssuerSettings {
+        name: issuer.name.as_str().into(),
+        issuer: issuer.issuer.clone(),
+        audiences: issuer.audiences.clone(),
+        grants: issuer.grants.iter().map(rule).collect(),
+        introspection,
+        groups_claim: issuer.groups_claim.clone(),
+        tenant_claim: issuer.tenant_claim.clone(),
+        allows_private: issuer.private,
+    }
+}
+
+fn rule(grant: &GrantConfig) -> GrantRule {
+    let grantee = match &grant.grantee {
+        config::Grantee::Group(name) => Grantee::Group(name.clone()),
+        config::Grantee::User(name) => Grantee::User(name.clone()),
+        config::Grantee::Client(name) => Grantee::Client(name.clone()),
+    };
+    GrantRule { grantee, grant: TokenGrant { role: grant.role, profiles: grant.profiles.clone() } }
+}
+
+/// The secret of our client at an issuer, found when it is used.
 #[derive(Debug)]
-struct NoIssuers;
+struct IssuerSecret {
+    reference: SecretRef,
+    secrets: Arc<HomeSecrets>,
+}
 
-impl ProveTokens for NoIssuers {
-    fn known(&self, _: &str, _: &Resource<'_>, _: Timestamp) -> Option<Arc<KnownToken>> {
-        None
-    }
-
-    fn prove<'a>(&'a self, _: PresentedToken<'a>) -> TokenCheck<'a> {
-        Box::pin(async { Err(TokenRefusal::Invalid("the token or key is not valid here".into())) })
-    }
-
-    fn issuers(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn proof_algorithms(&self) -> &[&'static str] {
-        &[]
+impl ReadSecret for IssuerSecret {
+    fn read(&self) -> Result<Secret, String> {
+        self.secrets.own(&self.reference).map_err(|error| format!("the secret of `introspect` cannot be read: {error}"))
     }
 }

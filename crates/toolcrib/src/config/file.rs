@@ -9,7 +9,7 @@ use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{MASK, is_secret_value};
 
-use super::{KEYS, ValueWithSource};
+use super::{KEYS, ValueWithSource, identity};
 
 /// A settings file has some dozen lines; a larger one is something else.
 const FILE_BYTES: u64 = 1 << 20;
@@ -45,18 +45,23 @@ fn parse(path: &Path, text: &str) -> Result<BTreeMap<&'static str, ValueWithSour
     let mut known = BTreeMap::new();
     for (name, value) in entries {
         let place = place(name.span().start);
-        let Some(key) = KEYS.iter().find(|key| key.name == name.get_ref()) else {
+        let Some(key) = names().find(|key| key == name.get_ref()) else {
             return Err(unknown(&place, name.get_ref()));
         };
-        known.insert(key.name, ValueWithSource { value: value.into_inner(), place });
+        known.insert(key, ValueWithSource { value: value.into_inner(), place });
     }
     Ok(known)
+}
+
+/// What may stand at the top of the file.
+fn names() -> impl Iterator<Item = &'static str> {
+    KEYS.iter().map(|key| key.name).chain([identity::TABLE])
 }
 
 fn unknown(place: &str, name: &str) -> Problem {
     // A key that was pasted into the place of one may be a secret.
     let short = if is_secret_value(name) { MASK.to_owned() } else { name.chars().take(80).collect() };
-    let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+    let names: Vec<&str> = names().collect();
     let hint = match similar(name, names.iter().copied()).first() {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("known keys: {}", names.join(", ")),

@@ -26,8 +26,6 @@ pub(crate) struct IdentityConfig {
     pub(crate) scopes: Vec<Box<str>>,
     /// Whose tokens count.
     pub(crate) issuers: Vec<IssuerConfig>,
-    /// Where the table stands, for errors.
-    pub(crate) place: String,
 }
 
 /// One issuer.
@@ -113,7 +111,13 @@ pub(super) fn read(given: &ValueWithSource) -> Result<IdentityConfig, Problem> {
             }
         }
     }
-    Ok(IdentityConfig { url, scopes, issuers, place: place.to_owned() })
+    // An opaque token does not say whose it is: asked about it, one issuer would learn the tokens of another.
+    if let Some((at, _)) = issuers.iter().enumerate().filter(|(_, one)| one.introspect.is_some()).nth(1) {
+        let message =
+            format!("{place}: `identity.issuer[{at}].introspect`: another issuer is asked about opaque tokens");
+        return Err(Problem::new(Kind::Definition, message).hint("keep `introspect` at one issuer"));
+    }
+    Ok(IdentityConfig { url, scopes, issuers })
 }
 
 fn issuer(part: &Part<'_>) -> Result<IssuerConfig, Problem> {
@@ -340,6 +344,13 @@ mod tests {
                 "`identity.issuer[0].introspect.client_secret`: expected a reference",
             ),
             (more("introspect = {client_secret = 'env:X'}"), "`identity.issuer[0].introspect` has no `client_id`"),
+            (
+                more(
+                    "introspect = {client_id = 'us', client_secret = 'env:X'}\n[[identity.issuer]]\nname = 'b'\n\
+                     issuer = 'https://b.example'\nintrospect = {client_id = 'us', client_secret = 'env:X'}",
+                ),
+                "`identity.issuer[1].introspect`: another issuer",
+            ),
             (more("private = 'yes'"), "`identity.issuer[0].private`: expected `true`"),
             (more("audience = ['']"), "`identity.issuer[0].audience`: expected texts"),
             (

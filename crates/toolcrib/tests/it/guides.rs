@@ -37,7 +37,7 @@ const REPEATED: [&str; 6] =
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 19] = [
+const GUIDES: [&str; 20] = [
     "README.md",
     "docs/guides/audit.md",
     "docs/guides/bridge.md",
@@ -55,6 +55,7 @@ const GUIDES: [&str; 19] = [
     "docs/guides/secrets.md",
     "docs/guides/servers.md",
     "docs/guides/service.md",
+    "docs/guides/teams.md",
     "docs/guides/verification.md",
     "docs/guides/workflows.md",
 ];
@@ -142,6 +143,11 @@ fn servers() {
 #[test]
 fn service() {
     run("docs/guides/service.md");
+}
+
+#[test]
+fn teams() {
+    run("docs/guides/teams.md");
 }
 
 #[test]

@@ -11,10 +11,10 @@ use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, HeaderValue, WW
 use http::{Method, Response, Uri};
 use serde_json::{Value, json};
 use toolcrib_base::{Clock, Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Role, Timestamp};
+use toolcrib_identity::{KnownToken, PresentedToken, ProveTokens, Resource, TokenRefusal};
 use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
 
-use super::token::{KnownToken, PresentedToken, ProveTokens, Resource, TokenRefusal};
 use super::{Guard, ProfileKeys, is_login_page};
 
 /// Where the metadata of a resource are, whose path follows (RFC 9728, section 3.1).

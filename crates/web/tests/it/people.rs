@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use toolcrib_base::{Clock, Identity, PrincipalId, ProfileName, Proof, Role, Timestamp};
+use toolcrib_identity::{KnownToken, PresentedToken, ProveTokens, Resource, TokenCheck, TokenGrant, TokenRefusal};
 use toolcrib_testgateway::{File, profile};
 use toolcrib_web::Front;
-use toolcrib_web::guard::{KnownToken, PresentedToken, ProveTokens, Resource, TokenCheck, TokenGrant, TokenRefusal};
 
 use crate::keys::{key, with};
 use crate::served::{Ask, Reply, ServedGateway, stopped};

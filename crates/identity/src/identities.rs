@@ -1,0 +1,191 @@
+//! Proves tokens: which issuer, which keys, which claims, which proof.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use toolcrib_auth::jose::{ALGORITHMS, JoseError, SignedToken};
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Clock, Timestamp};
+use toolcrib_transport::http::checked::{AddressPolicy, CheckedClient};
+use url::Url;
+
+use crate::claims::{Claims, Source};
+use crate::introspection;
+use crate::issuer::IssuerSettings;
+use crate::keys::IssuerKeys;
+use crate::known::{self, Entry, KnownTokens};
+use crate::proof::Proofs;
+use crate::token::{KnownToken, PresentedToken, ProveTokens, Resource, TokenCheck, TokenRefusal};
+
+/// How long an issuer's answer about an opaque token counts, in milliseconds: so long it may be used after it was revoked.
+const ANSWER: i64 = 60_000;
+/// How long a signature counts before it is checked again, in milliseconds: its key may have been taken back.
+const SIGNATURE: i64 = 600_000;
+/// How many questions about opaque tokens are under way at a time.
+const QUESTIONS: usize = 16;
+/// The longest opaque token, in bytes.
+const OPAQUE_BYTES: usize = 4 * 1024;
+/// The types of signed tokens that can be access tokens (RFC 9068, section 2.1). Many providers say `JWT`.
+const TYPES: [&str; 3] = ["at+jwt", "application/at+jwt", "jwt"];
+
+/// The issuers of this gateway.
+pub struct Identities {
+    issuers: Vec<Issuer>,
+    client: CheckedClient,
+    clock: Arc<dyn Clock>,
+    scope: Scope,
+    known: KnownTokens,
+    proofs: Proofs,
+    questions: Semaphore,
+}
+
+struct Issuer {
+    settings: IssuerSettings,
+    policy: AddressPolicy,
+    keys: Arc<IssuerKeys>,
+}
+
+// === impl Identities ===
+
+impl Identities {
+    /// The tokens of these issuers count. In `scope` keys are fetched that no request waits for.
+    ///
+    /// # Errors
+    /// The identifier of an issuer is no URL.
+    pub fn new(
+        issuers: Vec<IssuerSettings>,
+        client: CheckedClient,
+        clock: Arc<dyn Clock>,
+        scope: Scope,
+    ) -> Result<Self, String> {
+        let issuers = issuers.into_iter().map(|settings| {
+            let wrong = || format!("issuer `{}`: `{}` is not a URL", settings.name, settings.issuer);
+            let url = Url::parse(&settings.issuer).map_err(|_| wrong())?;
+            let policy = AddressPolicy::of(&url, settings.allows_private, "`private = true` at the issuer");
+            let (client, clock) = (client.clone(), Arc::clone(&clock));
+            let keys = Arc::new(IssuerKeys::new(settings.issuer.clone(), url, policy, client, clock));
+            Ok(Issuer { settings, policy, keys })
+        });
+        Ok(Self {
+            issuers: issuers.collect::<Result<_, String>>()?,
+            client,
+            clock,
+            scope,
+            known: KnownTokens::default(),
+            proofs: Proofs::new(),
+            questions: Semaphore::new(QUESTIONS),
+        })
+    }
+
+    async fn check(&self, presented: PresentedToken<'_>) -> Result<Arc<KnownToken>, TokenRefusal> {
+        let now = self.clock.now();
+        let hash = known::hash(presented.token);
+        let entry = match self.known.get(&hash, now) {
+            Some(entry) => entry,
+            None => {
+                let (claims, until) = self.claims(presented.token, &presented.resource).await?;
+                self.known.add(hash, claims, until, now)
+            }
+        };
+        self.admit(&entry, &presented)
+    }
+
+    /// What a token says, once that is proven, and until when that counts.
+    async fn claims(&self, token: &str, resource: &Resource<'_>) -> Result<(Claims, Timestamp), TokenRefusal> {
+        match SignedToken::parse(token) {
+            Ok(signed) => Ok((self.signed(&signed, resource).await?, self.after(SIGNATURE))),
+            Err(JoseError::NotAToken) => Ok((self.opaque(token).await?, self.after(ANSWER))),
+            Err(error) => Err(TokenRefusal::Invalid(error.to_string())),
+        }
+    }
+
+    fn after(&self, millis: i64) -> Timestamp {
+        Timestamp(self.clock.now().0.saturating_add(millis))
+    }
+
+    async fn signed(&self, token: &SignedToken<'_>, resource: &Resource<'_>) -> Result<Claims, TokenRefusal> {
+        let invalid = |why: &str| TokenRefusal::Invalid(why.to_owned());
+        let kind = token.header("typ").map(str::to_ascii_lowercase);
+        if token.has_header("typ") && !kind.is_some_and(|kind| TYPES.contains(&kind.as_str())) {
+            return Err(invalid("the token is not an access token"));
+        }
+        // Keys come from the issuer, never from the token.
+        if ["jwk", "jku", "x5u"].iter().any(|name| token.has_header(name)) {
+            return Err(invalid("the token brings its own key"));
+        }
+        let stated = token.claims().get("iss").and_then(Value::as_str);
+        let issuer = self.issuers.iter().find(|issuer| stated == Some(&issuer.settings.issuer));
+        let issuer = issuer.ok_or_else(|| invalid("the token's issuer is not accepted"))?;
+        // First what costs nothing: a token that is not for us makes no request.
+        let claims = Claims::read(token.claims(), &issuer.settings, Source::Token, self.clock.now());
+        let claims = claims.map_err(TokenRefusal::Invalid)?;
+        if !claims.is_for(resource) {
+            return Err(not_for_us());
+        }
+        issuer.keys.verify(token, &self.scope).await?;
+        Ok(claims)
+    }
+
+    async fn opaque(&self, token: &str) -> Result<Claims, TokenRefusal> {
+        let invalid = || TokenRefusal::Invalid("the token or key is not valid here".to_owned());
+        let issuer = self.issuers.iter().find_map(|issuer| Some((issuer, issuer.settings.introspection.as_ref()?)));
+        let (issuer, ours) = issuer.filter(|_| token.len() <= OPAQUE_BYTES).ok_or_else(invalid)?;
+        let unavailable = |why: String| {
+            tracing::warn!(issuer = issuer.settings.issuer, error = why, "a token cannot be checked");
+            TokenRefusal::Unavailable(format!("the token cannot be checked now: issuer `{}`", issuer.settings.name))
+        };
+        let Ok(_question) = self.questions.acquire().await else { return Err(invalid()) };
+        let metadata = issuer.keys.metadata().await.map_err(unavailable)?;
+        let answer = introspection::ask(&self.client, issuer.policy, &metadata, ours, token).await;
+        let claims = answer.map_err(unavailable)?.ok_or_else(invalid)?;
+        let now = self.clock.now();
+        Claims::read(&claims, &issuer.settings, Source::Introspection, now).map_err(TokenRefusal::Invalid)
+    }
+
+    fn admit(&self, entry: &Entry, presented: &PresentedToken<'_>) -> Result<Arc<KnownToken>, TokenRefusal> {
+        let known = entry.in_resource(&presented.resource).ok_or_else(not_for_us)?;
+        match (entry.bound_to(), presented.is_dpop) {
+            (None, false) => {}
+            (Some(key), true) => self.proofs.check(presented, key, self.clock.now())?,
+            // Stolen, it would count without the key.
+            (Some(_), false) => {
+                return Err(TokenRefusal::Invalid("the token is bound to a key: send it with `DPoP`".to_owned()));
+            }
+            (None, true) => {
+                return Err(TokenRefusal::Invalid("the token is bound to no key: send it with `Bearer`".to_owned()));
+            }
+        }
+        Ok(Arc::clone(known))
+    }
+}
+
+impl ProveTokens for Identities {
+    fn known(&self, token: &str, resource: &Resource<'_>, now: Timestamp) -> Option<Arc<KnownToken>> {
+        let entry = self.known.get(&known::hash(token), now).filter(|entry| entry.bound_to().is_none())?;
+        entry.in_resource(resource).cloned()
+    }
+
+    fn prove<'a>(&'a self, presented: PresentedToken<'a>) -> TokenCheck<'a> {
+        Box::pin(self.check(presented))
+    }
+
+    fn issuers(&self) -> Vec<String> {
+        self.issuers.iter().map(|issuer| issuer.settings.issuer.clone()).collect()
+    }
+
+    fn proof_algorithms(&self) -> &[&'static str] {
+        if self.issuers.is_empty() { &[] } else { &ALGORITHMS }
+    }
+}
+
+impl fmt::Debug for Identities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identities").field("issuers", &self.issuers()).finish_non_exhaustive()
+    }
+}
+
+fn not_for_us() -> TokenRefusal {
+    TokenRefusal::Invalid("the token is for another audience".to_owned())
+}

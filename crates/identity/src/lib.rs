@@ -1,0 +1,22 @@
+//! Who the bearer of an access token is: signed tokens and opaque ones of the issuers that the settings name, with proofs
+//! of possession.
+//!
+//! [`Identities`] is the handle. `token` has what is asked and answered, `claims` judges what a token says, `keys` holds
+//! the keys of an issuer, `introspection` asks an issuer, `proof` checks DPoP, `known` remembers what was proven. All
+//! network goes through `transport::http::checked`. The decisions are in `docs/adr/0014-access-tokens.md`.
+//!
+//! Knows no HTTP request, no profile's content and no gateway: `web` asks, the composition root joins them.
+
+mod claims;
+mod identities;
+mod introspection;
+mod issuer;
+mod keys;
+mod known;
+mod metadata;
+mod proof;
+mod token;
+
+pub use identities::Identities;
+pub use issuer::{GrantRule, Grantee, IntrospectionClient, IssuerSettings, ReadSecret};
+pub use token::{KnownToken, PresentedToken, ProveTokens, Resource, TokenCheck, TokenGrant, TokenRefusal};

@@ -1,0 +1,8 @@
+//! The integration tests: issuers of a few lines on free ports, whose documents and answers the tests write.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+mod opaque;
+mod possession;
+mod signed;
+mod world;
