@@ -28,13 +28,13 @@ pub(crate) struct IssuerKeys {
     policy: AddressPolicy,
     client: CheckedClient,
     clock: Arc<dyn Clock>,
-    current: RwLock<Option<Arc<Fetched>>>,
+    current: RwLock<Option<Arc<IssuerDocuments>>>,
     /// Held while one fetches; when that was tried last.
     attempt: Mutex<Option<Attempt>>,
 }
 
 #[derive(Debug)]
-struct Fetched {
+struct IssuerDocuments {
     metadata: Metadata,
     keys: KeySet,
     at: Timestamp,
@@ -64,7 +64,7 @@ impl IssuerKeys {
     /// Checks the signature of a token with the issuer's keys. In `scope` keys that are old are fetched again, which
     /// no request waits for.
     pub(crate) async fn verify(self: &Arc<Self>, token: &SignedToken<'_>, scope: &Scope) -> Result<(), TokenRefusal> {
-        let usable = |fetched: &Arc<Fetched>| fetched.keys.knows(token) && fetched.age(self.now()) < LONGEST;
+        let usable = |fetched: &Arc<IssuerDocuments>| fetched.keys.knows(token) && fetched.age(self.now()) < LONGEST;
         if let Some(fetched) = self.current().filter(usable) {
             if fetched.age(self.now()) >= FRESH && self.attempt.try_lock().is_ok_and(|last| self.may_try(&last)) {
                 let keys = Arc::clone(self);
@@ -90,7 +90,7 @@ impl IssuerKeys {
 
     /// The metadata, fetched if there are none.
     pub(crate) async fn metadata(&self) -> Result<Metadata, String> {
-        let known = |fetched: &Arc<Fetched>| fetched.age(self.now()) < LONGEST;
+        let known = |fetched: &Arc<IssuerDocuments>| fetched.age(self.now()) < LONGEST;
         if let Some(fetched) = self.current().filter(known) {
             return Ok(fetched.metadata.clone());
         }
@@ -129,7 +129,8 @@ impl IssuerKeys {
             Err(_) if metadata.introspection.is_some() && self.current().is_none() => KeySet::default(),
             other => other?,
         };
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(Fetched { metadata, keys, at }));
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) =
+            Some(Arc::new(IssuerDocuments { metadata, keys, at }));
         Ok(())
     }
 
@@ -139,7 +140,7 @@ impl IssuerKeys {
         last.as_ref().is_none_or(|last| now.since(last.at) >= BETWEEN || last.at.since(now) >= BETWEEN)
     }
 
-    fn current(&self) -> Option<Arc<Fetched>> {
+    fn current(&self) -> Option<Arc<IssuerDocuments>> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -148,9 +149,9 @@ impl IssuerKeys {
     }
 }
 
-// === impl Fetched ===
+// === impl IssuerDocuments ===
 
-impl Fetched {
+impl IssuerDocuments {
     /// In milliseconds. Keys from the future, after the clock was set back, are old but not too old.
     fn age(&self, now: Timestamp) -> u64 {
         if self.at.since(now) >= BETWEEN { FRESH } else { now.since(self.at) }

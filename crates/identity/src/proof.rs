@@ -30,12 +30,12 @@ const PROOFS: usize = 200_000;
 pub(crate) struct Proofs {
     /// What nonces are made with. Another one after a restart: a proof of before does not count again.
     key: Secret,
-    seen: Mutex<Seen>,
+    seen: Mutex<UsedProofs>,
 }
 
 /// Proofs of the present window and of the one before.
 #[derive(Debug, Default)]
-struct Seen {
+struct UsedProofs {
     window: i64,
     now: HashSet<[u8; 32]>,
     before: HashSet<[u8; 32]>,
@@ -116,9 +116,9 @@ impl Proofs {
     }
 }
 
-// === impl Seen ===
+// === impl UsedProofs ===
 
-impl Seen {
+impl UsedProofs {
     /// Forgets what cannot come again: its nonce no longer counts.
     fn turn(&mut self, window: i64) {
         match window - self.window {

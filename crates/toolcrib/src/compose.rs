@@ -44,7 +44,6 @@ use crate::secrets::HomeSecrets;
 use crate::settings::ProcessSettings;
 use crate::token;
 
-use identity::FrontParts;
 use logins::{GatewayLogins, LoginParts};
 
 pub(crate) use demo::run as demo;
@@ -271,13 +270,7 @@ impl RunningGateway {
         })
         .await?;
         logins.define(&loaded);
-        let front = identity::front(FrontParts {
-            config: config.identity.as_ref(),
-            http: client.clone(),
-            secrets: &secrets,
-            clock: Arc::clone(&clock),
-            house: &house,
-        })?;
+        let front = identity::front(&config, client.clone(), &secrets, &house)?;
         let deps = ServerDeps {
             client,
             clock: Arc::clone(&clock),

@@ -40,9 +40,9 @@ pub(crate) struct World {
 }
 
 #[derive(Debug)]
-struct Fixed;
+struct FixedSecret;
 
-impl ReadSecret for Fixed {
+impl ReadSecret for FixedSecret {
     fn read(&self) -> Result<Secret, String> {
         Ok(Secret::new(SECRET))
     }
@@ -89,7 +89,7 @@ impl World {
             issuer: format!("http://{}", server.address()),
             audiences: Vec::new(),
             grants: vec![GrantRule { grantee: Grantee::Group("dev".into()), grant }],
-            introspection: Some(IntrospectionClient { id: "tools:1".into(), secret: Arc::new(Fixed) }),
+            introspection: Some(IntrospectionClient { id: "tools:1".into(), secret: Arc::new(FixedSecret) }),
             groups_claim: None,
             tenant_claim: None,
             allows_private: false,

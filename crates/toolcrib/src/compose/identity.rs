@@ -3,32 +3,28 @@
 use std::sync::Arc;
 
 use toolcrib_base::task::Scope;
-use toolcrib_base::{Clock, Kind, Problem, Secret};
+use toolcrib_base::{Clock, Kind, Problem, Secret, SystemClock};
 use toolcrib_catalog::SecretRef;
 use toolcrib_identity::{GrantRule, Grantee, Identities, IntrospectionClient, IssuerSettings, ReadSecret, TokenGrant};
 use toolcrib_transport::http::checked::{CheckedClient, SystemResolver};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_web::Front;
 
-use crate::config::{self, GrantConfig, IdentityConfig, IssuerConfig};
+use crate::config::{self, Config, GrantConfig, IssuerConfig};
 use crate::secrets::HomeSecrets;
-
-/// What the door is made of.
-pub(super) struct FrontParts<'a> {
-    pub(super) config: Option<&'a IdentityConfig>,
-    pub(super) http: HttpClient,
-    pub(super) secrets: &'a Arc<HomeSecrets>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) house: &'a Scope,
-}
 
 /// The door; `None` without the settings.
 ///
 /// # Errors
 /// An issuer cannot be used.
-pub(super) fn front(parts: FrontParts<'_>) -> Result<Option<Front>, Problem> {
-    let FrontParts { config, http, secrets, clock, house } = parts;
-    let Some(config) = config else { return Ok(None) };
+pub(super) fn front(
+    config: &Config,
+    http: HttpClient,
+    secrets: &Arc<HomeSecrets>,
+    house: &Scope,
+) -> Result<Option<Front>, Problem> {
+    let Some(config) = &config.identity else { return Ok(None) };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let issuers = config.issuers.iter().map(|issuer| settings(issuer, secrets)).collect();
     let client = CheckedClient::new(http, Arc::new(SystemResolver));
     let identities = Identities::new(issuers, client, Arc::clone(&clock), house.clone());

@@ -27,7 +27,7 @@ fn remote_with(change: impl FnOnce(&mut RemoteRules)) -> Remote {
 }
 
 /// A running bridge with its client's ends.
-struct Bridge {
+pub(crate) struct Bridge {
     program: Program,
     said: Vec<String>,
 }
@@ -38,11 +38,11 @@ impl Bridge {
     }
 
     /// One whose client has opened its session.
-    async fn open(home: &Path, url: &str) -> Self {
+    pub(crate) async fn open(home: &Path, url: &str) -> Self {
         Self::open_with(toolcrib(home, &["bridge", url, "--no-browser"])).await
     }
 
-    async fn open_with(launch: Launch) -> Self {
+    pub(crate) async fn open_with(launch: Launch) -> Self {
         let mut bridge = Self::start(launch);
         let client = json!({"name": "t", "version": "1"});
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
@@ -63,7 +63,7 @@ impl Bridge {
         message
     }
 
-    async fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
         self.says(&json!({"jsonrpc": "2.0", "id": method, "method": method, "params": params})).await;
         self.until(|message| message["id"] == method).await
     }
@@ -77,7 +77,7 @@ impl Bridge {
         }
     }
 
-    async fn tools(&mut self) -> Vec<String> {
+    pub(crate) async fn tools(&mut self) -> Vec<String> {
         let listed = self.ask("tools/list", json!({})).await;
         let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
@@ -96,7 +96,7 @@ impl Bridge {
     }
 
     /// Logs in with a scripted browser.
-    async fn log_in(&mut self, remote: &Remote) {
+    pub(crate) async fn log_in(&mut self, remote: &Remote) {
         let link = self.link().await;
         let page = Browser::new(remote.network()).visit(&link).unwrap();
         assert_eq!(page.status, 200, "{page:?}");
@@ -110,7 +110,7 @@ impl Bridge {
     }
 
     /// Closes stdin and waits for the end. No secret was said or logged.
-    async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         self.program.close();
         let status = self.program.end().await;
         let log = self.program.log();

@@ -28,6 +28,7 @@ mod logs;
 mod missing;
 mod muster;
 mod operations;
+mod people;
 mod profile_key;
 mod registry;
 mod scenario;

@@ -42,6 +42,6 @@ pub(super) fn introspect(site: &Site, rules: &ProviderRules, request: &Request) 
     };
     let scope = grant.scopes.join(" ");
     let issuer = stated(site, rules, rules.issuer);
-    let body = json!({"active": true, "iss": issuer, "client_id": grant.client, "scope": scope, "aud": audience});
+    let body = json!({"active": true, "iss": issuer, "client_id": grant.client, "sub": "someone", "scope": scope, "aud": audience});
     Answer::json(200, &body)
 }
