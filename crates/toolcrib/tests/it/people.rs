@@ -89,7 +89,7 @@ async fn works(team: &Team) {
     let tools = bridge.tools().await;
     assert!(tools.contains(&"try_echo".to_owned()), "{tools:?}");
     let called = bridge.ask("tools/call", json!({"name": "try_echo", "arguments": {"text": "hi"}})).await;
-    assert_eq!(called["result"]["isError"].as_bool().unwrap_or_default(), false, "{called}");
+    assert!(called["result"]["isError"] != true && called["result"].is_object(), "{called}");
     bridge.end().await;
     let events = run(team.home.path(), &["audit", "list", "--target", "try/echo", "-o", "json"], &[]).await;
     assert!(events.stdout.contains("user:acme/someone"), "{}{}", events.stdout, events.stderr);
