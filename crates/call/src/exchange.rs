@@ -144,7 +144,7 @@ impl RequestContext<'_> {
             let session = self.caller.session.as_ref().filter(|_| self.client.capabilities.can_be_asked());
             let scope = self.path.servers.scope();
             let relay = session.map(|session| QuestionRelay::new(session, scope.clone(), self.asks_for(server)));
-            Arc::new(CallListener::new(self.reply.clone(), self.caller.revision, self.client.clone(), relay))
+            Arc::new(CallListener::new(self.reply.clone(), self.caller, self.client.clone(), relay))
         })
     }
 

@@ -12,7 +12,7 @@ use toolcrib_protocol::ask::{self, InputKind, InputRequest};
 use toolcrib_protocol::error::METHOD_NOT_FOUND;
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::{Answer, Era, Id, Notification, Request, Revision, RpcError, method};
-use toolcrib_session::{Channel, Session};
+use toolcrib_session::{Caller, Channel, Session};
 use toolcrib_upstream::{CallHandler, Reply};
 
 use crate::client::ClientOptions;
@@ -27,7 +27,9 @@ pub(crate) struct CallListener {
     revision: Revision,
     client: ClientOptions,
     rising: Mutex<f64>,
-    /// The session that questions go to; a modern client is not asked in this way.
+    /// The session of a legacy client.
+    session: Option<Weak<Session>>,
+    /// What asks this session; a modern client is not asked in this way.
     relay: Option<QuestionRelay>,
     /// What the server asked first although the client does not offer it.
     missing: OnceLock<InputKind>,
@@ -40,14 +42,16 @@ impl fmt::Debug for CallListener {
 }
 
 impl CallListener {
-    /// `asker` leads to the session of a legacy client.
+    /// `relay` leads to the session of a legacy client that can be asked.
     pub(crate) fn new(
         reply: ReplyChannel,
-        revision: Revision,
+        caller: &Caller,
         client: ClientOptions,
         relay: Option<QuestionRelay>,
     ) -> Self {
-        Self { reply, revision, client, rising: Mutex::new(f64::NEG_INFINITY), relay, missing: OnceLock::new() }
+        let (rising, missing) = (Mutex::new(f64::NEG_INFINITY), OnceLock::new());
+        let session = caller.session.as_ref().map(Arc::downgrade);
+        Self { reply, revision: caller.revision, client, rising, session, relay, missing }
     }
 }
 
@@ -89,6 +93,25 @@ impl CallHandler for CallListener {
                 refuse(question, &request, reply);
             }
         }
+    }
+
+    fn afterwards(&self) -> Option<Arc<dyn CallHandler>> {
+        let session = Weak::clone(self.session.as_ref()?);
+        Some(Arc::new(move |notification: Notification| {
+            if let Some(session) = session.upgrade().filter(|_| notification.method == method::MESSAGE) {
+                pass_message(&session, &notification);
+            }
+        }))
+    }
+}
+
+/// Sends a log message on to a session that wants to hear its level.
+fn pass_message(session: &Session, message: &Notification) {
+    let heard = session
+        .level()
+        .is_none_or(|threshold| Level::of_message(&message.params).is_none_or(|level| level.passes(threshold)));
+    if heard {
+        session.notify(message);
     }
 }
 
@@ -179,14 +202,7 @@ impl CallHandler for SessionListener {
     fn notification(&self, notification: Notification) {
         let Some(session) = self.session.upgrade() else { return };
         match notification.method.as_str() {
-            method::MESSAGE => {
-                let heard = session.level().is_none_or(|threshold| {
-                    Level::of_message(&notification.params).is_none_or(|level| level.passes(threshold))
-                });
-                if heard {
-                    session.notify(&notification);
-                }
-            }
+            method::MESSAGE => pass_message(&session, &notification),
             method::CANCELLED => self.relay.withdraw(&notification),
             _ => {}
         }

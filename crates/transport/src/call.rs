@@ -89,6 +89,10 @@ pub trait CallHandler: Send + Sync {
     fn notification(&self, notification: Notification);
     /// A request of the server; answer through `reply`, now or later.
     fn request(&self, request: Request, reply: Reply);
+    /// What hears the messages that come after the answer, because they took another stream; keeps nothing of the call.
+    fn afterwards(&self) -> Option<Arc<dyn CallHandler>> {
+        None
+    }
 }
 
 /// A function takes the notifications; what the server asks is refused.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use toolcrib_protocol::ask::InputKind;
 use toolcrib_protocol::{Answer, Capabilities, Id, Notification, Raw, Request, RpcError, method};
@@ -13,6 +14,9 @@ use crate::unanswered::ConnectionCalls;
 
 /// How many questions of one connection may wait for their answers.
 const QUESTIONS: usize = 64;
+
+/// How long after a call its messages may still come by another stream.
+const LATE: Duration = Duration::from_secs(2);
 
 /// The calls of one connection.
 pub(crate) struct Calls {
@@ -33,6 +37,28 @@ struct State {
     running: BTreeMap<u64, Option<Arc<dyn CallHandler>>>,
     /// Questions that wait, by the server's id.
     asked: HashMap<String, Weak<dyn CallHandler>>,
+    /// Whether calls ran at the same time since one last ran alone.
+    overlapped: bool,
+    /// What hears messages of the call that ran last, if it ran alone, and when it ended.
+    last: Option<(Instant, Arc<dyn CallHandler>)>,
+}
+
+impl State {
+    /// What hears a message that came on no call's stream; `None` where it cannot be known whose message it is.
+    ///
+    /// The answer of a call and its messages may take two connections, and the answer may be the first to arrive.
+    fn hears_message(&self) -> Option<Arc<dyn CallHandler>> {
+        let mut running = self.running.values();
+        match (running.next(), running.next()) {
+            (Some(one), None) => one.clone(),
+            (None, _) => {
+                let (ended, handler) = self.last.as_ref()?;
+                (ended.elapsed() < LATE).then(|| Arc::clone(handler))
+            }
+            // Several run (2026-07-28: only on the request's stream).
+            _ => None,
+        }
+    }
 }
 
 /// Why a question cannot be passed on.
@@ -75,7 +101,8 @@ impl RunningCall<'_> {
 
 impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
-        self.calls.lock().running.remove(&self.id);
+        let ended = self.calls.end(self.id);
+        drop(ended);
         let Some(SentCall { method, params }) = self.called else { return };
         let tool = if method == method::TOOLS_CALL { params.text("name") } else { None };
         self.calls.unanswered.add(self.id, tool.as_deref().unwrap_or(method));
@@ -120,8 +147,22 @@ impl Calls {
         called: Option<SentCall<'a>>,
     ) -> RunningCall<'a> {
         // Counted also where no one hears it: what the server says may belong to this one.
-        self.lock().running.insert(id, handler.cloned());
+        let mut state = self.lock();
+        state.overlapped = !state.running.is_empty();
+        state.last = None;
+        state.running.insert(id, handler.cloned());
         RunningCall { calls: self, id, called }
+    }
+
+    /// Forgets a call that runs, and gives back what heard it.
+    fn end(&self, id: u64) -> Option<Arc<dyn CallHandler>> {
+        let mut state = self.lock();
+        let ended = state.running.remove(&id).flatten();
+        if state.running.is_empty() && !state.overlapped {
+            let after = ended.as_ref().and_then(|handler| handler.afterwards());
+            state.last = after.map(|handler| (Instant::now(), handler));
+        }
+        ended
     }
 
     /// An answer came to a call that does not run; whether it was given up before.
@@ -191,12 +232,10 @@ impl Calls {
             }
             method::MESSAGE => {
                 let state = self.lock();
-                let mut running = state.running.values();
-                match (running.next(), running.next()) {
-                    // Whose message it is cannot be determined when several run (2026-07-28: only on the request's
-                    // stream).
-                    (Some(one), None) => one.clone(),
-                    _ => self.owner.clone(),
+                if state.running.len() == 1 {
+                    state.hears_message()
+                } else {
+                    self.owner.clone().or_else(|| state.hears_message())
                 }
             }
             _ => None,
@@ -327,5 +366,35 @@ mod tests {
         let _does_not = calls.begin(2, None, None);
         calls.notify(Notification::new(method::MESSAGE, Raw::empty_object()));
         assert_eq!(heard.0.load(Ordering::Relaxed), 0, "two calls run, so it is unknown whose message it is");
+    }
+
+    /// Hears nothing itself; what comes after its call is counted.
+    struct LateHandler(Arc<std::sync::atomic::AtomicUsize>);
+
+    impl CallHandler for LateHandler {
+        fn notification(&self, _: Notification) {}
+        fn request(&self, _: Request, _: Reply) {}
+        fn afterwards(&self) -> Option<Arc<dyn CallHandler>> {
+            let heard = Arc::clone(&self.0);
+            Some(Arc::new(move |_: Notification| {
+                heard.fetch_add(1, Ordering::Relaxed);
+            }))
+        }
+    }
+
+    #[test]
+    fn a_log_message_that_arrives_after_the_answer_is_heard_if_its_call_ran_alone() {
+        let heard = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let handler: Arc<dyn CallHandler> = Arc::new(LateHandler(Arc::clone(&heard)));
+        let calls = Calls::new(Arc::default(), None, Arc::default(), unanswered());
+        let message = || Notification::new(method::MESSAGE, Raw::empty_object());
+        calls.begin(1, Some(&handler), None).end();
+        assert!(calls.notify(message()).is_none(), "it is heard");
+        assert_eq!(heard.load(Ordering::Relaxed), 1);
+        let (first, second) = (calls.begin(2, Some(&handler), None), calls.begin(3, Some(&handler), None));
+        first.end();
+        second.end();
+        assert!(calls.notify(message()).is_some(), "two calls ran, so it is unknown whose message it is");
+        assert_eq!(heard.load(Ordering::Relaxed), 1);
     }
 }

@@ -36,6 +36,10 @@ impl CallHandler for QuestionCounter {
         self.inner.notification(notification);
     }
 
+    fn afterwards(&self) -> Option<Arc<dyn CallHandler>> {
+        self.inner.afterwards()
+    }
+
     fn request(&self, request: Request, reply: Reply) {
         self.waiting.send_modify(|count| *count += 1);
         let waiting = OpenQuestion(self.waiting.clone());
