@@ -113,8 +113,8 @@ export async function provider(format) {
 }
 
 // Opens a page, fills in whatever form it is shown, and gives the address below `callback` that it is sent to; without
-// `callback` the page at which it ends.
-export async function browse(page, callback) {
+// `callback` the page at which it ends, which has no form or has the text `end`.
+export async function browse(page, callback, end) {
     const cookies = new Map();
     let next = { address: page };
     for (let step = 0; step < 20; step += 1) {
@@ -136,6 +136,7 @@ export async function browse(page, callback) {
             next = { address: new URL(location, next.address).href };
             continue;
         }
+        if (end && text.includes(end)) return text;
         const action = /<form[^>]*action="([^"]*)"/.exec(text)?.[1];
         if (action === undefined && response.ok && !callback) return text;
         if (action === undefined) throw new Error(`${response.status} at ${next.address}: ${text.slice(0, 500)}`);

@@ -215,7 +215,13 @@ fn suite(workspace: &Workspace, installed: &AcceptancePrograms, options: &Option
         if let Some(text) = &options.named {
             command.args(["--test-name-pattern", text]);
         }
-        command.args(["gateway.test.mjs", "releases.test.mjs", "questions.test.mjs", "login.test.mjs"]);
+        command.args([
+            "gateway.test.mjs",
+            "releases.test.mjs",
+            "questions.test.mjs",
+            "login.test.mjs",
+            "team.test.mjs",
+        ]);
         return command;
     }
     let bin = if name == "python" { &installed.python_bin } else { &installed.old_python_bin };

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName};
+use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Proof};
 use toolcrib_catalog::{GatewayKey, ProfileDefinition};
 use toolcrib_policy::Rules;
 use toolcrib_session::Principal;
@@ -54,7 +54,7 @@ impl ProfileSnapshot {
     pub fn renewed(&self, newer: Self, principal: &Principal) -> Result<Self, Problem> {
         let is_same = Arc::ptr_eq(&self.view, &newer.view) || self.keys() == newer.keys();
         if is_same
-            || principal.is_admin()
+            || principal.identity.proof == Proof::GatewayToken
             || !is_shut_out(&self.profile().name, &principal.id, self.keys(), newer.keys())
         {
             return Ok(newer);
@@ -83,7 +83,10 @@ pub fn is_shut_out(
     let (had, has) = (of_key(before), of_key(after));
     match after {
         None => !had.is_empty(),
-        Some(_) => has.is_empty() || had.iter().any(|key| !has.iter().any(|kept| kept.hash == key.hash)),
+        Some(_) => {
+            has.is_empty()
+                || had.iter().any(|key| !has.iter().any(|kept| kept.hash == key.hash && kept.role == key.role))
+        }
     }
 }
 

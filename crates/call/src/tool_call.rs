@@ -8,6 +8,7 @@ use http::HeaderMap;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::pin::Part;
 use toolcrib_catalog::{CallLimits, Dialect};
+use toolcrib_policy::Denial;
 use toolcrib_protocol::error::CAPABILITY_MISSING;
 use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::raw::Edit;
@@ -19,7 +20,7 @@ use toolcrib_view::schema::CheckOutcome;
 use toolcrib_view::view::{Home, SessionPart, Tool};
 use toolcrib_view::{reply, resolve, shape};
 
-use crate::admission::{AdmittedCall, Refusal, closing};
+use crate::admission::{AdmittedCall, Refusal};
 use crate::answer::CallAnswer;
 use crate::context::RequestContext;
 use crate::dispatch::{CallOutcome, unavailable};
@@ -90,9 +91,12 @@ impl RequestContext<'_> {
         asked.target = call.tool.id.to_string().into();
         let mut admitted = match self.admit(&call.tool.act(), asked).await {
             Ok(admitted) => admitted.counted_by(Arc::clone(call.tool.metrics())),
+            // The caller may know of it, and its role is too small.
+            Err(refusal @ Refusal::Denied(Denial { hidden: false, .. })) => {
+                return ToolOutcome::failed(refusal.problem()).answer;
+            }
             // Only what is visible was resolved; the rules say the same again, or the view was built by older ones.
-            Err(Refusal::Denied(_)) => return Err(self.unknown_tool(&call.tool)),
-            Err(Refusal::Closing) => return Err(closing()),
+            Err(refusal) => return Err(refusal.or_unknown(|| self.unknown_tool(&call.tool))),
         };
         let ToolOutcome { outcome, answer } = match self.prepare(&mut admitted, &call).await {
             Ok(()) => self.run(&mut admitted, &call, session).await,

@@ -24,6 +24,8 @@ pub(crate) enum Source {
     Token,
     /// The issuer's own answer about a token.
     Introspection,
+    /// An ID token that we asked for ourselves.
+    SignIn,
 }
 
 /// What a token says.
@@ -49,7 +51,8 @@ impl Claims {
         now: Timestamp,
     ) -> Result<Self, String> {
         // An ID token of the same issuer tells a client who its user is; it is not for us.
-        if ["nonce", "at_hash", "c_hash", "s_hash", "events"].iter().any(|only| claims.contains_key(*only)) {
+        let only_there = ["nonce", "at_hash", "c_hash", "s_hash", "events"];
+        if source != Source::SignIn && only_there.iter().any(|only| claims.contains_key(*only)) {
             return Err("the token is not an access token".to_owned());
         }
         match claims.get("iss") {
@@ -61,7 +64,13 @@ impl Claims {
         let audiences = texts(claims.get("aud"));
         let is_listed = audiences.iter().any(|audience| issuer.audiences.iter().any(|listed| **listed == **audience));
         let bound_to = bound_to(claims)?;
-        let (user, client) = bearer(claims)?;
+        let (user, client) = match source {
+            Source::SignIn => (Some(claims.get("sub").and_then(Value::as_str).unwrap_or_default()), None),
+            Source::Token | Source::Introspection => bearer(claims)?,
+        };
+        if user.is_some_and(|user| user.is_empty() || user.len() > NAME_BYTES) {
+            return Err(format!("the token's `sub` is not a name of at most {NAME_BYTES} bytes"));
+        }
         let name = encoded(&issuer.name);
         let id = match (user, client) {
             (Some(user), _) => format!("user:{name}/{}", encoded(user)),
@@ -218,6 +227,7 @@ mod tests {
                 rule(Grantee::Client("nightly".into()), Role::Viewer),
             ],
             introspection: None,
+            sign_in: None,
             groups_claim: None,
             tenant_claim: Some("org.id".into()),
             allows_private: false,

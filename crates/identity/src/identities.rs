@@ -32,19 +32,19 @@ const TYPES: [&str; 3] = ["at+jwt", "application/at+jwt", "jwt"];
 
 /// The issuers of this gateway.
 pub struct Identities {
-    issuers: Vec<Issuer>,
-    client: CheckedClient,
-    clock: Arc<dyn Clock>,
-    scope: Scope,
+    pub(crate) issuers: Vec<Issuer>,
+    pub(crate) client: CheckedClient,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) scope: Scope,
     known: KnownTokens,
     proofs: Proofs,
     questions: Semaphore,
 }
 
-struct Issuer {
-    settings: IssuerSettings,
-    policy: AddressPolicy,
-    keys: Arc<IssuerKeys>,
+pub(crate) struct Issuer {
+    pub(crate) settings: IssuerSettings,
+    pub(crate) policy: AddressPolicy,
+    pub(crate) keys: Arc<IssuerKeys>,
 }
 
 // === impl Identities ===

@@ -20,6 +20,8 @@ pub struct IssuerSettings {
     pub grants: Vec<GrantRule>,
     /// Who we are when we ask it about opaque tokens; `None` where such tokens do not count.
     pub introspection: Option<IntrospectionClient>,
+    /// Who we are when people sign in to our pages there; `None` where they cannot.
+    pub sign_in: Option<SignInClient>,
     /// The claim with the groups; `groups` where it is `None`. Parts of a path stand with `.` between them.
     pub groups_claim: Option<String>,
     /// The claim with the tenant.
@@ -55,6 +57,17 @@ pub struct IntrospectionClient {
     pub id: String,
     /// Where its secret is.
     pub secret: Arc<dyn ReadSecret>,
+}
+
+/// Our client at an issuer for people who sign in to our pages.
+#[derive(Debug, Clone)]
+pub struct SignInClient {
+    /// `client_id`.
+    pub id: String,
+    /// Where its secret is; `None` for a public client.
+    pub secret: Option<Arc<dyn ReadSecret>>,
+    /// What is asked for; `openid` is among it.
+    pub scopes: Vec<String>,
 }
 
 /// Finds a secret when it is used.

@@ -1,5 +1,5 @@
-//! The keys of an issuer, kept: fetched again when they are old or a token names one that is not among them, at most once a
-//! minute, whatever is presented. While the issuer is away the last ones count for a day.
+//! The keys of an issuer, kept: fetched again when they are old, and when a token names one that is not among them. Each is
+//! tried at most once a minute, whatever is presented. While the issuer is away the last ones count for a day.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -29,8 +29,8 @@ pub(crate) struct IssuerKeys {
     client: CheckedClient,
     clock: Arc<dyn Clock>,
     current: RwLock<Option<Arc<IssuerDocuments>>>,
-    /// Held while one fetches; when that was tried last.
-    attempt: Mutex<Option<Attempt>>,
+    /// Held while one fetches.
+    attempts: Mutex<Attempts>,
 }
 
 #[derive(Debug)]
@@ -40,10 +40,21 @@ struct IssuerDocuments {
     at: Timestamp,
 }
 
-#[derive(Debug, Clone)]
-struct Attempt {
-    at: Timestamp,
-    /// Why it failed, if it did.
+/// Why keys are fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FetchReason {
+    /// There are none, or they are old.
+    Age,
+    /// A token names one that is not there. Anyone can write such a token.
+    UnknownKey,
+}
+
+/// When keys were fetched last, or that was tried.
+#[derive(Debug, Default)]
+struct Attempts {
+    of_age: Option<Timestamp>,
+    of_unknown_key: Option<Timestamp>,
+    /// Why the last one failed, if it did.
     error: Option<String>,
 }
 
@@ -58,7 +69,7 @@ impl IssuerKeys {
         client: CheckedClient,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { issuer, url, policy, client, clock, current: RwLock::new(None), attempt: Mutex::new(None) }
+        Self { issuer, url, policy, client, clock, current: RwLock::new(None), attempts: Mutex::default() }
     }
 
     /// Checks the signature of a token with the issuer's keys. In `scope` keys that are old are fetched again, which
@@ -66,15 +77,18 @@ impl IssuerKeys {
     pub(crate) async fn verify(self: &Arc<Self>, token: &SignedToken<'_>, scope: &Scope) -> Result<(), TokenRefusal> {
         let usable = |fetched: &Arc<IssuerDocuments>| fetched.keys.knows(token) && fetched.age(self.now()) < LONGEST;
         if let Some(fetched) = self.current().filter(usable) {
-            if fetched.age(self.now()) >= FRESH && self.attempt.try_lock().is_ok_and(|last| self.may_try(&last)) {
+            let may_try = |attempts: &Attempts| attempts.allow(FetchReason::Age, self.now());
+            if fetched.age(self.now()) >= FRESH && self.attempts.try_lock().is_ok_and(|attempts| may_try(&attempts)) {
                 let keys = Arc::clone(self);
                 scope.spawn(async move {
-                    let _ = keys.fetch_unless_tried().await;
+                    let _ = keys.fetch_unless_tried(FetchReason::Age).await;
                 });
             }
             return fetched.verify(token);
         }
-        let error = self.fetch_unless_tried().await;
+        let is_fresh = self.current().is_some_and(|fetched| fetched.age(self.now()) < FRESH);
+        let reason = if is_fresh { FetchReason::UnknownKey } else { FetchReason::Age };
+        let error = self.fetch_unless_tried(reason).await;
         match (self.current().filter(usable), self.current(), error) {
             (Some(fetched), ..) => fetched.verify(token),
             (None, Some(fetched), _) if fetched.age(self.now()) < FRESH => {
@@ -94,25 +108,25 @@ impl IssuerKeys {
         if let Some(fetched) = self.current().filter(known) {
             return Ok(fetched.metadata.clone());
         }
-        let error = self.fetch_unless_tried().await;
+        let error = self.fetch_unless_tried(FetchReason::Age).await;
         let fetched = self.current().ok_or_else(|| error.unwrap_or_else(|| "it was not reached".to_owned()))?;
         Ok(fetched.metadata.clone())
     }
 
-    /// Fetches, once, unless that was tried a moment ago; why the last attempt failed, if it did.
-    async fn fetch_unless_tried(&self) -> Option<String> {
-        let mut last = self.attempt.lock().await;
-        if self.may_try(&last) {
-            let at = self.now();
+    /// Fetches, once, unless that was tried for this reason a moment ago; why the last attempt failed, if it did.
+    async fn fetch_unless_tried(&self, reason: FetchReason) -> Option<String> {
+        let mut attempts = self.attempts.lock().await;
+        let now = self.now();
+        if attempts.allow(reason, now) {
             // Stored first: a request that goes away while it waits has made its attempt.
-            *last = Some(Attempt { at, error: Some("it was not reached".to_owned()) });
-            let error = self.fetch(at).await.err().map(|why| {
+            attempts.add(reason, now);
+            attempts.error = Some("it was not reached".to_owned());
+            attempts.error = self.fetch(now).await.err().map(|why| {
                 tracing::warn!(issuer = self.issuer, error = why, "the keys of an issuer cannot be fetched");
                 format!("issuer `{}`: {why}", self.issuer)
             });
-            *last = Some(Attempt { at, error });
         }
-        last.as_ref().and_then(|attempt| attempt.error.clone())
+        attempts.error.clone()
     }
 
     /// Fetches and keeps what came; what was there stays where something is missing.
@@ -134,18 +148,32 @@ impl IssuerKeys {
         Ok(())
     }
 
-    fn may_try(&self, last: &Option<Attempt>) -> bool {
-        let now = self.now();
-        // A clock that was set back must not forbid it for ever.
-        last.as_ref().is_none_or(|last| now.since(last.at) >= BETWEEN || last.at.since(now) >= BETWEEN)
-    }
-
     fn current(&self) -> Option<Arc<IssuerDocuments>> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+}
+
+// === impl Attempts ===
+
+impl Attempts {
+    fn allow(&self, reason: FetchReason, now: Timestamp) -> bool {
+        let last = match reason {
+            FetchReason::Age => self.of_age,
+            FetchReason::UnknownKey => self.of_unknown_key,
+        };
+        // A clock that was set back must not forbid it for ever.
+        last.is_none_or(|last| now.since(last) >= BETWEEN || last.since(now) >= BETWEEN)
+    }
+
+    fn add(&mut self, reason: FetchReason, now: Timestamp) {
+        match reason {
+            FetchReason::Age => self.of_age = Some(now),
+            FetchReason::UnknownKey => self.of_unknown_key = Some(now),
+        }
     }
 }
 

@@ -2,12 +2,14 @@
 //! of possession.
 //!
 //! [`Identities`] is the handle. `token` has what is asked and answered, `claims` judges what a token says, `keys` holds
-//! the keys of an issuer, `introspection` asks an issuer, `proof` checks DPoP, `known` remembers what was proven. All
-//! network goes through `transport::http::checked`. The decisions are in `docs/adr/0014-access-tokens.md`.
+//! the keys of an issuer, `introspection` asks an issuer, `proof` checks DPoP, `sign_in` is for people with a browser,
+//! `known` remembers what was proven. All network goes through `transport::http::checked`. The decisions are in
+//! `docs/adr/0014-access-tokens.md`.
 //!
 //! Knows no HTTP request, no profile's content and no gateway: `web` asks, the composition root joins them.
 
 mod claims;
+mod form;
 mod identities;
 mod introspection;
 mod issuer;
@@ -15,8 +17,10 @@ mod keys;
 mod known;
 mod metadata;
 mod proof;
+mod sign_in;
 mod token;
 
 pub use identities::Identities;
-pub use issuer::{GrantRule, Grantee, IntrospectionClient, IssuerSettings, ReadSecret};
+pub use issuer::{GrantRule, Grantee, IntrospectionClient, IssuerSettings, ReadSecret, SignInClient};
+pub use sign_in::{SignIn, SignInAnswer, SignInError, SignInFuture, SignInStart, SignInState};
 pub use token::{KnownToken, PresentedToken, ProveTokens, Resource, TokenCheck, TokenGrant, TokenRefusal};

@@ -12,7 +12,13 @@ pub(crate) struct Metadata {
     pub(crate) keys: Option<String>,
     pub(crate) introspection: Option<String>,
     /// Whether credentials go into the header at the introspection endpoint; otherwise into the body.
-    pub(crate) takes_basic: bool,
+    pub(crate) introspection_takes_basic: bool,
+    pub(crate) authorization: Option<String>,
+    pub(crate) token: Option<String>,
+    /// The same at the token endpoint.
+    pub(crate) token_takes_basic: bool,
+    /// Whether its answers say whose they are (RFC 9207).
+    pub(crate) names_itself: bool,
 }
 
 /// Where the metadata of an issuer may be, in the order in which they are looked for.
@@ -55,13 +61,20 @@ fn read(body: &[u8], issuer: &str) -> Result<Metadata, String> {
         return Err("its metadata is that of another issuer".to_owned());
     }
     let text = |name: &str| document.get(name).and_then(Value::as_str).map(str::to_owned);
-    let methods = ["introspection_endpoint_auth_methods_supported", "token_endpoint_auth_methods_supported"];
-    let methods = methods.iter().find_map(|name| document.get(*name)?.as_array());
-    let takes = |method: &str| methods.is_some_and(|methods| methods.iter().any(|one| one == method));
+    let at_token = "token_endpoint_auth_methods_supported";
+    let takes_basic = |names: &[&str]| {
+        let methods = names.iter().find_map(|name| document.get(*name)?.as_array());
+        let takes = |method: &str| methods.is_some_and(|methods| methods.iter().any(|one| one == method));
+        takes("client_secret_basic") || !takes("client_secret_post")
+    };
     Ok(Metadata {
         keys: text("jwks_uri"),
         introspection: text("introspection_endpoint"),
-        takes_basic: takes("client_secret_basic") || !takes("client_secret_post"),
+        introspection_takes_basic: takes_basic(&["introspection_endpoint_auth_methods_supported", at_token]),
+        authorization: text("authorization_endpoint"),
+        token: text("token_endpoint"),
+        token_takes_basic: takes_basic(&[at_token]),
+        names_itself: document.get("authorization_response_iss_parameter_supported") == Some(&Value::Bool(true)),
     })
 }
 
@@ -111,6 +124,8 @@ mod tests {
             "introspection_endpoint_auth_methods_supported": ["client_secret_post"]}"#,
             issuer,
         );
-        assert_eq!(read, Ok(Metadata { keys: Some("k".into()), introspection: None, takes_basic: false }));
+        let read = read.unwrap();
+        assert_eq!((read.keys.as_deref(), read.introspection), (Some("k"), None));
+        assert_eq!((read.introspection_takes_basic, read.token_takes_basic), (false, true));
     }
 }

@@ -34,9 +34,8 @@ impl Principal {
         Self::new(PrincipalId::new(id), Role::Admin, Identity::by(Proof::GatewayToken))
     }
 
-    /// One that a record names, which keeps of its role only whether it may administer.
-    pub fn restored(id: PrincipalId, is_admin: bool) -> Self {
-        let role = if is_admin { Role::Admin } else { Role::Member };
+    /// One that a record names, with the role that it had.
+    pub fn restored(id: PrincipalId, role: Role) -> Self {
         Self::new(id, role, Identity::by(Proof::Record))
     }
 

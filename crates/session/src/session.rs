@@ -401,7 +401,7 @@ impl Drop for RunningRequest {
 
 #[cfg(test)]
 mod tests {
-    use toolcrib_base::{ManualClock, PrincipalId};
+    use toolcrib_base::{ManualClock, PrincipalId, Role};
 
     use super::*;
 
@@ -451,7 +451,8 @@ mod tests {
         let profile = ProfileName::new("a").unwrap();
         let open = |who: &str, address: [u8; 4]| {
             clock.advance(1);
-            let principal = Principal::restored(PrincipalId::new(who), who == "admin");
+            let principal =
+                Principal::restored(PrincipalId::new(who), if who == "admin" { Role::Admin } else { Role::Member });
             let client = Introduction::from(Revision::LATEST_LEGACY).at(Some(address.into()));
             sessions.open(principal, profile.clone(), client)
         };

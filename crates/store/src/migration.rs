@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0006_run.sql"),
     include_str!("../migrations/0007_key_principal.sql"),
     include_str!("../migrations/0008_login.sql"),
+    include_str!("../migrations/0009_role.sql"),
 ];
 
 /// "Crib" in ASCII: marks the file as ours, so that we do not write into another program's database.
@@ -94,6 +95,29 @@ mod tests {
         let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
         let principals: Vec<String> = rows.map(Result::unwrap).collect();
         assert_eq!(principals, ["admin", "key:kb/", "key:kb/ci", "local"]);
+    }
+
+    #[test]
+    fn who_administered_is_an_administrator_and_the_others_are_members() {
+        let path = Path::new("test");
+        let mut connection = Connection::open_in_memory().unwrap();
+        for sql in &MIGRATIONS[..8] {
+            connection.execute_batch(sql).unwrap();
+        }
+        connection.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+        connection.pragma_update(None, "user_version", 8).unwrap();
+        for (id, administers) in [("a", 1), ("b", 0)] {
+            let sql = "INSERT INTO run VALUES (?1, 'w', 'inprogress', 'local', ?2, 'p', '{}', '{}', NULL, NULL, 0, 0, 0, NULL)";
+            connection.execute(sql, (id, administers)).unwrap();
+            let sql = "INSERT INTO service VALUES (?1, 'local', ?2, 'p', 'running', '{}', 0, 0)";
+            connection.execute(sql, (id, administers)).unwrap();
+        }
+        migrate(&mut connection, path).unwrap();
+        for (table, key) in [("run", "id"), ("service", "name")] {
+            let mut statement = connection.prepare(&format!("SELECT role FROM {table} ORDER BY {key}")).unwrap();
+            let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+            assert_eq!(rows.map(Result::unwrap).collect::<Vec<_>>(), ["admin", "member"], "{table}");
+        }
     }
 
     #[test]

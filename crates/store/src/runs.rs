@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
-use toolcrib_base::{Clock, PrincipalId, ProfileName, Timestamp};
+use toolcrib_base::{Clock, PrincipalId, ProfileName, Role, Timestamp};
 
 use crate::database::Database;
 use crate::error::StoreError;
@@ -20,8 +20,8 @@ pub struct RunRecord {
     pub status: String,
     /// Who started it.
     pub principal: PrincipalId,
-    /// Whether that principal might administer then.
-    pub administers: bool,
+    /// What that principal might do then.
+    pub role: Role,
     /// In which profile.
     pub profile: ProfileName,
     /// The workflow as it was, JSON text.
@@ -92,7 +92,7 @@ pub struct Runs {
     retention: Retention,
 }
 
-const COLUMNS: &str = "id, workflow, status, principal, administers, profile, definition, input, result, error, \
+const COLUMNS: &str = "id, workflow, status, principal, role, profile, definition, input, result, error, \
                        truncated, CASE status WHEN 'inprogress' THEN \
                        (SELECT count(*) FROM run_step WHERE run_step.run = run.id) ELSE step_count END, \
                        started_at, completed_at";
@@ -270,7 +270,7 @@ impl Runs {
 }
 
 fn put_run(transaction: &Transaction<'_>, run: &RunRecord) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO run (id, workflow, status, principal, administers, profile, definition, input, result, \
+    let sql = "INSERT INTO run (id, workflow, status, principal, role, profile, definition, input, result, \
                error, truncated, step_count, started_at, completed_at) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT (id) DO UPDATE SET \
                status = ?3, result = ?9, error = ?10, truncated = ?11, step_count = ?12, completed_at = ?14";
@@ -279,7 +279,7 @@ fn put_run(transaction: &Transaction<'_>, run: &RunRecord) -> rusqlite::Result<(
         run.workflow,
         run.status,
         run.principal.as_str(),
-        run.administers,
+        run.role.as_str(),
         run.profile.as_str(),
         run.definition,
         run.input,
@@ -324,7 +324,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Option<RunRecord>> {
         workflow: row.get(1)?,
         status: row.get(2)?,
         principal: PrincipalId::new(row.get_ref(3)?.as_str()?),
-        administers: row.get(4)?,
+        role: crate::services::role(row, 4)?,
         profile,
         definition: row.get(6)?,
         input: row.get(7)?,

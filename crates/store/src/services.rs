@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rusqlite::Row;
-use toolcrib_base::{Clock, PrincipalId, ProfileName, Timestamp};
+use toolcrib_base::{Clock, PrincipalId, ProfileName, Role, Timestamp};
 
 use crate::database::Database;
 use crate::error::StoreError;
@@ -15,8 +15,8 @@ pub struct ServiceRecord {
     pub name: String,
     /// Who created it.
     pub principal: PrincipalId,
-    /// Whether that principal might administer then.
-    pub administers: bool,
+    /// What that principal might do then.
+    pub role: Role,
     /// In which profile.
     pub profile: ProfileName,
     /// The word of its state.
@@ -54,12 +54,12 @@ impl Services {
             return Err(StoreError::TooLarge { what, bytes: service.body.len(), limit: Self::BODY_MAX });
         }
         let sql = "INSERT OR REPLACE INTO service \
-                   (name, principal, administers, profile, state, body, created_at, updated_at) \
+                   (name, principal, role, profile, state, body, created_at, updated_at) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
         let row = (
             &service.name,
             service.principal.as_str(),
-            service.administers,
+            service.role.as_str(),
             service.profile.as_str(),
             &service.state,
             &service.body,
@@ -77,7 +77,7 @@ impl Services {
     pub fn all(&self) -> Result<Vec<ServiceRecord>, StoreError> {
         let failed = self.database.error("read the services");
         let connection = self.database.writer();
-        let sql = "SELECT name, principal, administers, profile, state, body, created_at, updated_at \
+        let sql = "SELECT name, principal, role, profile, state, body, created_at, updated_at \
                    FROM service ORDER BY name";
         let mut statement = connection.prepare(sql).map_err(&failed)?;
         let rows = statement.query_map([], read).map_err(&failed)?;
@@ -94,13 +94,18 @@ impl Services {
     }
 }
 
+/// The role in a column. A text that is none, such as one of a later version, gives the least.
+pub(crate) fn role(row: &Row<'_>, column: usize) -> rusqlite::Result<Role> {
+    Ok(row.get_ref(column)?.as_str()?.parse().unwrap_or(Role::Viewer))
+}
+
 /// `None` for a row that no version of this program wrote.
 fn read(row: &Row<'_>) -> rusqlite::Result<Option<ServiceRecord>> {
     let Ok(profile) = ProfileName::new(row.get_ref(3)?.as_str()?) else { return Ok(None) };
     Ok(Some(ServiceRecord {
         name: row.get(0)?,
         principal: PrincipalId::new(row.get_ref(1)?.as_str()?),
-        administers: row.get(2)?,
+        role: role(row, 2)?,
         profile,
         state: row.get(4)?,
         body: row.get(5)?,

@@ -105,7 +105,7 @@ impl TestGateway {
 }
 
 fn principal(name: &str, is_admin: bool) -> Principal {
-    Principal::restored(PrincipalId::new(name), is_admin)
+    Principal::restored(PrincipalId::new(name), if is_admin { Role::Admin } else { Role::Member })
 }
 
 fn profile_name(name: &str) -> ProfileName {

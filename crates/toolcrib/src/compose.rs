@@ -38,6 +38,7 @@ use toolcrib_web::{Front, Guard, Site};
 
 use crate::config::Config;
 use crate::home::Environment;
+use crate::key_use;
 use crate::memory;
 use crate::ready::{self, ReadyFile};
 use crate::secrets::HomeSecrets;
@@ -353,7 +354,8 @@ impl RunningGateway {
             hosts.push(identity.host().to_owned());
             origins.push(identity.url.clone());
         }
-        let guard = Guard::new(token, hosts, origins);
+        let uses = key_use::keep(&self.config.home.state(), &self.house);
+        let guard = Guard::new(token, hosts, origins).with_clock(Arc::new(SystemClock), uses);
         let limits = self.config.limits.clone();
         let site = Site::new(Arc::clone(&self.gateway), guard, limits, self.doors.clone())
             .with_logins(Some(self.logins.logins().clone()))

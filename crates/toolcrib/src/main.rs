@@ -15,6 +15,7 @@ mod counterpart;
 mod example;
 mod free;
 mod home;
+mod key_use;
 mod kind;
 mod lines;
 mod memory;

@@ -8,7 +8,7 @@ mod route;
 mod table;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, Problem, Role};
 use toolcrib_policy::{Act, Annotations};
 use toolcrib_protocol::Raw;
 
@@ -91,6 +91,15 @@ pub struct Operation {
 const NO_ARGUMENTS: &str = r#"{"type":"object","properties":{},"additionalProperties":false}"#;
 
 impl Operation {
+    /// Whether someone with this role may do it in a profile that has no rule against it, by the rule of `policy`.
+    pub fn allows(&self, role: Role) -> bool {
+        let reads = || self.annotations().read_only == Some(true);
+        match self.permission {
+            Permission::Open => role > Role::Viewer || reads(),
+            Permission::Admin => role.administers() || role == Role::Operator && reads(),
+        }
+    }
+
     /// What rows leave out: an operation that administers and only reads.
     pub const ROW: Self = Self {
         tool: "",

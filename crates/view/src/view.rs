@@ -20,8 +20,8 @@ use std::sync::{Arc, OnceLock};
 
 use toolcrib_session::Session;
 
-use crate::{Operation, OperationTable, Permission, dialect};
-use toolcrib_base::{ServerName, ToolId};
+use crate::{Operation, OperationTable, dialect};
+use toolcrib_base::{Role, ServerName, ToolId};
 use toolcrib_catalog::{Exposure, ProfileDefinition, ServerDefinition};
 use toolcrib_policy::{Act, Annotations, Rules};
 use toolcrib_protocol::Raw;
@@ -283,8 +283,8 @@ impl View {
     }
 
     /// Whether someone can use what has this name in whatever dialect: a tool, an operation, a meta-tool.
-    pub fn reaches(&self, name: &str, is_admin: bool) -> bool {
-        let may = |operation: &Operation| is_admin || operation.permission == Permission::Open;
+    pub fn reaches(&self, name: &str, role: Role) -> bool {
+        let may = |operation: &Operation| operation.allows(role);
         self.operations.by_tool(name).is_some_and(may)
             || self.families.named(name).is_some()
             || self.tool_by_any_name(name).is_some()

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::view::View;
 use crate::{ObjectKind, ToolSource, VisibleNames};
-use toolcrib_base::{PrincipalId, ProfileName, ServerName};
+use toolcrib_base::{PrincipalId, ProfileName, Role, ServerName};
 use toolcrib_session::Principal;
 use toolcrib_store::EventRecord;
 
@@ -32,7 +32,12 @@ pub struct Visibility {
 impl Visibility {
     /// What a caller may know of whose profile shows `view`; `None` while there is no such profile.
     pub fn new(principal: &Principal, profile: &ProfileName, view: Option<Arc<View>>) -> Self {
-        Self { principal: principal.id.clone(), profile: profile.clone(), view, is_everything: principal.is_admin() }
+        Self {
+            principal: principal.id.clone(),
+            profile: profile.clone(),
+            view,
+            is_everything: principal.role >= Role::Operator,
+        }
     }
 
     /// Whether nothing is hidden from the caller.

@@ -278,7 +278,7 @@ impl Holdings {
 
 #[cfg(test)]
 mod tests {
-    use toolcrib_base::PrincipalId;
+    use toolcrib_base::{PrincipalId, Role};
     use toolcrib_session::Principal;
 
     use super::*;
@@ -287,7 +287,8 @@ mod tests {
     const MEBI: usize = 1024 * 1024;
 
     fn key(name: &str) -> ShareKey {
-        let principal = Principal::restored(PrincipalId::new(name), name == "admin");
+        let principal =
+            Principal::restored(PrincipalId::new(name), if name == "admin" { Role::Admin } else { Role::Member });
         ShareKey::new(&principal, Some([127, 0, 0, 1].into()))
     }
 

@@ -2,13 +2,15 @@
 //! file, or a key of the profile.
 
 mod front;
+mod key_use;
 mod page;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use http::Uri;
 use http::header::{AUTHORIZATION, HeaderMap};
-use toolcrib_base::{Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Role, Secret};
+use toolcrib_base::{Clock, Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Secret, SystemClock, Timestamp};
 use toolcrib_call::ProfileSnapshot;
 use toolcrib_call::snapshot::{is_shut_out, key_principal};
 use toolcrib_catalog::{GatewayKey, matching_key};
@@ -17,10 +19,11 @@ use page::Pages;
 use toolcrib_session::Principal;
 
 pub use front::Front;
+pub use key_use::KeyUses;
 pub(crate) use toolcrib_identity::KnownToken;
 
-pub(crate) use front::{Admission, Arrival, FrontRefusal, RESOURCE_METADATA};
-pub(crate) use page::{CALLBACK, CONNECT, is_login_page};
+pub(crate) use front::{Admission, Arrival, FrontRefusal, PAGE_COOKIES, RESOURCE_METADATA};
+pub(crate) use page::{CALLBACK, CONNECT, UI, is_login_page, is_ui_page};
 
 /// The keys that open a profile.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +48,8 @@ pub struct Guard {
     pages: Pages,
     local: Principal,
     admin: Principal,
+    clock: Arc<dyn Clock>,
+    uses: Arc<KeyUses>,
     /// Whether a call from this machine may be one that a proxy passes on.
     loopback_needs_credential: bool,
 }
@@ -58,8 +63,22 @@ impl Guard {
             pages: Pages { hosts, origins },
             local: Principal::member("local"),
             admin: Principal::admin("admin"),
+            clock: Arc::new(SystemClock),
+            uses: Arc::default(),
             loopback_needs_credential: false,
         }
+    }
+
+    /// The same that looks at this clock for what expires, and notes here when keys are used.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>, uses: Arc<KeyUses>) -> Self {
+        (self.clock, self.uses) = (clock, uses);
+        self
+    }
+
+    /// What time it is.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// The same that admits no call from this machine without a credential: a proxy may pass it on.
@@ -114,6 +133,12 @@ impl Guard {
                 let text = credential.to_str().unwrap_or_default();
                 let token = text.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("bearer ")).map(|_| &text[7..]);
                 token.and_then(|token| self.proven(token.trim(), keys)).ok_or_else(|| {
+                    // Only who has the key is told.
+                    let own = keys.zip(token).and_then(|(keys, token)| matching_key(keys.keys, token.trim()));
+                    if let Some(key) = own {
+                        return Problem::new(Kind::Unauthenticated, format!("key `{}` has expired", key.name))
+                            .hint("Ask for a new one: `toolcrib profile key rotate` makes it.");
+                    }
                     let hint = match keys {
                         Some(_) => {
                             "Send a key of the profile or the gateway's token (`state/token` in the home \
@@ -142,8 +167,10 @@ impl Guard {
             return Some(self.admin.clone());
         }
         let ProfileKeys { profile, keys } = keys?;
-        let key = matching_key(keys, credential)?;
-        Some(Principal::new(key_principal(profile, key.name.as_str()), Role::Member, Identity::by(Proof::Key)))
+        let now = self.now();
+        let key = matching_key(keys, credential).filter(|key| key.lasts(now))?;
+        self.uses.note(key.hash, now);
+        Some(Principal::new(key_principal(profile, key.name.as_str()), key.role, Identity::by(Proof::Key)))
     }
 
     /// Whether a principal that was admitted to a profile with the keys `before` would not be admitted with those of
@@ -219,7 +246,13 @@ mod tests {
     }
 
     fn key(name: &str, key: &str) -> GatewayKey {
-        GatewayKey { name: KeyName::new(name).unwrap(), hash: KeyHash::of(key), created: None }
+        GatewayKey {
+            name: KeyName::new(name).unwrap(),
+            hash: KeyHash::of(key),
+            created: None,
+            role: toolcrib_base::Role::Member,
+            expires: None,
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod arrival;
 mod bodies;
 mod ending;
 pub mod guard;
+mod page_sessions;
 pub mod respond;
 mod revoke;
 pub mod route;

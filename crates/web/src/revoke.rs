@@ -1,14 +1,18 @@
-//! Revoked keys: ends the open streams and sessions of a key that the profile's file no longer has. `guard` refuses a
-//! request that comes later.
+//! Keys that have ended: ends the open streams and sessions of a key that the profile's file no longer has, that has
+//! expired, or that has another role now. `guard` refuses a request that comes later.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use toolcrib_base::ProfileName;
 use toolcrib_base::task::Stop;
 use toolcrib_catalog::GatewayKey;
 
 use crate::Site;
+
+/// The longest wait for the next key that expires: the clock may be set.
+const LOOK: Duration = Duration::from_secs(60);
 
 type Keys = BTreeMap<ProfileName, Option<Vec<GatewayKey>>>;
 
@@ -18,8 +22,10 @@ pub(crate) async fn follow(site: Arc<Site>, mut stop: Stop) {
     let mut before = keys(&site);
     loop {
         // Both are cancel-safe. Views are built as long as the gateway exists, which outlives its doors.
+        let next = next_expiry(&site);
         tokio::select! {
             changed = builds.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(next.unwrap_or(LOOK)), if next.is_some() => {}
             () = stop.stopped() => return,
         }
         let after = keys(&site);
@@ -33,7 +39,17 @@ pub(crate) async fn follow(site: Arc<Site>, mut stop: Stop) {
     }
 }
 
+/// The keys that open something now.
 fn keys(site: &Site) -> Keys {
-    let views = site.gateway.views();
-    views.iter().map(|(name, view)| (name.clone(), view.profile.keys.clone())).collect()
+    let (views, now) = (site.gateway.views(), site.guard.now());
+    let lasting = |keys: &Vec<GatewayKey>| keys.iter().filter(|key| key.lasts(now)).cloned().collect();
+    views.iter().map(|(name, view)| (name.clone(), view.profile.keys.as_ref().map(lasting))).collect()
+}
+
+/// How long it is until the next key expires; `None` where none will.
+fn next_expiry(site: &Site) -> Option<Duration> {
+    let (views, now) = (site.gateway.views(), site.guard.now());
+    let keys = views.values().flat_map(|view| view.profile.keys.iter().flatten());
+    let next = keys.filter_map(|key| key.expires).filter(|expires| now < *expires).min()?;
+    Some(Duration::from_millis(next.since(now)).min(LOOK))
 }

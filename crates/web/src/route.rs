@@ -2,9 +2,11 @@
 
 mod api;
 mod health;
+mod html;
 mod login;
 mod mcp;
 mod sse;
+mod ui;
 mod well_known;
 
 use std::sync::{Arc, LazyLock};
@@ -14,14 +16,14 @@ use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_transport::http::body::Body;
 
-use crate::guard::{CALLBACK, CONNECT, RESOURCE_METADATA, is_login_page};
+use crate::guard::{CALLBACK, CONNECT, RESOURCE_METADATA, UI, is_login_page, is_ui_page};
 use crate::{Site, Visitor, respond};
 
 pub(crate) use login::LoginPages;
 pub(crate) use sse::SseClients;
 
 /// Every path below which something answers, operations aside. To add a route: its path here, its arm in [`answer`].
-pub const PATHS: [&str; 13] = [
+pub const PATHS: [&str; 14] = [
     "/mcp",
     "/sse",
     "/messages",
@@ -35,6 +37,7 @@ pub const PATHS: [&str; 13] = [
     CALLBACK,
     RESOURCE_METADATA,
     well_known::CLIENT,
+    UI,
 ];
 
 /// Answers an admitted request.
@@ -61,6 +64,9 @@ pub async fn answer(site: &Arc<Site>, visitor: Visitor, request: Request<Incomin
     }
     if let Some(front) = site.front.as_ref().filter(|_| path.starts_with(well_known::ROOT)) {
         return well_known::answer(front, request.method(), path);
+    }
+    if let Some(front) = site.front.as_ref().filter(|_| is_ui_page(path)) {
+        return Box::pin(ui::answer(front, &request)).await;
     }
     match (request.method(), path) {
         (&Method::GET, "/healthz") => respond::text(StatusCode::OK, "text/plain", "ok\n".into()),

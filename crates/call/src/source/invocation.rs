@@ -75,7 +75,7 @@ impl Invocation {
     /// Those of these tools that the caller cannot use, by whatever name a dialect gives them.
     pub fn missing<'n>(&self, tools: impl IntoIterator<Item = &'n str>) -> Vec<String> {
         let Ok(view) = self.view() else { return tools.into_iter().map(str::to_owned).collect() };
-        let is_missing = |name: &&str| !view.reaches(name, self.caller.principal.is_admin());
+        let is_missing = |name: &&str| !view.reaches(name, self.caller.principal.role);
         tools.into_iter().filter(is_missing).map(str::to_owned).collect()
     }
 

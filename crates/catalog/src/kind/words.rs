@@ -190,6 +190,8 @@ pub(crate) const PROFILE: &[(&str, &str)] = &[
     ("keys[].name", "Whose it is: its bearer appears as `key:<profile>/<name>`."),
     ("keys[].hash", "The key's hash; `toolcrib profile key` makes both."),
     ("keys[].created", "The day on which it was made."),
+    ("keys[].role", "What its bearer may do; `member` without the key."),
+    ("keys[].expires", "From when on it opens nothing; never without the key."),
     ("limits", "How much one principal may call."),
     ("limits.concurrent", "Tool calls that may run at a time."),
     ("limits.per_minute", "Tool calls a minute."),

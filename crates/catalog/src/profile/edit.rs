@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use toolcrib_base::{Role, Timestamp};
 
-use super::{GatewayKey, ProfileDefinition};
+use super::{GatewayKey, KeyName, ProfileDefinition};
 use crate::define;
 use crate::problem::{DefinitionProblem, Sink};
 use crate::yaml;
@@ -60,11 +61,42 @@ pub fn remove_keys(
     })
 }
 
+/// The text in which the keys of a name end at a moment, unless they end before.
+///
+/// # Errors
+/// The profile is wrong, or its keys are in one line.
+pub fn expire_keys(
+    file: &Path,
+    stem: &str,
+    text: &str,
+    name: &KeyName,
+    expires: Timestamp,
+) -> Result<String, KeyEditError> {
+    let before = read_profile(file, stem, text).map_err(KeyEditError::Wrong)?;
+    let mut keys = before.keys.clone().unwrap_or_default();
+    let mut hashes = Vec::new();
+    for key in keys.iter_mut().filter(|key| key.name == *name && key.lasts(expires)) {
+        key.expires = Some(expires);
+        hashes.push(key.hash.to_string());
+    }
+    edited(file, stem, text, &ProfileDefinition { keys: Some(keys), ..before }, |written| {
+        for key in written.iter_mut().filter(|key| hashes.iter().any(|hash| key["hash"] == hash.as_str())) {
+            key["expires"] = expires.to_string().into();
+        }
+    })
+}
+
 /// A key as it is written.
 fn value_of(key: &GatewayKey) -> Value {
     let mut value = json!({ "name": key.name.as_str(), "hash": key.hash.to_string() });
     if let Some(created) = &key.created {
         value["created"] = created.as_str().into();
+    }
+    if key.role != Role::Member {
+        value["role"] = key.role.as_str().into();
+    }
+    if let Some(expires) = key.expires {
+        value["expires"] = expires.to_string().into();
     }
     value
 }
@@ -92,13 +124,19 @@ fn edited(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{KeyHash, KeyName};
+    use super::super::KeyHash;
     use super::*;
 
     const FILE: &str = "profiles/a.yaml";
 
     fn key(name: &str, text: &str) -> GatewayKey {
-        GatewayKey { name: KeyName::new(name).unwrap(), hash: KeyHash::of(text), created: Some("2026-01-31".into()) }
+        GatewayKey {
+            name: KeyName::new(name).unwrap(),
+            hash: KeyHash::of(text),
+            created: Some("2026-01-31".into()),
+            role: Role::Member,
+            expires: None,
+        }
     }
 
     fn added(text: &str, key: &GatewayKey) -> String {
@@ -121,6 +159,23 @@ mod tests {
         assert_eq!(none, format!("{begin}keys: []\n"), "it stays shut");
         assert_eq!(added(&none, &key("ci", "1")), one);
         assert_eq!(removed(&one, "nobody"), one);
+    }
+
+    #[test]
+    fn the_keys_of_a_name_end_at_a_moment_and_no_later_than_before() {
+        let (soon, late) = (Timestamp::parse("2027-01-31").unwrap(), Timestamp::parse("2027-02-01T10:00:00Z").unwrap());
+        let text = added(&added("name: a\n", &key("ci", "1")), &GatewayKey { role: Role::Viewer, ..key("bob", "2") });
+        let ended = expire_keys(Path::new(FILE), "a", &text, &KeyName::new("ci").unwrap(), late).unwrap();
+        assert!(
+            ended.contains("expires: \"2027-02-01T10:00:00.000Z\"")
+                || ended.contains("expires: 2027-02-01T10:00:00.000Z")
+        );
+        assert!(ended.contains("role: viewer") && ended.matches("expires").count() == 1, "{ended}");
+        let sooner = expire_keys(Path::new(FILE), "a", &ended, &KeyName::new("ci").unwrap(), soon).unwrap();
+        let keys = |text: &str| read_profile(Path::new(FILE), "a", text).unwrap().keys.unwrap();
+        assert_eq!((keys(&sooner)[0].expires, keys(&sooner)[1].expires), (Some(soon), None));
+        let again = expire_keys(Path::new(FILE), "a", &sooner, &KeyName::new("ci").unwrap(), late).unwrap();
+        assert_eq!(again, sooner);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
-use toolcrib_base::{ProfileName, Secret, random};
+use toolcrib_base::{ProfileName, Role, Secret, Timestamp, random};
 
 use crate::reader::Cursor;
 
@@ -22,6 +22,10 @@ pub struct GatewayKey {
     pub hash: KeyHash,
     /// When it was made, for people.
     pub created: Option<String>,
+    /// What its bearer may do in the profile; never `owner`.
+    pub role: Role,
+    /// From when on it opens nothing.
+    pub expires: Option<Timestamp>,
 }
 
 /// The name of a key: a-z, 0-9 and `-`, at most 64 characters.
@@ -29,7 +33,7 @@ pub struct GatewayKey {
 pub struct KeyName(Box<str>);
 
 /// The SHA-256 of a key. Anyone who knows it cannot make the key from it; it is still no one's to read in a log.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyHash([u8; 32]);
 
 /// Why a text is not the hash of a key.
@@ -110,7 +114,12 @@ impl GatewayKey {
     pub fn generate(name: KeyName, created: Option<String>) -> (Secret, Self) {
         let key = Secret::new(format!("{BEGINS}{}", random::token().expose()));
         let hash = KeyHash::of(key.expose());
-        (key, Self { name, hash, created })
+        (key, Self { name, hash, created, role: Role::Member, expires: None })
+    }
+
+    /// Whether it still opens the profile at a moment.
+    pub fn lasts(&self, now: Timestamp) -> bool {
+        self.expires.is_none_or(|expires| now < expires)
     }
 }
 
@@ -152,6 +161,23 @@ fn one(cursor: Cursor<'_>) -> Option<GatewayKey> {
         parsed?.ok()
     });
     let created = fields.get("created").and_then(|cursor| cursor.word("a date such as `2026-01-31`"));
+    let role = fields.get("role").map_or(Some(Role::Member), |cursor| {
+        let role = cursor.text()?.parse().ok().filter(|role| *role != Role::Owner);
+        if role.is_none() {
+            cursor.expected("`viewer`, `member`, `operator` or `admin`");
+        }
+        role
+    });
+    let expires = fields.get("expires").map_or(Some(None), |cursor| {
+        // A number alone would be milliseconds, which no person writes.
+        let expires = cursor.text()?;
+        let expires = Timestamp::parse(expires).filter(|_| expires.contains('-'));
+        if expires.is_none() {
+            cursor.expected("a date or a time such as `2027-01-31` or `2027-01-31T12:00:00Z`");
+        }
+        expires.map(Some)
+    });
     fields.finish();
-    Some(GatewayKey { name: name?, hash: hash?, created })
+    // A key that is not understood opens nothing.
+    Some(GatewayKey { name: name?, hash: hash?, created, role: role?, expires: expires? })
 }

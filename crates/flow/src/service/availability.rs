@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use toolcrib_base::{PrincipalId, ProfileName};
+use toolcrib_base::{PrincipalId, ProfileName, Role};
 use toolcrib_catalog::ObjectName;
 
 use super::host::Owner;
@@ -20,7 +20,7 @@ impl Availability {
         // Admins see most: a class that is not available to them is available to no one.
         let owner = Owner {
             principal: PrincipalId::new("local"),
-            administers: true,
+            role: Role::Admin,
             profile: ProfileName::new("default").expect("`default` is a name"),
         };
         let Some(hands) = table.around.house.hands(&owner, "") else { return };

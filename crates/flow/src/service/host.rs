@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::watch;
-use toolcrib_base::{PrincipalId, Problem, ProfileName};
+use toolcrib_base::{PrincipalId, Problem, ProfileName, Role};
 use toolcrib_call::Invocation;
 use toolcrib_gateway::{Gateway, ObjectEvent};
 use toolcrib_protocol::{Raw, RequestTrace, Revision};
@@ -23,7 +23,7 @@ const SHOWN: usize = 2_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) principal: PrincipalId,
-    pub(super) administers: bool,
+    pub(super) role: Role,
     pub(super) profile: ProfileName,
 }
 
@@ -119,7 +119,7 @@ impl GatewayHost {
 impl ServiceHost for GatewayHost {
     fn hands(&self, owner: &Owner, label: &str) -> Option<Arc<dyn ToolCaller>> {
         let caller = Caller {
-            principal: Principal::restored(owner.principal.clone(), owner.administers),
+            principal: Principal::restored(owner.principal.clone(), owner.role),
             profile: owner.profile.clone(),
             door: Door::new("service"),
             revision: Revision::LATEST_LEGACY,

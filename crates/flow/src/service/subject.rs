@@ -1,7 +1,7 @@
 //! What a service is, apart from how it is, and how both are written down.
 
 use serde_json::{Map, Value, json};
-use toolcrib_base::{PrincipalId, ProfileName, Timestamp};
+use toolcrib_base::{PrincipalId, ProfileName, Role, Timestamp};
 use toolcrib_catalog::{ObjectName, ServiceDefinition};
 use toolcrib_store::ServiceRecord;
 
@@ -36,12 +36,12 @@ impl Subject {
         let unowned = || Owner {
             // A file without a record was written by hand: its tools are called without any privilege.
             principal: PrincipalId::new("local"),
-            administers: false,
+            role: Role::Member,
             profile: ProfileName::new("default").expect("`default` is a name"),
         };
         let recorded = |record: &ServiceRecord| Owner {
             principal: record.principal.clone(),
-            administers: record.administers,
+            role: record.role,
             profile: record.profile.clone(),
         };
         let mut owner = record.map_or_else(unowned, recorded);
@@ -83,7 +83,7 @@ impl Subject {
         ServiceRecord {
             name: self.name.to_string(),
             principal: self.owner.principal.clone(),
-            administers: self.owner.administers,
+            role: self.owner.role,
             profile: self.owner.profile.clone(),
             state: life.state.as_str().to_owned(),
             body: body.to_string(),

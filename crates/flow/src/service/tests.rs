@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use toolcrib_base::task::Scope;
-use toolcrib_base::{Kind, ManualClock, PrincipalId, Problem, ProfileName, Timestamp};
+use toolcrib_base::{Kind, ManualClock, PrincipalId, Problem, ProfileName, Role, Timestamp};
 use toolcrib_catalog::{Catalog, ObjectName, ServiceClassDefinition};
 use toolcrib_gateway::ObjectEvent;
 use toolcrib_store::{Services as Records, Store};
@@ -231,7 +231,7 @@ impl World {
 }
 
 fn ann() -> Owner {
-    Owner { principal: PrincipalId::new("ann"), administers: true, profile: ProfileName::new("work").unwrap() }
+    Owner { principal: PrincipalId::new("ann"), role: Role::Admin, profile: ProfileName::new("work").unwrap() }
 }
 
 fn class_text(class: &str, config: &str) -> String {

@@ -109,7 +109,7 @@ pub(super) fn record(program: &Program, invocation: &Invocation, input: &Input, 
         workflow: program.definition.name.to_string(),
         status: "inprogress".to_owned(),
         principal: invocation.caller.principal.id.clone(),
-        administers: invocation.caller.principal.is_admin(),
+        role: invocation.caller.principal.role,
         profile: invocation.caller.profile.clone(),
         definition: Value::Object(program.definition.spec.clone()).to_string(),
         input: kept(&input.values, &mut truncated),
@@ -227,7 +227,7 @@ impl RunTable {
     }
 
     async fn go_on(self: Arc<Self>, gateway: Arc<Gateway>, record: RunRecord) {
-        let principal = Principal::restored(record.principal.clone(), record.administers);
+        let principal = Principal::restored(record.principal.clone(), record.role);
         let caller = Caller {
             principal,
             profile: record.profile.clone(),

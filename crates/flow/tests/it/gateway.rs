@@ -442,7 +442,7 @@ async fn an_interrupted_run_goes_on_with_the_next_process() {
         workflow: "say".to_owned(),
         status: "inprogress".to_owned(),
         principal: PrincipalId::new("local"),
-        administers: false,
+        role: toolcrib_base::Role::Member,
         profile: toolcrib_base::ProfileName::new("default").unwrap(),
         definition: definition.to_string(),
         input: "{\"m\":\"more\"}".to_owned(),

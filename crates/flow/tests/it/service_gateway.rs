@@ -66,7 +66,10 @@ impl ServiceGateway {
 
     pub(crate) fn caller(&self, is_admin: bool) -> Caller {
         Caller {
-            principal: Principal::restored(PrincipalId::new("ann"), is_admin),
+            principal: Principal::restored(
+                PrincipalId::new("ann"),
+                if is_admin { toolcrib_base::Role::Admin } else { toolcrib_base::Role::Member },
+            ),
             profile: ProfileName::new("default").unwrap(),
             door: Door::MCP,
             revision: Revision::LATEST,

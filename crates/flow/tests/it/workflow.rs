@@ -113,7 +113,7 @@ pub(crate) fn record(input: &Value) -> RunRecord {
         workflow: "w".to_owned(),
         status: "inprogress".to_owned(),
         principal: PrincipalId::new("ada"),
-        administers: false,
+        role: toolcrib_base::Role::Member,
         profile: ProfileName::new("default").unwrap(),
         definition: "{}".to_owned(),
         input: input.to_string(),

@@ -89,7 +89,7 @@ async fn configure(context: &Context<'_>, wanted: &[Arc<Candidate>]) -> Result<V
         {
             Ok(entry) => admitted.push(entry),
             // Only what is visible is found; the rules say the same again.
-            Err(Refusal::Denied(_)) => return Err(unknown(context, entry.name.as_str())),
+            Err(Refusal::Denied(denial)) if denial.hidden => return Err(unknown(context, entry.name.as_str())),
             Err(refusal) => return Err(refusal.problem()),
         }
     }

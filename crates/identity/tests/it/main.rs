@@ -4,5 +4,6 @@
 
 mod opaque;
 mod possession;
+mod sign_in;
 mod signed;
 mod world;

@@ -27,6 +27,8 @@ pub(crate) struct Answers {
     pub(crate) metadata: Value,
     /// What it says of any token.
     pub(crate) introspection: Value,
+    /// Its answer to a code.
+    pub(crate) token: Value,
     /// It answers nothing but this status.
     pub(crate) status: Option<u16>,
 }
@@ -40,7 +42,7 @@ pub(crate) struct World {
 }
 
 #[derive(Debug)]
-struct FixedSecret;
+pub(crate) struct FixedSecret;
 
 impl ReadSecret for FixedSecret {
     fn read(&self) -> Result<Secret, String> {
@@ -70,6 +72,8 @@ impl World {
                     let mut metadata = json!({
                         "issuer": issuer, "jwks_uri": format!("{issuer}/jwks"),
                         "introspection_endpoint": format!("{issuer}/introspect"),
+                        "authorization_endpoint": format!("{issuer}/authorize?tenant=1"),
+                        "token_endpoint": format!("{issuer}/token"),
                     });
                     if let Some(more) = answers.metadata.as_object() {
                         metadata.as_object_mut().unwrap().extend(more.clone());
@@ -77,6 +81,10 @@ impl World {
                     reply.json(&[], &metadata);
                 }
                 "/jwks" => reply.json(&[], &json!({"keys": answers.keys})),
+                "/token" if answers.token["error"].is_string() => {
+                    reply.full(400, &["content-type: application/json"], answers.token.to_string());
+                }
+                "/token" => reply.json(&[], &answers.token),
                 "/introspect" => reply.json(&[], &answers.introspection),
                 _ => reply.full(404, &[], ""),
             }
@@ -90,6 +98,7 @@ impl World {
             audiences: Vec::new(),
             grants: vec![GrantRule { grantee: Grantee::Group("dev".into()), grant }],
             introspection: Some(IntrospectionClient { id: "tools:1".into(), secret: Arc::new(FixedSecret) }),
+            sign_in: None,
             groups_claim: None,
             tenant_claim: None,
             allows_private: false,

@@ -1,6 +1,6 @@
 //! The repositories: what was put is there after a restart, and what is not there is `None`.
 
-use toolcrib_base::{PrincipalId, Timestamp, ToolId};
+use toolcrib_base::{PrincipalId, Role, Timestamp, ToolId};
 use toolcrib_store::{
     ActiveTool, Facts, Names, PinChange, Pins, ServiceRecord, Services, Snapshot, Snapshots, StoreError, TaskRecord,
     Tasks,
@@ -243,7 +243,7 @@ fn services_outlive_the_process() {
     let service = |name: &str, state: &str| ServiceRecord {
         name: name.to_owned(),
         principal: PrincipalId::new("ann"),
-        administers: true,
+        role: Role::Operator,
         profile: profile("work"),
         state: state.to_owned(),
         body: "{\"outputs\": {}}".to_owned(),
@@ -255,7 +255,10 @@ fn services_outlive_the_process() {
     store.services().put(&service("db", "stopped")).unwrap();
     let large = ServiceRecord { body: "x".repeat(Services::BODY_MAX + 1), ..service("db", "running") };
     assert!(matches!(store.services().put(&large), Err(StoreError::TooLarge { .. })));
-    home.shell().execute_batch("INSERT INTO service VALUES ('odd', 'a', 0, '../x', 'running', '{}', 1, 1)").unwrap();
+    let odd = "INSERT INTO service (name, principal, profile, state, body, created_at, updated_at) \
+                   VALUES ('odd', 'a', '../x', 'running', '{}', 1, 1)";
+    home.shell().execute_batch(odd).unwrap();
+    home.shell().execute_batch("UPDATE service SET role = 'of a later version' WHERE name = 'db'").unwrap();
     store.close_blocking().unwrap();
     drop(store);
 
@@ -263,6 +266,7 @@ fn services_outlive_the_process() {
     let all = store.services().all().unwrap();
     let states: Vec<_> = all.iter().map(|record| (record.name.as_str(), record.state.as_str())).collect();
     assert_eq!(states, [("db", "stopped"), ("web", "running")], "a row that no program of ours wrote harms no other");
-    assert_eq!((all[1].administers, all[1].created_at), (true, Timestamp(5)));
+    assert_eq!((all[1].role, all[1].created_at), (Role::Operator, Timestamp(5)));
+    assert_eq!(all[0].role, Role::Viewer, "a role that is not known is the least");
     assert!(store.services().remove("web").unwrap() && !store.services().remove("web").unwrap());
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use toolcrib_base::{PrincipalId, Timestamp};
+use toolcrib_base::{PrincipalId, Role, Timestamp};
 use toolcrib_store::{Config, Retention, RunQuery, RunRecord, RunStepRecord, Runs, Store, StoreError};
 
 use crate::{Home, profile};
@@ -13,7 +13,7 @@ fn run(id: &str, workflow: &str, status: &str, at: i64) -> RunRecord {
         workflow: workflow.to_owned(),
         status: status.to_owned(),
         principal: PrincipalId::new("ada"),
-        administers: true,
+        role: Role::Operator,
         profile: profile("default"),
         definition: "{}".to_owned(),
         input: "{\"a\":1}".to_owned(),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, Secret, SystemClock};
 use toolcrib_catalog::SecretRef;
-use toolcrib_identity::{GrantRule, Grantee, Identities, IntrospectionClient, IssuerSettings, ReadSecret, TokenGrant};
+use toolcrib_identity::{
+    GrantRule, Grantee, Identities, IntrospectionClient, IssuerSettings, ReadSecret, SignInClient, TokenGrant,
+};
 use toolcrib_transport::http::checked::{CheckedClient, SystemResolver};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_web::Front;
@@ -29,13 +31,23 @@ pub(super) fn front(
     let client = CheckedClient::new(http, Arc::new(SystemResolver));
     let identities = Identities::new(issuers, client, Arc::clone(&clock), house.clone());
     let identities = identities.map_err(|why| Problem::new(Kind::Definition, why))?;
-    Ok(Some(Front::new(config.url.clone(), Arc::new(identities), config.scopes.clone(), clock)))
+    let identities = Arc::new(identities);
+    let front = Front::new(config.url.clone(), Arc::clone(&identities) as _, config.scopes.clone(), clock);
+    Ok(Some(front.with_sign_in(identities)))
 }
 
 fn settings(issuer: &IssuerConfig, secrets: &Arc<HomeSecrets>) -> IssuerSettings {
-    let introspection = issuer.introspect.as_ref().map(|ours| IntrospectionClient {
+    let secret = |reference: &SecretRef| -> Arc<dyn ReadSecret> {
+        Arc::new(IssuerSecret { reference: reference.clone(), secrets: Arc::clone(secrets) })
+    };
+    let introspection = issuer
+        .introspect
+        .as_ref()
+        .map(|ours| IntrospectionClient { id: ours.client_id.clone(), secret: secret(&ours.client_secret) });
+    let sign_in = issuer.sign_in.as_ref().map(|ours| SignInClient {
         id: ours.client_id.clone(),
-        secret: Arc::new(IssuerSecret { reference: ours.client_secret.clone(), secrets: Arc::clone(secrets) }),
+        secret: ours.client_secret.as_ref().map(secret),
+        scopes: ours.scopes.clone(),
     });
     IssuerSettings {
         name: issuer.name.as_str().into(),
@@ -43,6 +55,7 @@ fn settings(issuer: &IssuerConfig, secrets: &Arc<HomeSecrets>) -> IssuerSettings
         audiences: issuer.audiences.clone(),
         grants: issuer.grants.iter().map(rule).collect(),
         introspection,
+        sign_in,
         groups_claim: issuer.groups_claim.clone(),
         tenant_claim: issuer.tenant_claim.clone(),
         allows_private: issuer.private,
@@ -67,6 +80,6 @@ struct IssuerSecret {
 
 impl ReadSecret for IssuerSecret {
     fn read(&self) -> Result<Secret, String> {
-        self.secrets.own(&self.reference).map_err(|error| format!("the secret of `introspect` cannot be read: {error}"))
+        self.secrets.own(&self.reference).map_err(|error| format!("the secret of our client cannot be read: {error}"))
     }
 }

@@ -12,10 +12,11 @@ use super::ValueWithSource;
 /// The name of the table.
 pub(super) const TABLE: &str = "identity";
 const KEYS: [&str; 3] = ["url", "scopes", "issuer"];
-const ISSUER_KEYS: [&str; 8] =
-    ["name", "issuer", "audience", "grants", "introspect", "groups_claim", "tenant_claim", "private"];
+const ISSUER_KEYS: [&str; 9] =
+    ["name", "issuer", "audience", "grants", "introspect", "sign_in", "groups_claim", "tenant_claim", "private"];
 const GRANT_KEYS: [&str; 5] = ["group", "user", "client", "role", "profiles"];
 const INTROSPECT_KEYS: [&str; 2] = ["client_id", "client_secret"];
+const SIGN_IN_KEYS: [&str; 3] = ["client_id", "client_secret", "scopes"];
 
 /// Teams with a provider.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +42,8 @@ pub(crate) struct IssuerConfig {
     pub(crate) grants: Vec<GrantConfig>,
     /// Our credentials to ask it about opaque tokens.
     pub(crate) introspect: Option<IntrospectConfig>,
+    /// Our client for people who sign in to our pages.
+    pub(crate) sign_in: Option<SignInConfig>,
     /// The claim with the groups.
     pub(crate) groups_claim: Option<String>,
     /// The claim with the tenant.
@@ -76,6 +79,16 @@ pub(crate) enum Grantee {
 pub(crate) struct IntrospectConfig {
     pub(crate) client_id: String,
     pub(crate) client_secret: SecretRef,
+}
+
+/// Our client for people who sign in to our pages.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SignInConfig {
+    pub(crate) client_id: String,
+    /// `None` for a public client.
+    pub(crate) client_secret: Option<SecretRef>,
+    /// `openid` is among them.
+    pub(crate) scopes: Vec<String>,
 }
 
 /// A part of the table, with its name for errors.
@@ -139,12 +152,14 @@ fn issuer(part: &Part<'_>) -> Result<IssuerConfig, Problem> {
     }
     let grants = part.parts("grants", &GRANT_KEYS)?.iter().map(grant).collect::<Result<_, _>>()?;
     let introspect = part.part("introspect", &INTROSPECT_KEYS)?;
+    let sign_in = part.part("sign_in", &SIGN_IN_KEYS)?;
     Ok(IssuerConfig {
         name: name.to_owned(),
         issuer: url.to_owned(),
         audiences,
         grants,
         introspect: introspect.as_ref().map(credentials).transpose()?,
+        sign_in: sign_in.as_ref().map(pages).transpose()?,
         groups_claim: part.text("groups_claim")?.map(str::to_owned),
         tenant_claim: part.text("tenant_claim")?.map(str::to_owned),
         private: match part.table.get("private") {
@@ -176,13 +191,30 @@ fn grant(part: &Part<'_>) -> Result<GrantConfig, Problem> {
 const ROLES: &str = "`viewer`, `member`, `operator`, `admin` or `owner`";
 
 fn credentials(part: &Part<'_>) -> Result<IntrospectConfig, Problem> {
-    let wrong =
-        || part.wrong("client_secret", "a reference such as `env:INTROSPECT_SECRET`, `file:PATH` or `vault:NAME`");
-    let client_secret = match part.required("client_secret")?.parse() {
-        Ok(SecretRef::Literal(_) | SecretRef::User(_)) | Err(_) => return Err(wrong()),
-        Ok(reference) => reference,
-    };
+    let client_secret = secret(part, part.required("client_secret")?)?;
     Ok(IntrospectConfig { client_id: part.required("client_id")?.to_owned(), client_secret })
+}
+
+fn pages(part: &Part<'_>) -> Result<SignInConfig, Problem> {
+    let mut scopes = part.texts("scopes")?;
+    if !scopes.iter().all(|scope| is_scope(scope)) {
+        return Err(part.wrong("scopes", "scopes such as `openid` and `groups`, without blanks and quotes"));
+    }
+    if !scopes.iter().any(|scope| scope == "openid") {
+        scopes.insert(0, "openid".to_owned());
+    }
+    let client_secret = part.text("client_secret")?.map(|text| secret(part, text)).transpose()?;
+    Ok(SignInConfig { client_id: part.required("client_id")?.to_owned(), client_secret, scopes })
+}
+
+fn secret(part: &Part<'_>, text: &str) -> Result<SecretRef, Problem> {
+    match text.parse() {
+        Ok(SecretRef::Literal(_) | SecretRef::User(_)) | Err(_) => {
+            let expected = "a reference such as `env:CLIENT_SECRET`, `file:PATH` or `vault:NAME`";
+            Err(part.wrong("client_secret", expected))
+        }
+        Ok(reference) => Ok(reference),
+    }
 }
 
 // === impl IdentityConfig ===
@@ -299,6 +331,7 @@ mod tests {
         let config = parse(&format!(
             "{ACME}audience = 'api://tools'\nprivate = true\n\
              introspect = {{client_id = 'us', client_secret = 'env:SECRET'}}\n\
+             sign_in = {{client_id = 'us', scopes = ['groups']}}\n\
              grants = [{{group = 'dev', role = 'member', profiles = ['work']}}, {{user = '7', role = 'admin'}}]"
         ))
         .unwrap();
@@ -311,6 +344,7 @@ mod tests {
         assert_eq!(acme.grants[0].grantee, Grantee::Group("dev".into()));
         assert_eq!((acme.grants[1].role, acme.grants[1].profiles.len()), (Role::Admin, 0));
         assert!(acme.introspect.is_some());
+        assert_eq!(acme.sign_in.as_ref().unwrap().scopes, ["openid", "groups"]);
         let here = parse("[identity]\nurl = 'http://127.0.0.1:8700'").unwrap();
         assert_eq!(here.host(), "127.0.0.1:8700");
     }
@@ -350,6 +384,12 @@ mod tests {
                      issuer = 'https://b.example'\nintrospect = {client_id = 'us', client_secret = 'env:X'}",
                 ),
                 "`identity.issuer[1].introspect`: another issuer",
+            ),
+            (more("sign_in = {scopes = ['openid']}"), "`identity.issuer[0].sign_in` has no `client_id`"),
+            (more("sign_in = {client_id = 'us', scopes = ['a b']}"), "`identity.issuer[0].sign_in.scopes`: expected"),
+            (
+                more("sign_in = {client_id = 'us', client_secret = 's3cret'}"),
+                "`identity.issuer[0].sign_in.client_secret`: expected a reference",
             ),
             (more("private = 'yes'"), "`identity.issuer[0].private`: expected `true`"),
             (more("audience = ['']"), "`identity.issuer[0].audience`: expected texts"),

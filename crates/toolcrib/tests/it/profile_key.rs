@@ -62,3 +62,42 @@ async fn what_cannot_be_done_changes_nothing() {
         assert_eq!(text(home, "default"), wrong);
     }
 }
+
+#[tokio::test]
+async fn keys_have_roles_and_ends() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    key(home, &["add", "default", "ci", "--role", "viewer", "--expires", "30d"]).await;
+    key(home, &["add", "default", "bob"]).await;
+    let file = text(home, "default");
+    assert!(file.contains("role: viewer") && file.matches("expires: ").count() == 1, "{file}");
+    let listed = key(home, &["list", "default"]).await.stdout;
+    let lines: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["NAME", "ROLE", "CREATED", "EXPIRES", "LAST", "USED"]);
+    assert_eq!((lines[1][..2].to_vec(), lines[1].last()), (vec!["ci", "viewer"], Some(&"never")));
+    assert_eq!(lines[2][..2], ["bob", "member"]);
+    assert!(!listed.contains("sha256") && !listed.contains("tcb_"), "{listed}");
+    // The new one has the role and the life of the older one, which ends.
+    key(home, &["rotate", "default", "ci", "--keep", "2h"]).await;
+    let file = text(home, "default");
+    assert_eq!((file.matches("role: viewer").count(), file.matches("expires: ").count()), (2, 2), "{file}");
+    key(home, &["rotate", "default", "ci"]).await.fails(1, &["2 keys `ci`", "--old"]);
+    for (wrong, part) in [
+        (&["add", "default", "eve", "--role", "owner"][..], "expected `viewer`"),
+        (&["add", "default", "eve", "--role", "root"], "expected `viewer`"),
+        (&["add", "default", "eve", "--expires", "2020-01-31"], "still to come"),
+        (&["add", "default", "eve", "--expires", "soon"], "expected a date"),
+        (&["add", "default", "eve", "--expires", "0d"], "expected a date"),
+        (&["add", "default", "eve", "--expires", "99999999999999999999d"], "expected a date"),
+        (&["rotate", "default", "ci", "--keep", "x"], "expected a period"),
+    ] {
+        key(home, wrong).await.fails(64, &[part]);
+        assert_eq!(text(home, "default"), file);
+    }
+    for (line, place) in
+        [("role: owner", "expected `viewer`"), ("expires: soon", "expected a date"), ("expires: 5", "expected")]
+    {
+        std::fs::write(home.join("profiles/default.yaml"), file.replacen("role: viewer", line, 1)).unwrap();
+        key(home, &["list", "default"]).await.fails(1, &[place, "nothing was changed"]);
+    }
+}

@@ -48,7 +48,7 @@ impl VisibleNames for View {
     }
 
     fn reaches(&self, name: &str) -> bool {
-        Self::reaches(self, name, true)
+        Self::reaches(self, name, Role::Admin)
     }
 }
 

@@ -11,16 +11,17 @@ use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, HeaderValue, WW
 use http::{Method, Response, Uri};
 use serde_json::{Value, json};
 use toolcrib_base::{Clock, Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Role, Timestamp};
-use toolcrib_identity::{KnownToken, PresentedToken, ProveTokens, Resource, TokenRefusal};
+use toolcrib_identity::{KnownToken, PresentedToken, ProveTokens, Resource, SignIn, TokenRefusal};
 use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
 
-use super::{Guard, ProfileKeys, is_login_page};
+use super::{Guard, ProfileKeys, is_login_page, is_ui_page};
+use crate::page_sessions::PageSessions;
 
 /// Where the metadata of a resource are, whose path follows (RFC 9728, section 3.1).
 pub(crate) const RESOURCE_METADATA: &str = "/.well-known/oauth-protected-resource";
-/// What a page that was signed in to holds.
-pub(crate) const PAGE_COOKIE: &str = "__Host-toolcrib";
+/// The names of the cookie of who signed in to our pages, over `https` and `http`.
+pub(crate) const PAGE_COOKIES: [&str; 2] = ["__Host-toolcrib", "toolcrib-page"];
 /// The longest access token that is looked at, in bytes.
 const TOKEN_BYTES: usize = 16 * 1024;
 /// What keys of profiles begin with: such a text is never shown to an issuer.
@@ -42,6 +43,8 @@ pub struct Front {
     clock: Arc<dyn Clock>,
     /// Who reads what is open to everyone.
     stranger: Principal,
+    /// Who can sign in to our pages, and who did; `None` where no one can.
+    pages: Option<(Arc<dyn SignIn>, PageSessions)>,
 }
 
 /// A request that wants in.
@@ -88,7 +91,20 @@ impl Front {
     /// Tokens count that `tokens` proves and that have all of `scopes`. `origin` is `scheme://host[:port]`.
     pub fn new(origin: String, tokens: Arc<dyn ProveTokens>, scopes: Vec<Box<str>>, clock: Arc<dyn Clock>) -> Self {
         let stranger = Principal::new(PrincipalId::new("anonymous"), Role::Viewer, Identity::by(Proof::Nothing));
-        Self { origin, tokens, scopes, clock, stranger }
+        Self { origin, tokens, scopes, clock, stranger, pages: None }
+    }
+
+    /// The same where people sign in to our pages at an issuer.
+    #[must_use]
+    pub fn with_sign_in(mut self, sign_in: Arc<dyn SignIn>) -> Self {
+        let sessions = PageSessions::new(Arc::clone(&self.clock));
+        self.pages = (!sign_in.names().is_empty()).then_some((sign_in, sessions));
+        self
+    }
+
+    /// Who can sign in to our pages, and who did.
+    pub(crate) fn pages(&self) -> Option<(&dyn SignIn, &PageSessions)> {
+        self.pages.as_ref().map(|(sign_in, sessions)| (&**sign_in, sessions))
     }
 
     /// Admits a request, or says why not.
@@ -297,7 +313,10 @@ fn endpoint(path: &str) -> &str {
 
 /// What everyone may read: nothing there says more to one than to another.
 fn is_open(path: &str) -> bool {
-    matches!(path, "/healthz" | "/readyz") || path.starts_with("/.well-known/") || is_login_page(path)
+    matches!(path, "/healthz" | "/readyz")
+        || path.starts_with("/.well-known/")
+        || is_login_page(path)
+        || is_ui_page(path)
 }
 
 fn has_token(query: &str) -> bool {
@@ -307,5 +326,5 @@ fn has_token(query: &str) -> bool {
 fn has_page_cookie(headers: &HeaderMap) -> bool {
     let cookies = headers.get_all(COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
     let mut names = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|cookie| cookie.split('=').next());
-    names.any(|name| name.trim() == PAGE_COOKIE)
+    names.any(|name| PAGE_COOKIES.contains(&name.trim()))
 }

@@ -84,7 +84,7 @@ impl Pages {
             let origin = origin.to_str().unwrap_or_default();
             let is_fine = is_own_page(origin)
                 || self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
-                || is_login_page(path) && is_same_host(origin, headers);
+                || (is_login_page(path) || is_ui_page(path)) && is_same_host(origin, headers);
             if !is_fine {
                 let shown: String = origin.chars().take(100).collect();
                 return Err(Problem::new(
@@ -104,7 +104,7 @@ impl Pages {
             "same-origin" | "none" => true,
             // All ports of this machine are one site, and its pages may call us.
             "same-site" => is_loopback(host) || headers.contains_key(ORIGIN),
-            "cross-site" if is_login_page(path) && is_window(headers) => true,
+            "cross-site" if (is_login_page(path) || is_ui_page(path)) && is_window(headers) => true,
             _ => headers.contains_key(ORIGIN),
         };
         let sites = headers.get_all(SEC_FETCH_SITE).iter();
@@ -121,6 +121,15 @@ impl Pages {
 /// ticket and a click, or the cookie of the browser in which the login was begun.
 pub(crate) fn is_login_page(path: &str) -> bool {
     path == CALLBACK || path.starts_with(CONNECT)
+}
+
+/// Where the pages for people are.
+pub(crate) const UI: &str = "/ui";
+
+/// Whether this is a page for people. Other sites may lead a browser there: a link to it, and the issuer at which one signs
+/// in. What changes something there wants a form of its own page.
+pub(crate) fn is_ui_page(path: &str) -> bool {
+    path.strip_prefix(UI).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Whether a browser shows the answer in a window of its own, with its URL above it: not in a frame, not to a script.

@@ -96,7 +96,7 @@ async fn operate(
         let profile = asked.as_ref().unwrap_or(&caller.profile);
         return Err(site.no_profile(&caller.principal, profile).into());
     }
-    if operation.permission == Permission::Admin && !caller.principal.is_admin() {
+    if operation.permission == Permission::Admin && !operation.allows(caller.principal.role) {
         // Refused and recorded before anything that was sent is looked at.
         return Ok(site.gateway.operate(operation, snapshot.as_ref(), &caller, Raw::empty_object()).await?);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
-use toolcrib_base::Proof;
+use toolcrib_base::{Proof, Role};
 use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
 use toolcrib_upstream::State;
@@ -39,17 +39,17 @@ pub(super) fn ready(site: &Arc<Site>, principal: &Principal) -> Response<Body> {
         body["states"] = json!(states);
         body["audit"] = json!({ "recording": recording });
     }
-    if principal.is_admin() {
+    if principal.role >= Role::Operator {
         body["servers"] = servers.into();
     }
     let status = if ready && recording { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     respond::json(status, Body::full(body.to_string()))
 }
 
-/// All counters for who administers, else sums: the names of servers, tools and profiles are not for everyone.
+/// All counters for administrators and operators, else sums: the names of servers, tools and profiles are not for everyone.
 pub(super) async fn metrics(site: &Arc<Site>, principal: &Principal) -> Response<Body> {
     site.gateway.metrics.set_sessions(site.gateway.sessions.count());
-    let text = match principal.is_admin() {
+    let text = match principal.role >= Role::Operator {
         true => {
             site.gateway.gauge_tokens().await;
             let table = site.gateway.servers().table();

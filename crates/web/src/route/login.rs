@@ -13,7 +13,7 @@ mod page;
 
 use std::sync::Arc;
 
-use http::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderValue, REFERRER_POLICY};
+use http::header::{ACCEPT, HeaderMap};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, Secret, random};
@@ -21,6 +21,7 @@ use toolcrib_login::{LoginError, Logins};
 use toolcrib_transport::http::body::Body;
 
 use crate::guard::CONNECT;
+use crate::route::html::{self, private};
 use crate::{Site, Visitor, respond};
 
 /// Logins, and what their pages need.
@@ -64,7 +65,7 @@ pub(crate) fn refusal(problem: &Problem, is_person: bool) -> Response<Body> {
     if is_person {
         let status = response.status();
         let authenticate = response.headers_mut().remove(http::header::WWW_AUTHENTICATE);
-        response = page::problem(status, problem);
+        response = html::problem(status, "Not logged in", problem);
         if let Some(authenticate) = authenticate {
             response.headers_mut().insert(http::header::WWW_AUTHENTICATE, authenticate);
         }
@@ -79,14 +80,6 @@ pub(crate) fn is_person(headers: &HeaderMap) -> bool {
         let media_type = part.split(';').next().unwrap_or_default();
         media_type.trim().eq_ignore_ascii_case("text/html")
     })
-}
-
-/// The answer as no cache keeps it and no other site learns its URL.
-fn private(mut response: Response<Body>) -> Response<Body> {
-    let headers = response.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.entry(REFERRER_POLICY).or_insert(HeaderValue::from_static("no-referrer"));
-    response
 }
 
 /// What a visitor reads of an error. What is wrong inside is for the log.

@@ -1,6 +1,7 @@
 //! Keys of profiles: who comes in with one, where, and what ends when it is revoked.
 
 use serde_json::json;
+use toolcrib_base::{Clock as _, SystemClock, Timestamp};
 use toolcrib_catalog::{GatewayKey, KeyName};
 use toolcrib_testgateway::{File, profile};
 
@@ -138,4 +139,77 @@ async fn a_revoked_key_is_refused_and_what_it_opened_ends() {
         .apply(&[stopped("beta", &["two"]), profile("locked", &format!("exposure: direct\nkeys:\n{}", bob.line))])
         .await;
     assert_eq!(his_news.next().await.unwrap()["method"], "notifications/tools/list_changed", "he is not disturbed");
+}
+
+/// The same key with more in its line.
+fn with_more(key: &Key, more: &str) -> Key {
+    Key { secret: key.secret.clone(), line: key.line.replace('}', &format!(", {more}}}")) }
+}
+
+/// So many milliseconds from now, as the file has it.
+fn moment(millis: i64) -> String {
+    Timestamp(SystemClock.now().0 + millis).to_string()
+}
+
+#[tokio::test]
+async fn a_key_gives_its_role_in_its_profile() {
+    let roles = ["viewer", "member", "operator", "admin"].map(|role| with_more(&key(role), &format!("role: {role}")));
+    let lines: String = roles.iter().map(|key| key.line.as_str()).collect();
+    let files =
+        [stopped("alpha", &["one"]), profile("default", &format!("keys:\n{lines}")), profile("locked", "keys: []\n")];
+    let house = ServedGateway::settled(&files).await;
+    let audit = |key: &Key| with(Ask::get("/api/v1/audit"), key);
+    let write = |key: &Key| with(Ask::new(http::Method::DELETE, "/api/v1/servers/alpha", ""), key);
+    let [viewer, member, operator, admin] = &roles;
+    for (key, reads, writes) in [(viewer, 403, 403), (member, 403, 403), (operator, 200, 403)] {
+        assert_eq!(house.ask(audit(key)).await.status, reads, "{}", key.line);
+        assert_eq!(house.ask(write(key)).await.status, writes, "{}", key.line);
+    }
+    assert_eq!(house.ask(audit(admin)).await.status, 200);
+    // A viewer calls only what says that it reads; what it may not call it is told.
+    let call = |key: &Key| with(Ask::modern("tools/call", json!({"name": "alpha_one", "arguments": {}})), key);
+    let refused = String::from_utf8(house.ask(call(viewer)).await.body.to_vec()).unwrap();
+    assert!(refused.contains("the role `viewer`"), "{refused}");
+    let by_name = json!({"name": "call_tool", "arguments": {"name": "alpha_one", "arguments": {}}});
+    let refused = house.ask(with(Ask::modern("tools/call", by_name), viewer)).await.result();
+    assert_eq!(refused["isError"], true, "{refused}");
+    assert!(refused["content"][0]["text"].as_str().unwrap().contains("the role `viewer`"), "{refused}");
+    let member = String::from_utf8(house.ask(call(member)).await.body.to_vec()).unwrap();
+    assert!(!member.contains("the role `viewer`"), "{member}");
+    // Nowhere else.
+    for role in &roles {
+        house.ask(with(list(), role)).await.problem(401);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_has_expired_opens_nothing_and_what_it_opened_ends() {
+    let (ours, other) = (key("ci"), key("bob"));
+    let soon = with_more(&ours, &format!("expires: '{}'", moment(3_000)));
+    let gone = with_more(&other, &format!("expires: '{}'", moment(-1)));
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"]), locked(&[&soon, &gone])]).await;
+    let problem = house.ask(with(list(), &gone)).await.problem(401);
+    assert!(problem["detail"].as_str().unwrap().contains("key `bob` has expired"), "{problem}");
+    let session = session(&house, &soon).await;
+    let listed = || with(Ask::legacy(&session, "tools/list", &json!({})).to("/mcp/p/locked"), &soon);
+    house.ask(listed()).await.result();
+    let mut stream = house.events(with(Ask::get("/mcp/p/locked").header("mcp-session-id", &session), &soon)).await;
+    // It ends without a request and without a change of the file.
+    toolcrib_testkit::eventually("the stream of the key to end", async { while stream.event().await.is_some() {} })
+        .await;
+    house.ask(listed()).await.problem(401);
+    assert_eq!(house.gateway.sessions.count(), 0);
+}
+
+#[tokio::test]
+async fn a_key_with_less_power_begins_anew() {
+    let ours = key("ci");
+    let (admin, member) = (with_more(&ours, "role: admin"), with_more(&ours, "role: member"));
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"]), locked(&[&admin])]).await;
+    let session = session(&house, &admin).await;
+    let mut stream = house.events(with(Ask::get("/mcp/p/locked").header("mcp-session-id", &session), &admin)).await;
+    house.apply(&[locked(&[&member])]).await;
+    toolcrib_testkit::eventually("the stream of the key to end", async { while stream.event().await.is_some() {} })
+        .await;
+    house.ask(with(list(), &ours)).await.result();
 }

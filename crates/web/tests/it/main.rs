@@ -26,4 +26,5 @@ mod served;
 mod session;
 mod stream;
 mod trace;
+mod ui;
 mod walk;

@@ -12,8 +12,9 @@ use toolcrib_web::Front;
 
 use crate::keys::{key, with};
 use crate::served::{Ask, Reply, ServedGateway, stopped};
+use crate::ui::Desk;
 
-const ORIGIN: &str = "https://tools.example.com";
+pub(crate) const ORIGIN: &str = "https://tools.example.com";
 const METADATA: &str = "/.well-known/oauth-protected-resource";
 /// How long tokens of the double live, in milliseconds.
 const LIFE: i64 = 600_000;
@@ -80,13 +81,13 @@ impl ProveTokens for Issuer {
     }
 }
 
-struct House {
-    gateway: ServedGateway,
+pub(crate) struct House {
+    pub(crate) gateway: ServedGateway,
     issuer: Arc<Issuer>,
 }
 
 impl House {
-    async fn new(more: &[File]) -> Self {
+    pub(crate) async fn new(more: &[File]) -> Self {
         Self::with(more, &["tools"], LIFE).await
     }
 
@@ -97,13 +98,14 @@ impl House {
         let gateway = ServedGateway::with_front(&files, |clock| {
             let made = Arc::new(Issuer { clock: Arc::clone(&clock), checks: AtomicUsize::new(0), left });
             issuer = Some(Arc::clone(&made));
-            Front::new(ORIGIN.into(), made, scopes.iter().map(|scope| (*scope).into()).collect(), clock)
+            let scopes = scopes.iter().map(|scope| (*scope).into()).collect();
+            Front::new(ORIGIN.into(), made, scopes, clock).with_sign_in(Arc::new(Desk))
         });
         let gateway = gateway.await;
         Self { gateway, issuer: issuer.unwrap() }
     }
 
-    async fn ask(&self, ask: Ask) -> Reply {
+    pub(crate) async fn ask(&self, ask: Ask) -> Reply {
         self.gateway.ask(ask).await
     }
 

@@ -44,11 +44,7 @@ impl OperationCall {
     pub(super) fn owner(&self) -> Owner {
         let caller = &self.invocation.caller;
         let profile: &ProfileName = &caller.profile;
-        Owner {
-            principal: caller.principal.id.clone(),
-            administers: caller.principal.is_admin(),
-            profile: profile.clone(),
-        }
+        Owner { principal: caller.principal.id.clone(), role: caller.principal.role, profile: profile.clone() }
     }
 
     /// A name that something new should have.

@@ -419,7 +419,7 @@ fn prove(profile: &ProfileName, snapshot: &ProfileSnapshot, credential: Option<C
         }
         _ => return None,
     };
-    Some(Principal::restored(id, false))
+    Some(Principal::restored(id, toolcrib_base::Role::Member))
 }
 
 fn write(home: &std::path::Path, path: &str, text: &str) {

@@ -1,25 +1,61 @@
-//! `toolcrib profile key add|rotate|revoke`: the keys that open a profile. Edits the profile's file, which a running
+//! `toolcrib profile key add|list|rotate|revoke`: the keys that open a profile. Edits the profile's file, which a running
 //! gateway takes up by itself; the key is printed once and kept nowhere.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use toolcrib_base::{Clock, Kind, Problem, ProfileName, SystemClock};
-use toolcrib_catalog::{GatewayKey, KeyName, ProfileDefinition, edit};
+use serde_json::{Value, json};
+use toolcrib_base::{Clock, Kind, Problem, ProfileName, Role, SystemClock, Timestamp};
+use toolcrib_catalog::{GatewayKey, KeyName, Period, ProfileDefinition, edit};
 
 use crate::home::{Environment, Home};
-use crate::{output, token};
+use crate::output::table::{Column, field};
+use crate::output::{Format, Output};
+use crate::{key_use, output, token};
 
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What a profile may be read from.
 const ENDINGS: [&str; 2] = ["yaml", "yml"];
+
+const COLUMNS: [Column; 5] = [
+    Column::new("NAME", |key| field(key, "name")),
+    Column::new("ROLE", |key| field(key, "role")),
+    Column::new("CREATED", |key| field(key, "created")),
+    Column::new("EXPIRES", |key| field(key, "expires")),
+    Column::new("LAST USED", |key| field(key, "lastUsed")),
+];
 
 #[derive(Debug, clap::Subcommand)]
 pub(in super::super) enum Action {
     /// Create a key and print it once; with the first key, the profile requires a key
-    Add(KeyArgument),
-    /// Create a second key with the same name, so that clients can switch
-    Rotate(KeyArgument),
+    Add {
+        #[command(flatten)]
+        named: KeyArgument,
+        /// What its bearer may do: viewer, member, operator or admin
+        #[arg(long, default_value = "member", value_parser = role)]
+        role: Role,
+        /// When it expires: a date, a time, or a period such as `90d` or `12h`
+        #[arg(long, value_name = "WHEN", value_parser = moment)]
+        expires: Option<Timestamp>,
+    },
+    /// List the keys of a profile with their roles, their ends and their last use
+    List {
+        /// The profile
+        profile: ProfileName,
+        /// The home folder
+        #[arg(long, value_name = "DIR")]
+        home: Option<PathBuf>,
+    },
+    /// Create a second key with the same name and role, so that clients can switch
+    Rotate {
+        #[command(flatten)]
+        named: KeyArgument,
+        /// How long the older key still opens the profile, such as `24h` or `7d`; without it until it is revoked
+        #[arg(long, value_name = "PERIOD", value_parser = period)]
+        keep: Option<Duration>,
+    },
     /// Revoke the keys of a name
     Revoke {
         #[command(flatten)]
@@ -49,36 +85,99 @@ fn key_name(text: &str) -> Result<KeyName, String> {
 
 pub(in super::super) fn run(action: &Action, environment: &Environment) -> anyhow::Result<()> {
     match action {
-        Action::Add(named) => make(named, environment, |given| match given {
-            0 => Ok(()),
-            _ => Err(Problem::new(Kind::InvalidParams, format!("key `{}` already exists", named.key))
-                .hint("choose another name, or rotate it with `toolcrib profile key rotate`")),
-        }),
-        Action::Rotate(named) => make(named, environment, |given| match given {
-            0 => Err(no_key(named)),
-            1 => Ok(()),
-            _ => Err(Problem::new(Kind::InvalidParams, format!("there are already {given} keys `{}`", named.key))
-                .hint("revoke the older one first with `toolcrib profile key revoke --old`")),
-        }),
+        Action::Add { named, role, expires } => add(named, *role, *expires, environment),
+        Action::List { profile, home } => list(profile, home.as_deref(), environment),
+        Action::Rotate { named, keep } => rotate(named, *keep, environment),
         Action::Revoke { named, old } => revoke(named, *old, environment),
     }
 }
 
-fn make(
-    named: &KeyArgument,
-    environment: &Environment,
-    may: impl FnOnce(usize) -> Result<(), Problem>,
-) -> anyhow::Result<()> {
-    let file = File::open(named, environment)?;
-    may(file.keys_named(&named.key).len())?;
-    let today: String = SystemClock.now().to_string().chars().take(10).collect();
-    let (secret, key) = GatewayKey::generate(named.key.clone(), Some(today));
-    file.write(edit::add_key(&file.path, named.profile.as_str(), &file.text, &key))?;
-    Ok(output::print(&format!("{}\n", secret.expose()))?)
+fn role(text: &str) -> Result<Role, String> {
+    let role = text.parse().ok().filter(|role| *role != Role::Owner);
+    role.ok_or_else(|| "expected `viewer`, `member`, `operator` or `admin`".to_owned())
+}
+
+/// A period of days, or of what other settings have.
+fn period(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a period such as `90d`, `24h` or `30m`".to_owned();
+    let found = match text.strip_suffix('d') {
+        Some(days) => days
+            .parse()
+            .ok()
+            .filter(|days| (1..=3_650).contains(days))
+            .map(|days: u64| DAY * u32::try_from(days).unwrap_or(1)),
+        None => text.parse::<Period>().ok().map(Period::duration),
+    };
+    found.ok_or_else(wrong)
+}
+
+/// A moment that is still to come.
+fn moment(text: &str) -> Result<Timestamp, String> {
+    let now = SystemClock.now();
+    let moment = match period(text) {
+        Ok(period) => Some(after(now, period)),
+        Err(_) => Timestamp::parse(text).filter(|_| text.contains('-')),
+    };
+    let moment = moment.ok_or("expected a date such as `2027-01-31`, a time, or a period such as `90d`")?;
+    if moment > now { Ok(moment) } else { Err("expected a moment that is still to come".to_owned()) }
+}
+
+fn after(now: Timestamp, period: Duration) -> Timestamp {
+    Timestamp(now.0.saturating_add(i64::try_from(period.as_millis()).unwrap_or(i64::MAX)))
+}
+
+fn add(named: &KeyArgument, role: Role, expires: Option<Timestamp>, environment: &Environment) -> anyhow::Result<()> {
+    let file = File::open(&named.profile, named.home.as_deref(), environment)?;
+    if !file.keys_named(&named.key).is_empty() {
+        let problem = Problem::new(Kind::InvalidParams, format!("key `{}` already exists", named.key));
+        return Err(problem.hint("choose another name, or rotate it with `toolcrib profile key rotate`").into());
+    }
+    file.add(named, role, expires)
+}
+
+/// The new key has the role of the older one, and lasts as long as that was made to last.
+fn rotate(named: &KeyArgument, keep: Option<Duration>, environment: &Environment) -> anyhow::Result<()> {
+    let mut file = File::open(&named.profile, named.home.as_deref(), environment)?;
+    let now = SystemClock.now();
+    let given = file.keys_named(&named.key);
+    let lasting = given.iter().filter(|key| key.lasts(now)).count();
+    let newest = (*given.last().ok_or_else(|| no_key(named))?).clone();
+    if lasting > 1 {
+        let problem = Problem::new(Kind::InvalidParams, format!("there are already {lasting} keys `{}`", named.key));
+        return Err(problem.hint("revoke the older one first with `toolcrib profile key revoke --old`").into());
+    }
+    let made = newest.created.as_deref().and_then(Timestamp::parse);
+    let life = newest.expires.zip(made).map(|(expires, made)| Duration::from_millis(expires.since(made)));
+    if let Some(keep) = keep {
+        let (path, name) = (&file.path, named.profile.as_str());
+        file.text = file.edited(edit::expire_keys(path, name, &file.text, &named.key, after(now, keep)))?;
+    }
+    file.add(named, newest.role, life.map(|life| after(now, life)))
+}
+
+/// The keys of a profile, and when each was used last.
+fn list(profile: &ProfileName, home: Option<&Path>, environment: &Environment) -> anyhow::Result<()> {
+    let file = File::open(profile, home, environment)?;
+    let uses = key_use::read(&Home::find(home, environment)?.state());
+    let now = SystemClock.now();
+    let day = |moment: Timestamp| moment.to_string().chars().take(16).collect::<String>().replace('T', " ");
+    let rows = file.profile.keys.iter().flatten().map(|key| {
+        let expires = match key.expires {
+            Some(expires) if key.lasts(now) => day(expires),
+            Some(_) => "expired".to_owned(),
+            None => "never".to_owned(),
+        };
+        json!({
+            "name": key.name.as_str(), "role": key.role.as_str(), "created": key.created, "expires": expires,
+            "lastUsed": uses.get(&key.hash).map_or_else(|| "never".to_owned(), |last| day(*last)),
+        })
+    });
+    let rows: Vec<Value> = rows.collect();
+    Ok(Output { format: Format::Table, headers: true, quiet: false }.rows("keys", &COLUMNS, &rows)?)
 }
 
 fn revoke(named: &KeyArgument, old: bool, environment: &Environment) -> anyhow::Result<()> {
-    let file = File::open(named, environment)?;
+    let file = File::open(&named.profile, named.home.as_deref(), environment)?;
     let given = file.keys_named(&named.key);
     let newest = given.last().ok_or_else(|| no_key(named))?.hash;
     let goes = |key: &GatewayKey| key.name == named.key && !(old && key.hash == newest);
@@ -101,9 +200,9 @@ struct File {
 
 impl File {
     /// The file of a profile. The built-in one has none until now.
-    fn open(named: &KeyArgument, environment: &Environment) -> anyhow::Result<Self> {
-        let folder = Home::find(named.home.as_deref(), environment)?.path().join("profiles");
-        let name = named.profile.as_str();
+    fn open(profile: &ProfileName, home: Option<&Path>, environment: &Environment) -> anyhow::Result<Self> {
+        let folder = Home::find(home, environment)?.path().join("profiles");
+        let name = profile.as_str();
         let paths = ENDINGS.map(|ending| folder.join(format!("{name}.{ending}")));
         for path in &paths {
             match fs::read_to_string(path) {
@@ -115,7 +214,7 @@ impl File {
                 }
             }
         }
-        if named.profile != ProfileDefinition::built_in().name {
+        if *profile != ProfileDefinition::built_in().name {
             let problem = Problem::new(Kind::NotFound, format!("profile `{name}` has no file"));
             return Err(problem.hint(format!("write `{}`", paths[0].display())).into());
         }
@@ -138,12 +237,25 @@ impl File {
         self.profile.keys.iter().flatten().filter(|key| key.name == *name).collect()
     }
 
-    /// Writes the new text in one step. Who may read the file stays as it was.
-    fn write(&self, edited: Result<String, edit::KeyEditError>) -> anyhow::Result<()> {
-        let text = edited.map_err(|error| {
+    /// Makes a key, writes its hash and prints it.
+    fn add(&self, named: &KeyArgument, role: Role, expires: Option<Timestamp>) -> anyhow::Result<()> {
+        let today: String = SystemClock.now().to_string().chars().take(10).collect();
+        let (secret, key) = GatewayKey::generate(named.key.clone(), Some(today));
+        let key = GatewayKey { role, expires, ..key };
+        self.write(edit::add_key(&self.path, named.profile.as_str(), &self.text, &key))?;
+        Ok(output::print(&format!("{}\n", secret.expose()))?)
+    }
+
+    fn edited(&self, edited: Result<String, edit::KeyEditError>) -> Result<String, Problem> {
+        edited.map_err(|error| {
             Problem::new(Kind::Definition, format!("cannot edit `{}`: {error}", self.path.display()))
                 .hint("write each key on its own line; nothing was changed")
-        })?;
+        })
+    }
+
+    /// Writes the new text in one step. Who may read the file stays as it was.
+    fn write(&self, edited: Result<String, edit::KeyEditError>) -> anyhow::Result<()> {
+        let text = self.edited(edited)?;
         let failed =
             |error: io::Error| Problem::new(Kind::Internal, format!("cannot write `{}`: {error}", self.path.display()));
         // A link stays one: what it leads to is written.

@@ -10,7 +10,7 @@ use http::Response;
 use http::request::Parts;
 use serde_json::json;
 use tokio::sync::mpsc;
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, Problem, Role};
 use toolcrib_call::live_events::{Kind as EventKind, MissedEvents};
 use toolcrib_protocol::sse::Event;
 use toolcrib_session::Principal;
@@ -31,8 +31,8 @@ impl Feed for Stream {
 }
 
 pub(super) fn answer(site: &Arc<Site>, principal: &Principal, head: &Parts) -> Response<Body> {
-    if !principal.is_admin() {
-        let problem = Problem::new(Kind::Forbidden, "only admins can follow events");
+    if principal.role < Role::Operator {
+        let problem = Problem::new(Kind::Forbidden, "only admins and operators can follow events");
         return respond::refusal(&for_caller(problem, false, head));
     }
     let opened = kinds(head.uri.query().unwrap_or_default()).and_then(|kinds| site.gateway.events().listen(kinds));

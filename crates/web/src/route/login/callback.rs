@@ -10,8 +10,9 @@ use toolcrib_login::{AuthorizationUrl, LoginError, LoginOutcome};
 use toolcrib_transport::http::body::Body;
 
 use super::cookie::BrowserCookie;
-use super::{LoginPages, is_person, page, private, problem};
+use super::{LoginPages, is_person, page, problem};
 use crate::respond;
+use crate::route::html::private;
 
 /// What browsers and their extensions say of a request that no person has made yet.
 const PURPOSES: [&str; 3] = ["sec-purpose", "purpose", "x-moz"];

@@ -11,13 +11,14 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName, Secret};
 use toolcrib_login::{LoginError, OpenOutcome, OpenRequest, Owner, PendingDescription};
-use toolcrib_session::ShareKey;
+use toolcrib_session::{Principal, ShareKey};
 use toolcrib_transport::http::body::Body;
 use toolcrib_transport::http::server::BodyError;
 
 use super::cookie::BrowserCookie;
-use super::{LoginPages, callback, page, private, problem};
+use super::{LoginPages, callback, page, problem};
 use crate::guard::{CONNECT, ProfileKeys};
+use crate::route::{html::private, ui};
 use crate::{Site, Visitor, respond};
 
 /// The digits of a ticket.
@@ -58,12 +59,18 @@ pub(super) async fn answer(
     match head.method {
         Method::GET => {
             let described = link.describe()?;
-            Ok(page::confirmation(&described, &link.pages.form_token))
+            if let Some(away) = link.to_sign_in(&described.owner, &head.headers) {
+                return Ok(away);
+            }
+            let needs_token = link.site.front.is_some();
+            Ok(page::confirmation(&described, &link.pages.form_token, needs_token))
         }
         Method::POST => {
             let origin = origin(&head.headers)?;
             let fields = link.fields(visitor, &head.headers, body).await?;
-            Box::pin(link.open(visitor, &origin, &fields)).await
+            let page = link.site.front.as_ref().and_then(|front| ui::signed_in(front, &head.headers));
+            let opener = link.opener(visitor, page.as_ref(), &link.describe()?.owner, fields.key.as_ref())?;
+            Box::pin(link.open(&opener, &origin)).await
         }
         _ => Ok(private(respond::not_allowed("GET, POST"))),
     }
@@ -107,16 +114,11 @@ impl Link<'_> {
     }
 
     /// Sends the browser on, and binds the login to it.
-    async fn open(&self, visitor: &Visitor, origin: &str, fields: &Fields) -> Result<Response<Body>, Problem> {
+    async fn open(&self, opener: &Owner, origin: &str) -> Result<Response<Body>, Problem> {
         let described = self.describe()?;
-        let opener = self.opener(visitor, &described.owner, fields.key.as_ref())?;
         let cookie = BrowserCookie::new(origin.starts_with("https:"));
-        let request = OpenRequest {
-            ticket: self.ticket.expose(),
-            opener: &opener,
-            browser: cookie.secret(),
-            origin: Some(origin),
-        };
+        let request =
+            OpenRequest { ticket: self.ticket.expose(), opener, browser: cookie.secret(), origin: Some(origin) };
         match self.pages.logins.open(request).await.map_err(|error| problem(&error))? {
             OpenOutcome::Provider(url) => {
                 let mut response = callback::to_provider(&url);
@@ -127,10 +129,34 @@ impl Link<'_> {
         }
     }
 
-    /// Who opens the link: the owner for whom it was made, or nobody.
-    fn opener(&self, visitor: &Visitor, owner: &Owner, key: Option<&Secret>) -> Result<Owner, Problem> {
+    /// Where a link of someone with an issuer leads first: to the page at which they sign in there.
+    fn to_sign_in(&self, owner: &Owner, headers: &HeaderMap) -> Option<Response<Body>> {
+        let front = self.site.front.as_ref()?;
+        let (issuer, _) = owner.as_str().strip_prefix("user:")?.split_once('/')?;
+        if ui::signed_in(front, headers).is_some() {
+            return None;
+        }
+        ui::to_sign_in(front, issuer, &format!("{CONNECT}{}", self.ticket.expose()))
+    }
+
+    /// Who opens the link: the owner for whom it was made, or nobody. `page` is who signed in to our pages in this browser.
+    fn opener(
+        &self,
+        visitor: &Visitor,
+        page: Option<&Principal>,
+        owner: &Owner,
+        key: Option<&Secret>,
+    ) -> Result<Owner, Problem> {
         let proven = match NamedKey::of(owner) {
-            None => visitor.principal.clone(),
+            None if self.site.front.is_none() => visitor.principal.clone(),
+            None if owner.is_installation() => {
+                let token = key.and_then(|key| self.site.guard.proven(key.expose(), None));
+                token.ok_or_else(|| {
+                    Problem::new(Kind::Forbidden, "this is not the gateway's token, which the link of its owner needs")
+                        .hint("Go back and enter the token: it is in `state/token` in the home folder.")
+                })?
+            }
+            None => page.cloned().ok_or_else(|| problem(&LoginError::Opener))?,
             Some(named) => {
                 let wrong = || {
                     let NamedKey { profile, name } = &named;
