@@ -147,12 +147,17 @@ fn rotate(named: &KeyArgument, keep: Option<Duration>, environment: &Environment
         return Err(problem.hint("revoke the older one first with `toolcrib profile key revoke --old`").into());
     }
     let made = newest.created.as_deref().and_then(Timestamp::parse);
-    let life = newest.expires.zip(made).map(|(expires, made)| Duration::from_millis(expires.since(made)));
+    let life = newest.expires.zip(made).map(|(expires, made)| whole_days(Duration::from_millis(expires.since(made))));
     if let Some(keep) = keep {
         let (path, name) = (&file.path, named.profile.as_str());
         file.text = file.edited(edit::expire_keys(path, name, &file.text, &named.key, after(now, keep)))?;
     }
     file.add(named, newest.role, life.map(|life| after(now, life)))
+}
+
+/// A life of a day or more in whole days: a key's file says the day on which it was made, not the hour.
+fn whole_days(life: Duration) -> Duration {
+    if life < DAY { life } else { Duration::from_secs(life.as_secs() - life.as_secs() % DAY.as_secs()) }
 }
 
 /// The keys of a profile, and when each was used last.
@@ -266,5 +271,18 @@ impl File {
             fs::set_permissions(&path, permissions).map_err(failed)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_life_of_a_key_does_not_grow_by_rotation() {
+        let hours = |hours: u64| Duration::from_secs(hours * 60 * 60);
+        for (life, expected) in [(hours(5), hours(5)), (hours(24), DAY), (hours(30 * 24 + 7), DAY * 30)] {
+            assert_eq!(whole_days(life), expected);
+        }
     }
 }
