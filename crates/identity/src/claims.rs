@@ -34,6 +34,8 @@ pub(crate) struct Claims {
     pub(crate) known: KnownToken,
     /// For whom it is.
     pub(crate) audiences: Vec<Box<str>>,
+    /// The identifier of the issuer that signed it; `None` for an opaque token.
+    pub(crate) signed_by: Option<Box<str>>,
     /// Whether one of them is in the settings: then it counts for every profile.
     pub(crate) is_listed: bool,
     /// The thumbprint of the key that its bearer must prove.
@@ -98,7 +100,8 @@ impl Claims {
             identity: Arc::new(Identity { groups, ..identity }),
             expires,
         };
-        Ok(Self { known, audiences, is_listed, bound_to })
+        let signed_by = (source != Source::Introspection).then(|| issuer.issuer.as_str().into());
+        Ok(Self { known, audiences, signed_by, is_listed, bound_to })
     }
 
     /// Whether it is for a resource.

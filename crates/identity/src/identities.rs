@@ -11,6 +11,7 @@ use toolcrib_base::{Clock, Timestamp};
 use toolcrib_transport::http::checked::{AddressPolicy, CheckedClient};
 use url::Url;
 
+use crate::bearers::{BearerKind, BearerToken, Bearers};
 use crate::claims::{Claims, Source};
 use crate::introspection;
 use crate::issuer::IssuerSettings;
@@ -37,6 +38,7 @@ pub struct Identities {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) scope: Scope,
     known: KnownTokens,
+    pub(crate) bearers: Bearers,
     proofs: Proofs,
     questions: Semaphore,
 }
@@ -74,9 +76,21 @@ impl Identities {
             clock,
             scope,
             known: KnownTokens::default(),
+            bearers: Bearers::default(),
             proofs: Proofs::new(),
             questions: Semaphore::new(QUESTIONS),
         })
+    }
+
+    /// Whether the signed tokens that principals prove themselves with are kept, because a server wants them. Those that
+    /// are there are dropped otherwise.
+    pub fn keep_bearers(&self, is_wanted: bool) {
+        self.bearers.want(is_wanted);
+    }
+
+    /// The signed tokens with which a principal proved itself and that are valid now, the one that lasts longest first.
+    pub fn bearers(&self, principal: &str) -> Vec<Arc<BearerToken>> {
+        self.bearers.of(principal, self.clock.now())
     }
 
     async fn check(&self, presented: PresentedToken<'_>) -> Result<Arc<KnownToken>, TokenRefusal> {
@@ -85,11 +99,18 @@ impl Identities {
         let entry = match self.known.get(&hash, now) {
             Some(entry) => entry,
             None => {
-                let (claims, until) = self.claims(presented.token, &presented.resource).await?;
+                let proven = self.claims(presented.token, &presented.resource).await;
+                let (claims, until) = proven.inspect_err(|refusal| {
+                    if matches!(refusal, TokenRefusal::Invalid(_)) {
+                        self.bearers.forget(&hash);
+                    }
+                })?;
                 self.known.add(hash, claims, until, now)
             }
         };
-        self.admit(&entry, &presented)
+        let known = self.admit(&entry, &presented)?;
+        self.bearers.keep(presented.token, &hash, entry.claims(), BearerKind::Access, now);
+        Ok(known)
     }
 
     /// What a token says, once that is proven, and until when that counts.
@@ -163,8 +184,11 @@ impl Identities {
 
 impl ProveTokens for Identities {
     fn known(&self, token: &str, resource: &Resource<'_>, now: Timestamp) -> Option<Arc<KnownToken>> {
-        let entry = self.known.get(&known::hash(token), now).filter(|entry| entry.bound_to().is_none())?;
-        entry.in_resource(resource).cloned()
+        let hash = known::hash(token);
+        let entry = self.known.get(&hash, now).filter(|entry| entry.bound_to().is_none())?;
+        let known = entry.in_resource(resource).cloned()?;
+        self.bearers.keep(token, &hash, entry.claims(), BearerKind::Access, now);
+        Some(known)
     }
 
     fn prove<'a>(&'a self, presented: PresentedToken<'a>) -> TokenCheck<'a> {

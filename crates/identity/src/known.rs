@@ -63,6 +63,11 @@ impl Entry {
         self.claims.is_for(resource).then_some(&self.known)
     }
 
+    /// What it says.
+    pub(crate) fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
     /// The thumbprint of the key that its bearer must prove.
     pub(crate) fn bound_to(&self) -> Option<&str> {
         self.claims.bound_to.as_deref()

@@ -15,10 +15,12 @@ use toolcrib_base::{Secret, random};
 use toolcrib_transport::http::checked::is_loopback;
 use url::Url;
 
+use crate::bearers::BearerKind;
 use crate::claims::{Claims, Source};
 use crate::form::{self, Sender};
 use crate::identities::{Identities, Issuer};
 use crate::issuer::SignInClient;
+use crate::known;
 use crate::metadata::Metadata;
 use crate::token::{KnownToken, TokenRefusal};
 
@@ -222,7 +224,9 @@ impl CodeExchange<'_> {
     async fn signed_in(&self, token: &str) -> Result<Arc<KnownToken>, SignInError> {
         let Self { identities, issuer, client, begun } = self;
         let wrong = |why: &str| SignInError::Answer(why.to_owned());
-        let token = SignedToken::parse(token).map_err(|error| wrong(&error.to_string()))?;
+        let hash = known::hash(token);
+        let raw = token;
+        let token = SignedToken::parse(raw).map_err(|error| wrong(&error.to_string()))?;
         if ["jwk", "jku", "x5u"].iter().any(|name| token.has_header(name)) {
             return Err(wrong("the token brings its own key"));
         }
@@ -245,6 +249,7 @@ impl CodeExchange<'_> {
             TokenRefusal::Unavailable(_) => SignInError::Unavailable,
             other => wrong(&other.to_string()),
         })?;
+        identities.bearers.keep(raw, &hash, &claims, BearerKind::Id, identities.clock.now());
         Ok(Arc::new(claims.known))
     }
 }

@@ -5,6 +5,9 @@
 //! ([`Logins::headers`]). `oauth` alone names `rmcp`, which holds OAuth's state machine; `transport::http::checked` is the
 //! only way to the network, `rows` the only way to the disk. The decisions are in `docs/adr/0012-logins.md`.
 //!
+//! [`SignOns`] proves principals without a person: by their own tokens, forwarded or exchanged, or by the gateway's own
+//! client. The decisions are in `docs/adr/0016-single-sign-on.md`.
+//!
 //! Knows no gateway, no definitions and no web page: the composition root joins them.
 
 mod answer;
@@ -20,7 +23,9 @@ mod owner;
 mod pending;
 mod quirks;
 mod rows;
+mod sign_on;
 mod stored;
+mod subject;
 mod target;
 
 pub use challenge::Challenge;
@@ -34,6 +39,11 @@ pub use owner::Owner;
 pub use pending::Begin;
 pub use quirks::{Quirk, Quirks};
 pub use rows::{CredentialRow, LoginRows, MemoryRows, PendingRow, RegistrationRow, RowClaim, RowError};
+pub use sign_on::{
+    AudienceRule, ExchangeSettings, ReadSecret, SignOnClient, SignOnConfig, SignOnError, SignOnMethod, SignOnState,
+    SignOnStatus, SignOnTarget, SignOns,
+};
 pub use stored::StoredRows;
+pub use subject::{NoSubjects, SubjectKind, SubjectToken, SubjectTokens};
 pub use target::{LoginSettings, LoginTarget};
 pub use toolcrib_transport::http::checked::{Resolution, ResolveHost, SystemResolver};

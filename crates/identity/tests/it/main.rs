@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod bearers;
 mod opaque;
 mod possession;
 mod sign_in;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_auth::jose::SigningKey;
 use toolcrib_base::{Role, Secret};
-use toolcrib_identity::{SignIn as _, SignInAnswer, SignInClient, SignInError, SignInStart};
+use toolcrib_identity::{BearerKind, SignIn as _, SignInAnswer, SignInClient, SignInError, SignInStart};
 use url::Url;
 
 use crate::world::{FixedSecret, SECRET, World};
@@ -74,7 +74,10 @@ async fn a_person_signs_in() {
     }
     desk.has(&page, &json!({}));
     let id = format!("user:acme/ann {:?}", Some(Role::Member));
+    desk.world.identities.keep_bearers(true);
     assert_eq!(desk.complete(&begun, &answer(&page)).await, Ok(id.clone()));
+    let kept = desk.world.identities.bearers("user:acme/ann");
+    assert_eq!((kept[0].kind, &*kept[0].audiences[0]), (BearerKind::Id, "tools"), "servers may want who signed in");
     let asked = desk.world.asked("/token");
     let form: HashMap<String, String> = url::form_urlencoded::parse(&asked[0].body).into_owned().collect();
     assert_eq!((form["code"].as_str(), form["redirect_uri"].as_str()), ("c0de", REDIRECT));

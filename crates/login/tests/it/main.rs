@@ -11,6 +11,7 @@ mod renewal;
 mod restart;
 mod scripted;
 mod secrets;
+mod sign_on;
 mod stage;
 mod stored;
 mod world;

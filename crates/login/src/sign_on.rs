@@ -1,0 +1,376 @@
+//! Single sign-on: how requests to a server prove a principal without a person. What is got is kept in memory only, per
+//! principal and server; a failure is tried again later, and never makes up for it with another principal's credential.
+//! The decisions are in `docs/adr/0016-single-sign-on.md`.
+
+mod acquire;
+mod attempt;
+mod method;
+mod token_request;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Clock, Kind, Problem, ServerName, Timestamp};
+use toolcrib_transport::http::checked::CheckedClient;
+
+use crate::credentials::Rejection;
+use crate::owner::Owner;
+use crate::pending::Key;
+use crate::subject::SubjectTokens;
+use acquire::Acquirer;
+use attempt::{Entry, bearer, digest};
+
+pub use method::{AudienceRule, ExchangeSettings, ReadSecret, SignOnClient, SignOnMethod, SignOnTarget};
+
+/// How long an attempt may take in all.
+const ATTEMPT: Duration = Duration::from_secs(15);
+/// How long a failed attempt is not repeated with the same token, in milliseconds: the first time, and the most.
+const RETRY_MILLIS: (i64, i64) = (5 * 60_000, 30 * 60_000);
+/// A token that came in place of one that the server refused, and is refused within this time, is of no use.
+const REFUSED_AGAIN_MILLIS: u64 = 60_000;
+/// The most principals and servers that are remembered; more begin again.
+const ENTRIES: usize = 32_768;
+
+/// Signs principals on. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct SignOns(Arc<Inner>);
+
+struct Inner {
+    acquirer: Acquirer,
+    clock: Arc<dyn Clock>,
+    scope: Scope,
+    subjects: Arc<dyn SubjectTokens>,
+    targets: ArcSwap<HashMap<ServerName, Arc<SignOnTarget>>>,
+    entries: Mutex<HashMap<Key, Arc<Entry>>>,
+}
+
+/// What a sign-on is made of.
+#[derive(Debug)]
+pub struct SignOnConfig {
+    /// Sends requests to authorization servers.
+    pub http: CheckedClient,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// In which attempts run.
+    pub scope: Scope,
+    /// The tokens that principals proved themselves with.
+    pub subjects: Arc<dyn SubjectTokens>,
+}
+
+/// Why a principal is not signed on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("single sign-on to `{server}` failed: {reason}")]
+pub struct SignOnError {
+    /// The server.
+    pub server: ServerName,
+    /// Why, as a fragment.
+    pub reason: String,
+}
+
+/// How it stands between a principal and a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignOnStatus {
+    /// The method, as a word.
+    pub method: &'static str,
+    /// How.
+    pub state: SignOnState,
+    /// The issuer of what requests carry, where it is known.
+    pub issuer: Option<String>,
+    /// The scopes that were given.
+    pub scopes: Vec<String>,
+}
+
+/// How a sign-on stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SignOnState {
+    /// The principal came with nothing that could be used, or has logged out; why.
+    Out(String),
+    /// It was not needed yet.
+    Ready,
+    /// An attempt runs.
+    Pending,
+    /// Requests carry a token.
+    On {
+        /// When it ends.
+        expires: Timestamp,
+    },
+    /// The last attempt failed.
+    Failed {
+        /// Why, as a fragment.
+        reason: String,
+        /// When it is tried again.
+        retry_at: Timestamp,
+    },
+}
+
+// === impl SignOns ===
+
+impl SignOns {
+    /// Signs on to no server yet.
+    pub fn new(config: SignOnConfig) -> Self {
+        let SignOnConfig { http, clock, scope, subjects } = config;
+        let (targets, entries) = (ArcSwap::default(), Mutex::default());
+        Self(Arc::new(Inner { acquirer: Acquirer { http }, clock, scope, subjects, targets, entries }))
+    }
+
+    /// Adds a server, or takes note of its new definition. What was got for it before is dropped.
+    pub fn set_target(&self, target: SignOnTarget) {
+        let (server, target) = (target.server().clone(), Arc::new(target));
+        self.0.change(&server, |targets| drop(targets.insert(server.clone(), Arc::clone(&target))));
+    }
+
+    /// Forgets a server, and what was got for it.
+    pub fn remove_target(&self, server: &ServerName) {
+        self.0.change(server, |targets| drop(targets.remove(server)));
+    }
+
+    /// Whether a server is signed on to.
+    pub fn has(&self, server: &ServerName) -> bool {
+        self.0.targets.load().contains_key(server)
+    }
+
+    /// Whether a principal can be signed on to a server now, without a person.
+    pub fn can(&self, server: &ServerName, principal: Option<&str>) -> bool {
+        let Some(target) = self.0.target(server) else { return false };
+        match self.0.subject(&target, principal) {
+            Ok(subject) => {
+                let (key, now) = (Key::of(server, principal), self.0.clock.now());
+                let entry = self.0.existing(&key);
+                entry.is_none_or(|entry| entry.failure(digest(subject.as_ref()), now).is_none())
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// The headers that a principal's requests to a server carry. From memory, but for the first time and when a token is
+    /// over. `None` where the server is not signed on to.
+    ///
+    /// # Errors
+    /// The principal cannot be signed on now.
+    pub async fn headers(
+        &self,
+        server: &ServerName,
+        principal: Option<&str>,
+    ) -> Option<Result<HeaderMap, SignOnError>> {
+        let target = self.0.target(server)?;
+        let headers = self.0.headers(&target, principal).await;
+        Some(headers.map_err(|reason| SignOnError { server: server.clone(), reason }))
+    }
+
+    /// What to do after a server refused a request that carried `sent`.
+    pub async fn rejected(&self, server: &ServerName, principal: Option<&str>, sent: Option<&HeaderMap>) -> Rejection {
+        let Some(target) = self.0.target(server) else { return Rejection::NeedsLogin };
+        if self.0.rejected(&target, principal, sent).await { Rejection::Renewed } else { Rejection::NeedsLogin }
+    }
+
+    /// Signs a principal on because it asks for it, whatever failed before.
+    ///
+    /// # Errors
+    /// It cannot be signed on now.
+    pub async fn begin(&self, server: &ServerName, principal: Option<&str>) -> Result<(), SignOnError> {
+        self.0.entries().remove(&Key::of(server, principal));
+        match self.headers(server, principal).await {
+            Some(headers) => headers.map(drop),
+            None => Err(SignOnError { server: server.clone(), reason: "its definition names no method".to_owned() }),
+        }
+    }
+
+    /// Ends it until the principal asks for it again, or comes with another token. Whether there was something to end.
+    pub fn end(&self, server: &ServerName, principal: Option<&str>) -> bool {
+        let Some(target) = self.0.target(server) else { return false };
+        let subject = self.0.subject(&target, principal).ok().flatten();
+        let entry = self.0.entry(&Key::of(server, principal));
+        let was_on = entry.held().is_some() || matches!(target.method, SignOnMethod::Forward(_)) && subject.is_some();
+        entry.end(digest(subject.as_ref()));
+        was_on
+    }
+
+    /// How it stands with a principal at a server; `None` where the server is not signed on to.
+    pub fn status(&self, server: &ServerName, principal: Option<&str>) -> Option<SignOnStatus> {
+        let target = self.0.target(server)?;
+        let subject = self.0.subject(&target, principal);
+        let entry = self.0.existing(&Key::of(server, principal));
+        let now = self.0.clock.now();
+        let mut status =
+            SignOnStatus { method: target.method.name(), state: SignOnState::Ready, issuer: None, scopes: Vec::new() };
+        let held = entry.as_ref().and_then(|entry| entry.held()).filter(|held| held.expires > now);
+        status.state = match (&subject, held) {
+            _ if entry.as_ref().is_some_and(|entry| entry.is_pending()) => SignOnState::Pending,
+            (_, Some(held)) => {
+                (status.issuer, status.scopes) = (held.issuer.clone(), held.scopes.clone());
+                SignOnState::On { expires: held.expires }
+            }
+            (Err(why), None) => SignOnState::Out((*why).to_owned()),
+            (Ok(subject), None) => {
+                let own = digest(subject.as_ref());
+                match entry.as_ref().and_then(|entry| entry.failure(own, now)) {
+                    _ if entry.as_ref().is_some_and(|entry| entry.is_ended(own)) => SignOnState::Out(LOGGED_OUT.into()),
+                    Some((reason, retry_at)) => SignOnState::Failed { reason, retry_at },
+                    None => match (&target.method, subject) {
+                        (SignOnMethod::Forward(_), Some(subject)) => {
+                            status.issuer = Some(subject.issuer.to_string());
+                            SignOnState::On { expires: subject.expires }
+                        }
+                        _ => SignOnState::Ready,
+                    },
+                }
+            }
+        };
+        Some(status)
+    }
+}
+
+/// Why there is nothing after a logout.
+const LOGGED_OUT: &str = "the caller has logged out of it";
+
+impl Inner {
+    fn change(&self, server: &ServerName, change: impl Fn(&mut HashMap<ServerName, Arc<SignOnTarget>>)) {
+        self.targets.rcu(|targets| {
+            let mut targets = HashMap::clone(targets);
+            change(&mut targets);
+            targets
+        });
+        self.subjects.want(self.targets.load().values().any(|target| target.method.needs_subject()));
+        self.entries().retain(|key, _| key.server != *server);
+    }
+
+    fn target(&self, server: &ServerName) -> Option<Arc<SignOnTarget>> {
+        self.targets.load().get(server).cloned()
+    }
+
+    /// The token of the principal that is used; `None` for a method that needs none.
+    fn subject(
+        &self,
+        target: &SignOnTarget,
+        principal: Option<&str>,
+    ) -> Result<Option<crate::subject::SubjectToken>, &'static str> {
+        if !target.method.needs_subject() {
+            return Ok(None);
+        }
+        let tokens = principal.map(|principal| self.subjects.tokens_of(principal)).unwrap_or_default();
+        target.subject(tokens).map(Some)
+    }
+
+    async fn headers(
+        self: &Arc<Self>,
+        target: &Arc<SignOnTarget>,
+        principal: Option<&str>,
+    ) -> Result<HeaderMap, String> {
+        let (key, now) = (Key::of(target.server(), principal), self.clock.now());
+        if let Some(entry) = self.existing(&key)
+            && let Some(held) = entry.held().filter(|held| held.expires > now)
+        {
+            if held.is_due(now) {
+                // The principal may be gone: then this one counts until it ends.
+                if let Ok(subject) = self.subject(target, principal) {
+                    self.renew_soon(target, &entry, subject);
+                }
+            }
+            return Ok(held.headers.clone());
+        }
+        let subject = self.subject(target, principal)?;
+        let own = digest(subject.as_ref());
+        let entry = match (&target.method, &subject) {
+            (SignOnMethod::Forward(_), Some(subject)) => match self.existing(&key) {
+                None => return bearer(&subject.token),
+                Some(entry) => entry,
+            },
+            _ => self.entry(&key),
+        };
+        if entry.is_ended(own) {
+            return Err(LOGGED_OUT.to_owned());
+        }
+        if let Some((reason, _)) = entry.failure(own, now) {
+            return Err(reason);
+        }
+        match (&target.method, subject) {
+            (SignOnMethod::Forward(_), Some(subject)) => bearer(&subject.token),
+            (_, subject) => self.attempt(target, &entry, subject, false).await.map(|held| held.headers.clone()),
+        }
+    }
+
+    /// Whether there is another token than the one that the server refused.
+    async fn rejected(
+        self: &Arc<Self>,
+        target: &Arc<SignOnTarget>,
+        principal: Option<&str>,
+        sent: Option<&HeaderMap>,
+    ) -> bool {
+        let (entry, now) = (self.entry(&Key::of(target.server(), principal)), self.clock.now());
+        let is_sent = |headers: &HeaderMap| sent.and_then(|sent| sent.get(AUTHORIZATION)) == headers.get(AUTHORIZATION);
+        let Ok(subject) = self.subject(target, principal) else { return false };
+        let own = digest(subject.as_ref());
+        const REFUSED: &str = "the server refuses the token";
+        if let (SignOnMethod::Forward(_), Some(subject)) = (&target.method, &subject) {
+            let is_same = bearer(&subject.token).is_ok_and(|headers| is_sent(&headers));
+            if is_same {
+                entry.fail(own, REFUSED, now);
+            }
+            return !is_same && entry.failure(own, now).is_none();
+        }
+        match entry.held() {
+            Some(held) if !is_sent(&held.headers) => return true,
+            Some(held) if held.is_replacement && now.since(held.received) < REFUSED_AGAIN_MILLIS => {
+                entry.fail(own, REFUSED, now);
+                return false;
+            }
+            Some(_) => entry.drop_held(),
+            None => {}
+        }
+        if entry.is_ended(own) || entry.failure(own, now).is_some() {
+            return false;
+        }
+        self.attempt(target, &entry, subject, true).await.is_ok()
+    }
+
+    fn existing(&self, key: &Key) -> Option<Arc<Entry>> {
+        self.entries().get(key).cloned()
+    }
+
+    fn entry(&self, key: &Key) -> Arc<Entry> {
+        let mut entries = self.entries();
+        if entries.len() >= ENTRIES && !entries.contains_key(key) {
+            // Whatever is dropped can be had again.
+            let now = self.clock.now();
+            entries.retain(|_, entry| entry.is_pending() || entry.held().is_some_and(|held| held.expires > now));
+            if entries.len() >= ENTRIES {
+                entries.clear();
+            }
+        }
+        Arc::clone(entries.entry(key.clone()).or_default())
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<Key, Arc<Entry>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Key ===
+
+impl Key {
+    fn of(server: &ServerName, principal: Option<&str>) -> Self {
+        Self { server: server.clone(), owner: Owner::of(principal) }
+    }
+}
+
+// === impl SignOnError ===
+
+impl SignOnError {
+    /// The same for people.
+    pub fn problem(&self) -> Problem {
+        Problem::new(Kind::Unauthenticated, self.to_string())
+            .hint(format!("see how it stands with `toolcrib auth status --server {}`", self.server))
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignOns").field("subjects", &self.subjects).finish_non_exhaustive()
+    }
+}

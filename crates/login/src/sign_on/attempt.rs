@@ -1,0 +1,230 @@
+//! What is known of one principal at one server, and the attempt to get a token: one at a time, with a deadline, and not
+//! again for a while after a failure.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, HeaderValue};
+use sha2::{Digest, Sha256};
+use toolcrib_base::{Secret, Timestamp};
+
+use super::token_request::IssuedToken;
+use super::{ATTEMPT, Inner, RETRY_MILLIS, SignOnTarget};
+use crate::subject::SubjectToken;
+
+/// The SHA-256 of the principal's token that something came from; `None` where a method needs none.
+pub(super) type Subject = Option<[u8; 32]>;
+
+/// One principal at one server.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    known: Mutex<Known>,
+    /// Held while a token is got.
+    change: tokio::sync::Mutex<()>,
+    is_pending: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    held: Option<Arc<Held>>,
+    failure: Option<Failure>,
+    /// With which token of the principal it was ended.
+    ended: Option<Subject>,
+}
+
+/// A token as it is used.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) headers: HeaderMap,
+    pub(super) issuer: Option<String>,
+    pub(super) scopes: Vec<String>,
+    pub(super) received: Timestamp,
+    pub(super) expires: Timestamp,
+    /// Whether it came because the server refused the one before.
+    pub(super) is_replacement: bool,
+}
+
+#[derive(Debug)]
+struct Failure {
+    reason: String,
+    /// The principal's token that it failed with: another one is tried at once.
+    subject: Subject,
+    count: u32,
+    until: Timestamp,
+}
+
+/// An attempt that runs.
+struct PendingGuard<'a>(&'a AtomicBool);
+
+// === impl PendingGuard ===
+
+impl Drop for PendingGuard<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    pub(super) fn held(&self) -> Option<Arc<Held>> {
+        self.known().held.clone()
+    }
+
+    pub(super) fn drop_held(&self) {
+        self.known().held = None;
+    }
+
+    pub(super) fn is_pending(&self) -> bool {
+        self.is_pending.load(Ordering::Acquire)
+    }
+
+    /// Why it is not tried now with this token, and until when.
+    pub(super) fn failure(&self, subject: Subject, now: Timestamp) -> Option<(String, Timestamp)> {
+        let known = self.known();
+        let failure = known.failure.as_ref().filter(|failure| failure.subject == subject && failure.until > now)?;
+        Some((failure.reason.clone(), failure.until))
+    }
+
+    pub(super) fn is_ended(&self, subject: Subject) -> bool {
+        self.known().ended == Some(subject)
+    }
+
+    pub(super) fn end(&self, subject: Subject) {
+        *self.known() = Known { ended: Some(subject), ..Known::default() };
+    }
+
+    /// Takes note of a failure: what is held is of no use.
+    pub(super) fn fail(&self, subject: Subject, reason: &str, now: Timestamp) {
+        let mut known = self.known();
+        let count = known.failure.as_ref().filter(|before| before.subject == subject).map_or(0, |before| before.count);
+        let pause = (RETRY_MILLIS.0 << count.min(10)).min(RETRY_MILLIS.1);
+        let until = Timestamp(now.0.saturating_add(pause));
+        known.failure = Some(Failure { reason: reason.to_owned(), subject, count: count + 1, until });
+        known.held = None;
+    }
+
+    fn put(&self, held: Held) -> Arc<Held> {
+        let held = Arc::new(held);
+        *self.known() = Known { held: Some(Arc::clone(&held)), ..Known::default() };
+        held
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Held ===
+
+impl Held {
+    fn new(issued: IssuedToken, now: Timestamp, is_replacement: bool) -> Result<Self, String> {
+        let life = i64::try_from(issued.lasts).unwrap_or(i64::MAX).saturating_mul(1_000);
+        let headers = bearer(&issued.token)?;
+        let expires = Timestamp(now.0.saturating_add(life));
+        let IssuedToken { issuer, scopes, .. } = issued;
+        Ok(Self { headers, issuer, scopes, received: now, expires, is_replacement })
+    }
+
+    /// Whether less than a tenth of its life is left, or the clock was set back.
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        now < self.received || now.0 >= self.expires.0.saturating_sub((self.expires.0 - self.received.0) / 10)
+    }
+}
+
+impl Inner {
+    /// Gets a token, or waits for who gets one already. It goes on when the caller is gone: others wait for it as well.
+    pub(super) async fn attempt(
+        self: &Arc<Self>,
+        target: &Arc<SignOnTarget>,
+        entry: &Arc<Entry>,
+        subject: Option<SubjectToken>,
+        is_replacement: bool,
+    ) -> Result<Arc<Held>, String> {
+        let (own, target, entry) = (Arc::clone(self), Arc::clone(target), Arc::clone(entry));
+        let work =
+            self.scope.spawn(async move { own.attempt_now(&target, &entry, subject.as_ref(), is_replacement).await });
+        work.await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    /// Gets the next token while the one that is held still counts.
+    pub(super) fn renew_soon(
+        self: &Arc<Self>,
+        target: &Arc<SignOnTarget>,
+        entry: &Arc<Entry>,
+        subject: Option<SubjectToken>,
+    ) {
+        let is_failing = entry.failure(digest(subject.as_ref()), self.clock.now()).is_some();
+        if is_failing || entry.is_pending.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (own, target, entry) = (Arc::clone(self), Arc::clone(target), Arc::clone(entry));
+        self.scope.spawn(async move {
+            let now = own.clock.now();
+            let _pending = PendingGuard(&entry.is_pending);
+            let _change = entry.change.lock().await;
+            match own.acquired(&target, subject.as_ref(), false).await {
+                Ok(held) => drop(entry.put(held)),
+                Err(reason) => {
+                    let held = entry.held();
+                    entry.fail(digest(subject.as_ref()), &reason, now);
+                    // It counts until it ends.
+                    entry.known().held = held;
+                }
+            }
+        });
+    }
+
+    async fn attempt_now(
+        &self,
+        target: &SignOnTarget,
+        entry: &Entry,
+        subject: Option<&SubjectToken>,
+        is_replacement: bool,
+    ) -> Result<Arc<Held>, String> {
+        let _change = entry.change.lock().await;
+        let (own, now) = (digest(subject), self.clock.now());
+        if let Some(held) = entry.held().filter(|held| held.expires > now) {
+            return Ok(held);
+        }
+        if let Some((reason, _)) = entry.failure(own, now) {
+            return Err(reason);
+        }
+        entry.is_pending.store(true, Ordering::Release);
+        let _pending = PendingGuard(&entry.is_pending);
+        match self.acquired(target, subject, is_replacement).await {
+            Ok(held) => Ok(entry.put(held)),
+            Err(reason) => {
+                tracing::warn!(server = %target.server(), method = target.method.name(), "no sign-on: {reason}");
+                entry.fail(own, &reason, now);
+                Err(reason)
+            }
+        }
+    }
+
+    async fn acquired(
+        &self,
+        target: &SignOnTarget,
+        subject: Option<&SubjectToken>,
+        is_replacement: bool,
+    ) -> Result<Held, String> {
+        let issued = tokio::time::timeout(ATTEMPT, self.acquirer.acquire(target, subject)).await;
+        let late = || format!("no answer within {} seconds", ATTEMPT.as_secs());
+        let issued = issued.map_err(|_| late())??;
+        Held::new(issued, self.clock.now(), is_replacement)
+    }
+}
+
+/// The header that carries a token.
+pub(super) fn bearer(token: &Secret) -> Result<HeaderMap, String> {
+    let value = HeaderValue::from_str(&format!("Bearer {}", token.expose()));
+    let mut value = value.map_err(|_| "the token cannot stand in a header")?;
+    value.set_sensitive(true);
+    Ok(HeaderMap::from_iter([(AUTHORIZATION, value)]))
+}
+
+/// By what a principal's token is recognised.
+pub(super) fn digest(subject: Option<&SubjectToken>) -> Subject {
+    subject.map(|subject| Sha256::digest(subject.token.expose().as_bytes()).into())
+}
