@@ -1,6 +1,7 @@
 //! Signed tokens (JWS, RFC 7515) and public keys (JWK, RFC 7517), on `jsonwebtoken`: its only user. Asymmetric signatures
 //! only: who checks a token must not be able to make one. What a token says is not judged here.
 
+mod client_key;
 mod ring_provider;
 mod signing;
 
@@ -10,6 +11,7 @@ use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, ThumbprintHash}
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde_json::{Map, Value};
 
+pub use client_key::ClientKey;
 pub use signing::SigningKey;
 
 /// The algorithms whose signatures are checked, as `alg` has them (RFC 7518, section 3.1; RFC 8037).

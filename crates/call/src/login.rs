@@ -89,6 +89,21 @@ pub struct LoginStatus {
     pub issuer: Option<String>,
     /// The scopes that were granted.
     pub scopes: Vec<String>,
+    /// How it comes about without a person; `None` where one logs in.
+    pub sign_on: Option<SignOn>,
+}
+
+/// A login without a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignOn {
+    /// Whose credential it is and how it was got, as a word: `forwarded`, `exchanged` …
+    pub method: &'static str,
+    /// Whether an attempt runs.
+    pub is_pending: bool,
+    /// Whether the last attempt failed.
+    pub has_failed: bool,
+    /// What is worth knowing besides, as a fragment.
+    pub note: Option<String>,
 }
 
 /// How a login stands.

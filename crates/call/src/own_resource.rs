@@ -10,7 +10,7 @@ use toolcrib_view::view::{AUTH_STATUS, View};
 
 use crate::client;
 use crate::context::RequestContext;
-use crate::login::{LoginState, LoginStatus};
+use crate::login::{LoginState, LoginStatus, SignOn};
 
 impl RequestContext<'_> {
     /// Whether a URI is one of the gateway's own here.
@@ -36,13 +36,27 @@ impl RequestContext<'_> {
     }
 }
 
+/// How a caller stands with a server that it is signed on to.
+fn signed_on(state: Option<&LoginState>, sign_on: Option<&SignOn>) -> &'static str {
+    match state {
+        Some(LoginState::LoggedIn { .. }) => "connected",
+        _ if sign_on.is_some_and(|sign_on| sign_on.is_pending) => "sso_pending",
+        _ => "auth_required",
+    }
+}
+
 /// Each server that the profile shows, in muster's words, with the caller's logins.
 fn status(view: &View, logins: &[LoginStatus]) -> Value {
     let server = |(definition, server): &(std::sync::Arc<toolcrib_catalog::ServerDefinition>, _)| {
         let server: &toolcrib_upstream::Server = server;
         let status = server.status();
         let login = logins.iter().find(|login| login.server == definition.name);
+        let sign_on = login.and_then(|login| login.sign_on.as_ref());
         let word = match status.state {
+            // Whose connection the server's own is says nothing of who is signed on.
+            State::Ready | State::NeedsLogin if sign_on.is_some() => {
+                signed_on(login.map(|login| &login.state), sign_on)
+            }
             State::Ready => "connected",
             // A program is no place that could be out of reach.
             State::Failed if definition.transport.kind() == TransportKind::Stdio => "failed",
@@ -62,10 +76,28 @@ fn status(view: &View, logins: &[LoginStatus]) -> Value {
                 value["scope"] = login.scopes.join(" ").into();
             }
         }
-        if status.state == State::NeedsLogin {
+        if let Some(sign_on) = sign_on {
+            match sign_on.method {
+                "forwarded" => value["token_forwarding_enabled"] = true.into(),
+                "exchanged" => value["token_exchange_enabled"] = true.into(),
+                _ => {}
+            }
+            if sign_on.has_failed {
+                value["sso_attempt_failed"] = true.into();
+            }
+            match login.map(|login| &login.state) {
+                Some(LoginState::Lapsed(reason)) => value["error"] = reason.as_str().into(),
+                _ => {
+                    if let Some(note) = sign_on.note.as_deref().filter(|_| word != "connected") {
+                        value["error"] = note.into();
+                    }
+                }
+            }
+        }
+        if status.state == State::NeedsLogin && word != "connected" {
             value["auth_tool"] = "core_auth_login".into();
         }
-        if let Some(error) = status.last_error {
+        if let Some(error) = status.last_error.filter(|_| sign_on.is_none()) {
             value["error"] = error.into();
         }
         value

@@ -77,9 +77,9 @@ pub use schema::schema;
 pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError, SecretUser};
 pub use server::edit::{ToolsEditError, with_tools};
 pub use server::{
-    Ask, AuthType, ClientSecretRef, Family, Program, Remote, ServerAuth, ServerDefinition, ServerLimits, SessionScope,
-    SpokenEra, Start, Teleport, TeleportIdentity, Timeouts, TokenExchange, ToolText, Transport, TransportKind,
-    UserHeader,
+    Ask, AuthType, ClientSecretRef, Family, IdentityProvider, Program, Remote, ServerAuth, ServerDefinition,
+    ServerLimits, SessionScope, SpokenEra, Start, Teleport, TeleportIdentity, Timeouts, TokenExchange, ToolText,
+    Transport, TransportKind, UserHeader,
 };
 pub use service::ServiceDefinition;
 pub use service_class::{

@@ -20,7 +20,7 @@ use crate::reader::{Choice, Cursor, Fields, choice};
 use crate::secret::SecretRef;
 use crate::toolschema;
 
-pub use auth::{AuthType, ClientSecretRef, ServerAuth, Teleport, TeleportIdentity, TokenExchange};
+pub use auth::{AuthType, ClientSecretRef, IdentityProvider, ServerAuth, Teleport, TeleportIdentity, TokenExchange};
 pub use family::Family;
 pub use limits::ServerLimits;
 

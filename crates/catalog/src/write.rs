@@ -197,7 +197,7 @@ fn shown_args(args: &Value) -> Value {
 }
 
 /// What of `auth` is no secret, no matter who wrote it: these keys and nothing else.
-const OPEN_AUTH: [&str; 22] = [
+const OPEN_AUTH: [&str; 26] = [
     "type",
     "client_id",
     "private",
@@ -205,6 +205,10 @@ const OPEN_AUTH: [&str; 22] = [
     "forwardToken",
     "fallbackToOwnAuth",
     "requiredAudiences",
+    "anyAudience",
+    "key_id",
+    "identityProvider",
+    "clientId",
     "teleport",
     "identityDir",
     "identitySecretName",
@@ -222,7 +226,7 @@ const OPEN_AUTH: [&str; 22] = [
     "namespace",
 ];
 /// Keys of `auth` with addresses, which may hold a password.
-const AUTH_ADDRESSES: [&str; 3] = ["dexTokenEndpoint", "issuer", "redirect_uri"];
+const AUTH_ADDRESSES: [&str; 5] = ["dexTokenEndpoint", "issuer", "redirect_uri", "token_endpoint", "tokenEndpoint"];
 
 fn shown_auth(auth: &Value) -> Value {
     let Some(members) = auth.as_object() else { return MASK.into() };

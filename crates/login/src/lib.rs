@@ -40,8 +40,8 @@ pub use pending::Begin;
 pub use quirks::{Quirk, Quirks};
 pub use rows::{CredentialRow, LoginRows, MemoryRows, PendingRow, RegistrationRow, RowClaim, RowError};
 pub use sign_on::{
-    AudienceRule, ExchangeSettings, ReadSecret, SignOnClient, SignOnConfig, SignOnError, SignOnMethod, SignOnState,
-    SignOnStatus, SignOnTarget, SignOns,
+    AudienceRule, ClientProof, EnterpriseSettings, ExchangeSettings, ProviderSettings, ReadSecret, SignOnClient,
+    SignOnConfig, SignOnError, SignOnMethod, SignOnState, SignOnStatus, SignOnTarget, SignOns, WorkloadSettings,
 };
 pub use stored::StoredRows;
 pub use subject::{NoSubjects, SubjectKind, SubjectToken, SubjectTokens};

@@ -56,6 +56,15 @@ pub(crate) struct Discovery {
     pub(crate) scopes: Vec<String>,
 }
 
+/// Who gets tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grantee {
+    /// Someone with a browser.
+    Person,
+    /// A program, which opens no page: nothing is said of PKCE to it.
+    Machine,
+}
+
 /// A login that is ready for the browser.
 #[derive(Debug)]
 pub(crate) struct Authorization {
@@ -87,11 +96,28 @@ pub(crate) enum RenewalError {
 }
 
 impl OAuth {
-    /// Finds out who gives tokens for a server, and for which scopes.
+    /// Finds out who gives tokens for a server, and for which scopes, to a person who logs in.
     pub(crate) async fn discover(
         &self,
         target: &LoginTarget,
         challenge: Option<&Challenge>,
+    ) -> Result<Discovery, LoginError> {
+        self.find(target, challenge, Grantee::Person).await
+    }
+
+    /// The same for grants that need no person.
+    pub(crate) async fn discover_for_machine(&self, target: &LoginTarget) -> Result<Discovery, LoginError> {
+        let mut discovery = self.find(target, None, Grantee::Machine).await?;
+        // There is nothing to renew with: the grant itself is repeated.
+        discovery.scopes.retain(|scope| scope != OFFLINE);
+        Ok(discovery)
+    }
+
+    async fn find(
+        &self,
+        target: &LoginTarget,
+        challenge: Option<&Challenge>,
+        grantee: Grantee,
     ) -> Result<Discovery, LoginError> {
         let overlay = self.overlay(target, ResourceParameter::Kept, "none");
         let seen = Arc::clone(&overlay);
@@ -115,9 +141,15 @@ impl OAuth {
         let policy = policy(target);
         let mut provider = read_provider(target, &resolution.metadata, is_guessed, policy)?;
         let quirk = self.quirks.of(&provider.issuer);
-        check_pkce(target, &resolution.metadata, is_guessed || quirk.knows_pkce)?;
-        let url = url.map_err(|error| discovery_error(target, error, &mut seen.seen()))?;
-        provider.resource = parameter(&url, "resource").unwrap_or_else(|| target.resource().to_string());
+        let url = match grantee {
+            Grantee::Person => {
+                check_pkce(target, &resolution.metadata, is_guessed || quirk.knows_pkce)?;
+                Some(url.map_err(|error| discovery_error(target, error, &mut seen.seen()))?)
+            }
+            Grantee::Machine => url.ok(),
+        };
+        let resource = url.and_then(|url| parameter(&url, "resource"));
+        provider.resource = resource.unwrap_or_else(|| target.resource().to_string());
         let scopes = scopes_of(target, &provider, &quirk, scopes);
         Ok(Discovery { provider, scopes })
     }

@@ -20,13 +20,18 @@ use toolcrib_base::{Clock, Kind, Problem, ServerName, Timestamp};
 use toolcrib_transport::http::checked::CheckedClient;
 
 use crate::credentials::Rejection;
+use crate::oauth::OAuth;
 use crate::owner::Owner;
 use crate::pending::Key;
+use crate::quirks::Quirks;
 use crate::subject::SubjectTokens;
 use acquire::Acquirer;
 use attempt::{Entry, bearer, digest};
 
-pub use method::{AudienceRule, ExchangeSettings, ReadSecret, SignOnClient, SignOnMethod, SignOnTarget};
+pub use method::{
+    AudienceRule, ClientProof, EnterpriseSettings, ExchangeSettings, ProviderSettings, ReadSecret, SignOnClient,
+    SignOnMethod, SignOnTarget, WorkloadSettings,
+};
 
 /// How long an attempt may take in all.
 const ATTEMPT: Duration = Duration::from_secs(15);
@@ -55,6 +60,8 @@ struct Inner {
 pub struct SignOnConfig {
     /// Sends requests to authorization servers.
     pub http: CheckedClient,
+    /// What single authorization servers do differently.
+    pub quirks: Quirks,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// In which attempts run.
@@ -114,9 +121,10 @@ pub enum SignOnState {
 impl SignOns {
     /// Signs on to no server yet.
     pub fn new(config: SignOnConfig) -> Self {
-        let SignOnConfig { http, clock, scope, subjects } = config;
+        let SignOnConfig { http, quirks, clock, scope, subjects } = config;
         let (targets, entries) = (ArcSwap::default(), Mutex::default());
-        Self(Arc::new(Inner { acquirer: Acquirer { http }, clock, scope, subjects, targets, entries }))
+        let acquirer = Acquirer { oauth: OAuth { http, quirks: Arc::new(quirks) }, clock: Arc::clone(&clock) };
+        Self(Arc::new(Inner { acquirer, clock, scope, subjects, targets, entries }))
     }
 
     /// Adds a server, or takes note of its new definition. What was got for it before is dropped.
@@ -130,6 +138,11 @@ impl SignOns {
         self.0.change(server, |targets| drop(targets.remove(server)));
     }
 
+    /// Whether a definition wants the tokens that principals prove themselves with.
+    pub fn want_subjects(&self, are_wanted: bool) {
+        self.0.subjects.want(are_wanted);
+    }
+
     /// Whether a server is signed on to.
     pub fn has(&self, server: &ServerName) -> bool {
         self.0.targets.load().contains_key(server)
@@ -140,7 +153,7 @@ impl SignOns {
         let Some(target) = self.0.target(server) else { return false };
         match self.0.subject(&target, principal) {
             Ok(subject) => {
-                let (key, now) = (Key::of(server, principal), self.0.clock.now());
+                let (key, now) = (target.key(principal), self.0.clock.now());
                 let entry = self.0.existing(&key);
                 entry.is_none_or(|entry| entry.failure(digest(subject.as_ref()), now).is_none())
             }
@@ -174,7 +187,9 @@ impl SignOns {
     /// # Errors
     /// It cannot be signed on now.
     pub async fn begin(&self, server: &ServerName, principal: Option<&str>) -> Result<(), SignOnError> {
-        self.0.entries().remove(&Key::of(server, principal));
+        if let Some(target) = self.0.target(server).filter(|target| target.is_own(principal)) {
+            self.0.entries().remove(&target.key(principal));
+        }
         match self.headers(server, principal).await {
             Some(headers) => headers.map(drop),
             None => Err(SignOnError { server: server.clone(), reason: "its definition names no method".to_owned() }),
@@ -183,9 +198,9 @@ impl SignOns {
 
     /// Ends it until the principal asks for it again, or comes with another token. Whether there was something to end.
     pub fn end(&self, server: &ServerName, principal: Option<&str>) -> bool {
-        let Some(target) = self.0.target(server) else { return false };
+        let Some(target) = self.0.target(server).filter(|target| target.is_own(principal)) else { return false };
         let subject = self.0.subject(&target, principal).ok().flatten();
-        let entry = self.0.entry(&Key::of(server, principal));
+        let entry = self.0.entry(&target.key(principal));
         let was_on = entry.held().is_some() || matches!(target.method, SignOnMethod::Forward(_)) && subject.is_some();
         entry.end(digest(subject.as_ref()));
         was_on
@@ -195,7 +210,7 @@ impl SignOns {
     pub fn status(&self, server: &ServerName, principal: Option<&str>) -> Option<SignOnStatus> {
         let target = self.0.target(server)?;
         let subject = self.0.subject(&target, principal);
-        let entry = self.0.existing(&Key::of(server, principal));
+        let entry = self.0.existing(&target.key(principal));
         let now = self.0.clock.now();
         let mut status =
             SignOnStatus { method: target.method.name(), state: SignOnState::Ready, issuer: None, scopes: Vec::new() };
@@ -236,7 +251,6 @@ impl Inner {
             change(&mut targets);
             targets
         });
-        self.subjects.want(self.targets.load().values().any(|target| target.method.needs_subject()));
         self.entries().retain(|key, _| key.server != *server);
     }
 
@@ -262,7 +276,7 @@ impl Inner {
         target: &Arc<SignOnTarget>,
         principal: Option<&str>,
     ) -> Result<HeaderMap, String> {
-        let (key, now) = (Key::of(target.server(), principal), self.clock.now());
+        let (key, now) = (target.key(principal), self.clock.now());
         if let Some(entry) = self.existing(&key)
             && let Some(held) = entry.held().filter(|held| held.expires > now)
         {
@@ -302,7 +316,7 @@ impl Inner {
         principal: Option<&str>,
         sent: Option<&HeaderMap>,
     ) -> bool {
-        let (entry, now) = (self.entry(&Key::of(target.server(), principal)), self.clock.now());
+        let (entry, now) = (self.entry(&target.key(principal)), self.clock.now());
         let is_sent = |headers: &HeaderMap| sent.and_then(|sent| sent.get(AUTHORIZATION)) == headers.get(AUTHORIZATION);
         let Ok(subject) = self.subject(target, principal) else { return false };
         let own = digest(subject.as_ref());
@@ -351,11 +365,18 @@ impl Inner {
     }
 }
 
-// === impl Key ===
+// === impl SignOnTarget ===
 
-impl Key {
-    fn of(server: &ServerName, principal: Option<&str>) -> Self {
-        Self { server: server.clone(), owner: Owner::of(principal) }
+impl SignOnTarget {
+    /// Whether a principal may begin and end it: what is one for all is the owner's.
+    fn is_own(&self, principal: Option<&str>) -> bool {
+        self.method.needs_subject() || Owner::of(principal).is_installation()
+    }
+
+    /// Whose token it is: what needs none of the principal is one for all.
+    fn key(&self, principal: Option<&str>) -> Key {
+        let owner = Owner::of(principal.filter(|_| self.method.needs_subject()));
+        Key { server: self.server().clone(), owner }
     }
 }
 

@@ -5,6 +5,7 @@ mod eval;
 mod identity;
 mod listen;
 mod logins;
+mod sign_on;
 mod stdio;
 mod user_values;
 
@@ -271,7 +272,7 @@ impl RunningGateway {
         })
         .await?;
         logins.define(&loaded);
-        let front = identity::front(&config, client.clone(), &secrets, &house)?;
+        let front = identity::front(&config, client.clone(), &secrets, &house, logins.subjects())?;
         let deps = ServerDeps {
             client,
             clock: Arc::clone(&clock),

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::*;
 
 /// An RSA key of 2048 bits for these tests only (PKCS #8): `ring` makes none.
-const RSA: &str = "\
+pub(super) const RSA: &str = "\
      MIIEvAIBADANBgkqhkiG9w0BAQEFAASCBKYwggSiAgEAAoIBAQCj6dnM+lIBQTkqf8bvAUIwK5NUB8KKe2G6+Ys/7TZCLjw/5wpx\
      NwH18wNQiXNHwsLr7MIsIUmqgPo16jXL4prvKXMFhDFPtn5K0BOsCjI2PtRlFW+ItX3XOksyyjrnv+wtrtpBnYu7BsG2e1h7Ca6H\
      tgv923+UMdWM5Q1MKyBPjzZjVInrN2gDN+TGCqcZgAHsk26qZRcj1u2E4XSw43HzCoh6h+EhK99t5ggsUHhDWlgoXfStBtZIrVhH\

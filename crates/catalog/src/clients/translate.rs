@@ -543,7 +543,7 @@ impl Entry<'_> {
         }
     }
 
-    /// What is said of signing in: kept as it is, and in effect once the gateway signs in by it.
+    /// What is said of signing in: kept as it is.
     fn auth(&self, draft: &mut Draft) {
         let Some(auth) = self.value.get("auth").filter(|auth| auth.as_object().is_some_and(|it| !it.is_empty())) else {
             return;
@@ -560,7 +560,7 @@ impl Entry<'_> {
             draft.notes.push(format!("{} not imported: unknown, or looks like a secret", left_out.join(", ")));
         }
         if auth["type"] != "none" {
-            draft.notes.push("`auth` is kept as it is and not in effect yet: nothing signs in by it".to_owned());
+            draft.notes.push("`auth` is kept as it is: see how logins stand with `toolcrib auth status`".to_owned());
         }
     }
 

@@ -1,6 +1,7 @@
 //! How a server is logged in at: the key `auth`, with muster's keys as they are. Nothing here logs in; what only the
 //! provider can know is not checked.
 
+mod machine;
 mod sso;
 
 use toolcrib_base::ProfileName;
@@ -13,6 +14,7 @@ use crate::secret::SecretRef;
 
 use super::{ADDRESS_PATTERN, Transport};
 
+pub use machine::IdentityProvider;
 pub use sso::{ClientSecretRef, Teleport, TeleportIdentity, TokenExchange};
 
 /// What the characters of a client's id may be: RFC 6749, appendix A.1.
@@ -33,6 +35,12 @@ choice! {
         None = "none",
         /// By a certificate of Teleport.
         Teleport = "teleport",
+        /// By a token that the gateway's own client gets, the same for all callers.
+        ClientCredentials = "client_credentials",
+        /// By a token that the company's identity provider vouches for (enterprise-managed authorization).
+        Enterprise = "enterprise",
+        /// By a token for the identity that the platform gives this workload.
+        Workload = "workload",
     }
 }
 
@@ -60,7 +68,19 @@ pub struct ServerAuth {
     pub fallback_to_own_auth: bool,
     /// For whom the token that is passed on must be.
     pub required_audiences: Vec<String>,
+    /// Whether it may be passed on whomever it is for.
+    pub any_audience: bool,
     pub token_exchange: Option<TokenExchange>,
+    /// Where tokens are got, for a server that does not name its provider.
+    pub token_endpoint: Option<Endpoint>,
+    /// Where the private key of the client is; never plain text.
+    pub private_key: Option<SecretRef>,
+    /// The id of that key at the provider.
+    pub key_id: Option<String>,
+    /// Where the token is that the platform gives this workload.
+    pub assertion: Option<SecretRef>,
+    /// Who vouches for callers, with `type: enterprise`.
+    pub identity_provider: Option<IdentityProvider>,
     pub teleport: Option<Teleport>,
 }
 
@@ -68,6 +88,20 @@ impl ServerAuth {
     /// Whether it says that somebody has to log in.
     pub fn wants_login(&self) -> bool {
         self.kind == AuthType::OAuth
+    }
+
+    /// Whether callers are signed on without a person.
+    pub fn signs_on(&self) -> bool {
+        match self.kind {
+            AuthType::OAuth => self.forward_token || self.exchanges(),
+            AuthType::ClientCredentials | AuthType::Enterprise | AuthType::Workload => true,
+            AuthType::None | AuthType::Teleport => false,
+        }
+    }
+
+    /// Whether the caller's token is exchanged: that comes before passing it on.
+    pub fn exchanges(&self) -> bool {
+        self.token_exchange.as_ref().is_some_and(|exchange| exchange.enabled)
     }
 }
 
@@ -87,18 +121,25 @@ pub(super) fn read(fields: &Fields<'_>, transport: Option<&Transport>) -> Option
         kind,
         client_id,
         client_secret,
-        redirect_uri: fields.get("redirect_uri").and_then(|cursor| redirect(&cursor)),
+        redirect_uri: fields.get("redirect_uri").and_then(|cursor| secure(&cursor)),
         private: flag(&fields, "private"),
         share: fields.get("share").map(|cursor| profiles(&cursor)).unwrap_or_default(),
         forward_token: flag(&fields, "forwardToken"),
         fallback_to_own_auth: flag(&fields, "fallbackToOwnAuth"),
         required_audiences: fields.texts("requiredAudiences"),
+        any_audience: flag(&fields, "anyAudience"),
+        token_endpoint: fields.get("token_endpoint").and_then(|cursor| secure(&cursor)),
+        private_key: fields.get("private_key").and_then(|cursor| own_secret(&cursor)),
+        key_id: fields.text("key_id"),
+        assertion: fields.get("assertion").and_then(|cursor| own_secret(&cursor)),
+        identity_provider: fields.get("identityProvider").and_then(machine::identity_provider),
         token_exchange: fields.get("tokenExchange").and_then(sso::token_exchange),
         teleport: sso::teleport(&fields, kind),
         scopes: separate.as_ref().map_or(own.scopes, |it| it.scopes.clone()),
         issuer: separate.map_or(own.address, |it| it.address),
     };
     check_together(&fields, &auth);
+    machine::check(&fields, &auth);
     fields.finish();
     Some(auth)
 }
@@ -119,10 +160,9 @@ fn kind(fields: &Fields<'_>) -> AuthType {
 /// What excludes each other.
 fn check_together(fields: &Fields<'_>, auth: &ServerAuth) {
     let Some(separate) = fields.get("authorizationServer") else { return };
-    let exchanges = auth.token_exchange.as_ref().is_some_and(|exchange| exchange.enabled);
     for (is_there, key) in [
         (auth.forward_token, "forwardToken"),
-        (exchanges, "tokenExchange"),
+        (auth.exchanges(), "tokenExchange"),
         (fields.has("issuer"), "issuer"),
         (fields.has("scopes"), "scopes"),
     ] {
@@ -152,21 +192,26 @@ fn client(fields: &Fields<'_>) -> (Option<String>, Option<SecretRef>) {
             let hint = "add `client_id:` with the id that the provider gave".to_owned();
             cursor.problem("expected a `client_id` beside it, got nothing", Some(hint));
         }
-        match define::secret(&cursor)? {
-            SecretRef::Literal(_) => {
-                let hint = "put it into the vault with `toolcrib secret set NAME`, and write `vault:NAME`".to_owned();
-                cursor.problem("expected a reference such as `vault:NAME`, got a secret in plain text", Some(hint));
-                None
-            }
-            SecretRef::User(_) => {
-                let hint = "write `vault:NAME`".to_owned();
-                cursor.problem("expected one secret for all callers: the client is the same", Some(hint));
-                None
-            }
-            reference => Some(reference),
-        }
+        own_secret(&cursor)
     });
     (id, secret)
+}
+
+/// A secret of the gateway's own, by reference.
+fn own_secret(cursor: &Cursor<'_>) -> Option<SecretRef> {
+    match define::secret(cursor)? {
+        SecretRef::Literal(_) => {
+            let hint = "put it into the vault with `toolcrib secret set NAME`, and write `vault:NAME`".to_owned();
+            cursor.problem("expected a reference such as `vault:NAME`, got a secret in plain text", Some(hint));
+            None
+        }
+        SecretRef::User(_) => {
+            let hint = "write `vault:NAME`".to_owned();
+            cursor.problem("expected one secret for all callers: the client is the same", Some(hint));
+            None
+        }
+        reference => Some(reference),
+    }
 }
 
 /// An issuer is compared letter by letter with what tokens and metadata say, so it stays as it is written.
@@ -180,7 +225,8 @@ fn issuer(fields: &Fields<'_>) -> Option<Endpoint> {
     is_good.then_some(address)
 }
 
-fn redirect(cursor: &Cursor<'_>) -> Option<Endpoint> {
+/// An address that secrets may be sent to.
+fn secure(cursor: &Cursor<'_>) -> Option<Endpoint> {
     let address = plain_address(cursor, ADDRESS_PATTERN)?;
     let is_good = is_secure(&address);
     if !is_good {

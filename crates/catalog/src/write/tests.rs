@@ -87,12 +87,12 @@ fn a_folder_that_takes_no_files_leaves_the_old_one() {
 fn what_may_be_a_secret_is_not_shown() {
     let home = tempfile::tempdir().unwrap();
     let files = Files::new(home.path());
-    let text = "name: a\ntransport: http\nurl: https://u:p@example.com/mcp?key=s3cret\nheaders: {X-A: s3cret, X-B: \"env:B\"}\nauth: {client_id: ours, client_secret: \"vault:c\", share: [work], tokenExchange: {dexTokenEndpoint: 'https://u:s3cret@dex.example.com/t', clientCredentialsSecretRef: {clientSecretKey: s3cret}}}\n";
+    let text = "name: a\ntransport: http\nurl: https://u:p@example.com/mcp?key=s3cret\nheaders: {X-A: s3cret, X-B: \"env:B\"}\nauth: {client_id: ours, client_secret: \"vault:c\", share: [work], tokenExchange: {dexTokenEndpoint: 'https://dex.example.com/t?key=s3cret', clientCredentialsSecretRef: {clientSecretKey: s3cret}}}\n";
     let shown = files.create(&which("a"), text).unwrap().shown(&which("a")).unwrap();
     assert!(!shown.to_string().contains("s3cret"), "{shown}");
     assert_eq!(shown["headers"], json!({ "X-A": "****", "X-B": "env:B" }));
     assert_eq!(shown["url"], "https://****@example.com/mcp?****");
-    let exchange = json!({ "dexTokenEndpoint": "https://****@dex.example.com/t", "clientCredentialsSecretRef": { "clientSecretKey": "****" } });
+    let exchange = json!({ "dexTokenEndpoint": "https://dex.example.com/t?****", "clientCredentialsSecretRef": { "clientSecretKey": "****" } });
     let auth = json!({ "client_id": "ours", "client_secret": "vault:c", "share": ["work"], "tokenExchange": exchange });
     assert_eq!(shown["auth"], auth);
 }

@@ -6,8 +6,8 @@
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use toolcrib_catalog::{
-    ClientSecretRef, ServerAuth, ServerDefinition, ServerLimits, SessionScope, SpokenEra, Start, Teleport,
-    TeleportIdentity, Timeouts, TokenExchange,
+    ClientSecretRef, IdentityProvider, ServerAuth, ServerDefinition, ServerLimits, SessionScope, SpokenEra, Start,
+    Teleport, TeleportIdentity, Timeouts, TokenExchange,
 };
 
 use toolcrib_call::servers::encoded as encoded_transport;
@@ -102,7 +102,13 @@ fn encoded_auth(auth: &ServerAuth) -> Value {
         forward_token,
         fallback_to_own_auth,
         required_audiences,
+        any_audience,
         token_exchange,
+        token_endpoint,
+        private_key,
+        key_id,
+        assertion,
+        identity_provider,
         teleport,
     } = auth;
     let set = |flag: &bool| flag.then_some(true);
@@ -118,15 +124,29 @@ fn encoded_auth(auth: &ServerAuth) -> Value {
         ("forwardToken", json!(set(forward_token))),
         ("fallbackToOwnAuth", json!(set(fallback_to_own_auth))),
         ("requiredAudiences", json!(required_audiences)),
+        ("anyAudience", json!(set(any_audience))),
         ("tokenExchange", json!(token_exchange.as_ref().map(encoded_exchange))),
+        ("token_endpoint", json!(token_endpoint.as_ref().map(ToString::to_string))),
+        ("private_key", json!(private_key.as_ref().map(ToString::to_string))),
+        ("key_id", json!(key_id)),
+        ("assertion", json!(assertion.as_ref().map(ToString::to_string))),
+        ("identityProvider", json!(identity_provider.as_ref().map(encoded_provider))),
         ("teleport", json!(teleport.as_ref().map(encoded_teleport))),
     ];
     said(members)
 }
 
 fn encoded_exchange(exchange: &TokenExchange) -> Value {
-    let TokenExchange { enabled, dex_token_endpoint, expected_issuer, connector_id, scopes, client_credentials } =
-        exchange;
+    let TokenExchange {
+        enabled,
+        dex_token_endpoint,
+        expected_issuer,
+        connector_id,
+        scopes,
+        client_credentials,
+        client_id,
+        client_secret,
+    } = exchange;
     let secret = client_credentials.as_ref().map(|secret| {
         let ClientSecretRef { name, namespace, client_id_key, client_secret_key } = secret;
         json!([name, namespace, client_id_key, client_secret_key])
@@ -138,8 +158,20 @@ fn encoded_exchange(exchange: &TokenExchange) -> Value {
         ("connectorId", json!(connector_id)),
         ("scopes", json!(scopes)),
         ("clientCredentialsSecretRef", json!(secret)),
+        ("clientId", json!(client_id)),
+        ("clientSecret", json!(client_secret.as_ref().map(ToString::to_string))),
     ];
     said(members)
+}
+
+fn encoded_provider(provider: &IdentityProvider) -> Value {
+    let IdentityProvider { token_endpoint, client_id, client_secret, id_token } = provider;
+    said([
+        ("tokenEndpoint", json!(token_endpoint.as_ref().map(ToString::to_string))),
+        ("clientId", json!(client_id)),
+        ("clientSecret", json!(client_secret.as_ref().map(ToString::to_string))),
+        ("idToken", json!(id_token.as_ref().map(ToString::to_string))),
+    ])
 }
 
 fn encoded_teleport(teleport: &Teleport) -> Value {
@@ -249,13 +281,25 @@ mod tests {
             &format!("auth: {{tokenExchange: {{{exchange}, expectedIssuer: a}}}}"),
             &format!("auth: {{tokenExchange: {{{exchange}, scopes: a}}}}"),
             &format!("auth: {{tokenExchange: {{{exchange}, clientCredentialsSecretRef: {{name: a}}}}}}"),
+            &format!("auth: {{tokenExchange: {{{exchange}, clientId: a}}}}"),
+            &format!("auth: {{tokenExchange: {{{exchange}, clientSecret: 'env:A'}}}}"),
+            "auth: {anyAudience: true}",
+            "auth: {type: client_credentials, client_id: a, client_secret: 'env:A'}",
+            "auth: {type: client_credentials, client_id: a, private_key: 'env:A'}",
+            "auth: {type: client_credentials, client_id: a, private_key: 'env:A', key_id: a}",
+            "auth: {type: workload, assertion: 'env:A'}",
+            "auth: {type: workload, assertion: 'env:A', token_endpoint: 'https://a.example'}",
+            "auth: {type: enterprise, identityProvider: {tokenEndpoint: 'https://a.example'}}",
+            "auth: {type: enterprise, identityProvider: {tokenEndpoint: 'https://a.example', clientId: a}}",
+            "auth: {type: enterprise, identityProvider: {tokenEndpoint: 'https://a.example', clientSecret: 'env:A'}}",
+            "auth: {type: enterprise, identityProvider: {tokenEndpoint: 'https://a.example', idToken: 'env:A'}}",
             "auth: {teleport: {identityDir: /a}}",
             "auth: {teleport: {identitySecretName: a}}",
             "auth: {teleport: {identityDir: /a, appName: a}}",
         ]
         .map(remote)
         .into();
-        assert_eq!(digests.len(), 23, "each says something else");
+        assert_eq!(digests.len(), 35, "each says something else");
         let secret = |value: &str| digest(&definition(&format!("command: run\nenv: {{K: {value}}}\n")));
         assert_eq!(secret("one"), secret("two"));
         assert_ne!(secret("env:ONE"), secret("env:TWO"), "a reference is no secret");

@@ -60,7 +60,13 @@ impl Logins for NoLogins {
         let server = ServerName::new("notion").unwrap();
         let state = LoginState::Lapsed("the provider took it back".to_owned());
         let issuer = Some("https://issuer.example".to_owned());
-        Box::pin(std::future::ready(Ok(vec![LoginStatus { server, state, issuer, scopes: vec!["read".to_owned()] }])))
+        Box::pin(std::future::ready(Ok(vec![LoginStatus {
+            server,
+            state,
+            issuer,
+            scopes: vec!["read".to_owned()],
+            sign_on: None,
+        }])))
     }
 }
 

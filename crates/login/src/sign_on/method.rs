@@ -8,7 +8,7 @@ use toolcrib_base::{Secret, ServerName};
 use url::Url;
 
 use crate::error::LoginError;
-use crate::subject::SubjectToken;
+use crate::subject::{SubjectKind, SubjectToken};
 use crate::target::{LoginSettings, LoginTarget};
 
 /// Reads a secret when it is used, so that a changed one counts at once.
@@ -34,6 +34,12 @@ pub enum SignOnMethod {
     Forward(AudienceRule),
     /// The principal's own token is exchanged for one of another authorization server (RFC 8693).
     Exchange(ExchangeSettings),
+    /// The gateway's own client gets a token, the same for all principals (RFC 6749, section 4.4).
+    ClientCredentials(ProviderSettings),
+    /// The token that the platform gives this workload is the proof (RFC 7523).
+    Workload(WorkloadSettings),
+    /// The company's identity provider vouches for the principal (enterprise-managed authorization).
+    Enterprise(EnterpriseSettings),
 }
 
 /// For whom a principal's token must be to be passed on.
@@ -66,13 +72,61 @@ pub struct ExchangeSettings {
     pub private: bool,
 }
 
+/// Who gives tokens for a server, and to which client.
+#[derive(Debug, Clone)]
+pub struct ProviderSettings {
+    /// The token endpoint, in place of the one that the server's provider publishes.
+    pub token_endpoint: Option<Url>,
+    /// The only authorization server that is accepted.
+    pub issuer: Option<String>,
+    /// The scopes to ask for, in place of those that the server names.
+    pub scopes: Vec<String>,
+    /// Whether private addresses may be connected to.
+    pub private: bool,
+    /// Our client there.
+    pub client: Option<SignOnClient>,
+}
+
+/// A workload.
+#[derive(Debug, Clone)]
+pub struct WorkloadSettings {
+    /// Who gives tokens.
+    pub provider: ProviderSettings,
+    /// Where its token is. The platform changes it from time to time.
+    pub assertion: Arc<dyn ReadSecret>,
+}
+
+/// A company's identity provider that vouches for principals.
+#[derive(Debug, Clone)]
+pub struct EnterpriseSettings {
+    /// Who gives tokens.
+    pub provider: ProviderSettings,
+    /// The token endpoint of the identity provider.
+    pub token_endpoint: Url,
+    /// Our client at the identity provider.
+    pub client: Option<SignOnClient>,
+    /// Where the ID token is, for a gateway of one person; otherwise the principal's own.
+    pub id_token: Option<Arc<dyn ReadSecret>>,
+}
+
 /// Our client at an authorization server.
 #[derive(Debug, Clone)]
 pub struct SignOnClient {
     /// Where its id is: it may stand beside the secret.
     pub id: Arc<dyn ReadSecret>,
-    /// Where its secret is, if it has one.
-    pub secret: Option<Arc<dyn ReadSecret>>,
+    /// How it proves itself.
+    pub proof: ClientProof,
+}
+
+/// How a client proves itself.
+#[derive(Debug, Clone)]
+pub enum ClientProof {
+    /// Not at all.
+    None,
+    /// By a secret.
+    Secret(Arc<dyn ReadSecret>),
+    /// By an assertion that this private key signs; the provider knows the key by the id.
+    Key(Arc<dyn ReadSecret>, Option<String>),
 }
 
 // === impl SignOnTarget ===
@@ -83,7 +137,13 @@ impl SignOnTarget {
     /// # Errors
     /// It is no `http` or `https` URL.
     pub fn new(server: ServerName, url: &str, method: SignOnMethod) -> Result<Self, LoginError> {
-        Ok(Self { place: LoginTarget::new(server, url, LoginSettings::default())?, method })
+        let settings = method.provider().map(|provider| LoginSettings {
+            scopes: provider.scopes.clone(),
+            issuer: provider.issuer.clone(),
+            private: provider.private,
+            ..LoginSettings::default()
+        });
+        Ok(Self { place: LoginTarget::new(server, url, settings.unwrap_or_default())?, method })
     }
 
     /// The server.
@@ -96,6 +156,11 @@ impl SignOnTarget {
         let rule = match &self.method {
             SignOnMethod::Forward(rule) => rule,
             SignOnMethod::Exchange(exchange) => &exchange.audiences,
+            // What an identity provider takes is what it gave itself, to whom it signed in.
+            _ => {
+                let signed_in = tokens.into_iter().find(|token| token.kind == SubjectKind::Id);
+                return signed_in.ok_or("it takes the ID token of a sign-in, and the caller has not signed in here");
+            }
         };
         if tokens.is_empty() {
             return Err("it takes the caller's own token, and the caller did not come with one that can be passed on");
@@ -116,12 +181,28 @@ impl SignOnMethod {
         match self {
             Self::Forward(_) => "forwarded",
             Self::Exchange(_) => "exchanged",
+            Self::ClientCredentials(_) => "client_credentials",
+            Self::Workload(_) => "workload",
+            Self::Enterprise(_) => "enterprise",
         }
     }
 
     /// Whether it needs a token of the principal.
     pub fn needs_subject(&self) -> bool {
-        matches!(self, Self::Forward(_) | Self::Exchange(_))
+        match self {
+            Self::Forward(_) | Self::Exchange(_) => true,
+            Self::ClientCredentials(_) | Self::Workload(_) => false,
+            Self::Enterprise(settings) => settings.id_token.is_none(),
+        }
+    }
+
+    fn provider(&self) -> Option<&ProviderSettings> {
+        match self {
+            Self::Forward(_) | Self::Exchange(_) => None,
+            Self::ClientCredentials(provider) => Some(provider),
+            Self::Workload(settings) => Some(&settings.provider),
+            Self::Enterprise(settings) => Some(&settings.provider),
+        }
     }
 }
 

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use http::Request;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use serde_json::{Map, Value};
-use toolcrib_base::Secret;
+use http::{Request, Response};
+use serde_json::{Map, Value, json};
+use toolcrib_auth::jose::ClientKey;
+use toolcrib_base::{Secret, Timestamp, random};
 use toolcrib_transport::http::checked::{AddressPolicy, CheckedClient};
 use url::{Url, form_urlencoded};
 
-use super::method::{ReadSecret, SignOnClient};
+use super::method::{ClientProof, ReadSecret, SignOnClient};
 use crate::answer::{is_token, token_answer};
 use crate::error::shown;
 
@@ -20,6 +21,12 @@ use crate::error::shown;
 const LIFE_SECONDS: u64 = 24 * 3600;
 /// How long a token lasts that does not say so, in seconds.
 const UNSAID_SECONDS: u64 = 300;
+/// How long a client's assertion counts, in seconds: it is sent at once.
+const ASSERTION_SECONDS: i64 = 60;
+/// The most scopes of an answer that are kept.
+const SCOPES: usize = 100;
+/// How a client says that it proves itself by an assertion (RFC 7523, section 2.2).
+const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 /// A request for a token.
 #[derive(Debug)]
@@ -27,6 +34,11 @@ pub(crate) struct TokenRequest<'a> {
     pub(crate) endpoint: &'a Url,
     pub(crate) policy: AddressPolicy,
     pub(crate) client: Option<&'a SignOnClient>,
+    /// For whom a client's assertion is: the authorization server.
+    pub(crate) issuer: &'a str,
+    pub(crate) now: Timestamp,
+    /// The kind of token that is asked for and that servers do not take (RFC 8693, section 3), if it is one.
+    pub(crate) kind: Option<&'static str>,
     pub(crate) form: Form,
 }
 
@@ -43,8 +55,6 @@ pub(crate) struct IssuedToken {
     pub(crate) scopes: Vec<String>,
     /// The issuer that it names itself, where it can be read.
     pub(crate) issuer: Option<String>,
-    /// What kind of token the endpoint says it is (RFC 8693, section 2.2.1).
-    pub(crate) kind: Option<String>,
 }
 
 // === impl Form ===
@@ -78,27 +88,44 @@ impl Form {
 
 impl TokenRequest<'_> {
     /// Sends it; why there is no token otherwise, as a fragment without any secret.
-    pub(crate) async fn send(self, http: &CheckedClient) -> Result<IssuedToken, String> {
-        let Self { endpoint, policy, client, mut form } = self;
-        let mut request = Request::post(endpoint.as_str())
+    pub(crate) async fn send(mut self, http: &CheckedClient) -> Result<IssuedToken, String> {
+        let mut request = Request::post(self.endpoint.as_str())
             .header(ACCEPT, HeaderValue::from_static("application/json"))
             .header(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
-        if let Some(client) = client {
+        if let Some(client) = self.client {
             let id = read(&client.id).await?;
-            match &client.secret {
-                None => form = form.with("client_id", id.expose()),
-                Some(secret) => {
-                    let secret = read(secret).await?;
-                    request = request.header(AUTHORIZATION, basic(id.expose(), &secret)?);
+            let form = std::mem::take(&mut self.form);
+            self.form = match &client.proof {
+                ClientProof::None => form.with("client_id", id.expose()),
+                ClientProof::Secret(secret) => {
+                    request = request.header(AUTHORIZATION, basic(id.expose(), &read(secret).await?)?);
+                    form
                 }
-            }
+                ClientProof::Key(key, key_id) => {
+                    let key = read(key).await?;
+                    let key = ClientKey::read(key.expose());
+                    let key = key.map_err(|_| "the private key of our client is none that can sign")?;
+                    let assertion = key.sign(key_id.as_deref(), &self.assertion(id.expose()));
+                    form.with("client_id", id.expose())
+                        .with("client_assertion_type", ASSERTION_TYPE)
+                        .with("client_assertion", &assertion)
+                }
+            };
         }
-        let request = request.body(form.into_body()).map_err(|error| error.to_string())?;
-        let host = endpoint.host_str().unwrap_or_default();
-        let response = http.send(policy, request).await.map_err(|error| format!("`{host}`: {error}"))?;
-        let answer = token_answer(response.status(), response.body());
-        answer.map_err(|error| format!("`{host}` answers {}", error.text()))?;
-        issued(response.body()).map_err(|why| format!("`{host}` answers with {why}"))
+        let request = request.body(self.form.into_body()).map_err(|error| error.to_string())?;
+        let host = self.endpoint.host_str().unwrap_or_default();
+        let response = http.send(self.policy, request).await.map_err(|error| format!("`{host}`: {error}"))?;
+        issued(&response, self.kind).map_err(|why| format!("`{host}` answers {why}"))
+    }
+
+    /// What our client says of itself (RFC 7523, section 3).
+    fn assertion(&self, client: &str) -> Map<String, Value> {
+        let now = self.now.0.div_euclid(1_000);
+        let claims = json!({
+            "iss": client, "sub": client, "aud": self.issuer, "iat": now, "exp": now + ASSERTION_SECONDS,
+            "jti": random::hex_128(),
+        });
+        claims.as_object().cloned().unwrap_or_default()
     }
 }
 
@@ -117,20 +144,27 @@ fn basic(id: &str, secret: &Secret) -> Result<HeaderValue, String> {
     Ok(value)
 }
 
-/// The token of an answer that is none of an error.
-fn issued(body: &[u8]) -> Result<IssuedToken, &'static str> {
-    let members: Map<String, Value> = serde_json::from_slice(body).map_err(|_| "something that is not JSON")?;
+/// The token of an answer; what it says otherwise.
+fn issued(response: &Response<Vec<u8>>, kind: Option<&'static str>) -> Result<IssuedToken, String> {
+    let members: Map<String, Value> = serde_json::from_slice(response.body()).unwrap_or_default();
     let text = |name: &str| members.get(name).and_then(Value::as_str);
-    let token = text("access_token").filter(|token| is_token(token)).ok_or("no token")?;
+    // A token that is none for servers says so in its type, which is no bearer's then.
+    let is_other = kind.is_some() && response.status().is_success() && text("issued_token_type") == kind;
+    if !is_other {
+        let answer = token_answer(response.status(), response.body());
+        answer.map_err(|error| error.text())?;
+        if kind.is_some() {
+            return Err("with another kind of token than the one that was asked for".to_owned());
+        }
+    }
+    let token = text("access_token").filter(|token| is_token(token)).ok_or("without a token")?;
     let claims = claims(token);
-    let says = |name: &str| claims.as_ref().and_then(|claims| claims.get(name));
-    let lasts = members.get("expires_in").and_then(Value::as_u64).unwrap_or(UNSAID_SECONDS).min(LIFE_SECONDS);
+    let issuer = claims.as_ref().and_then(|claims| claims.get("iss")?.as_str());
     Ok(IssuedToken {
         token: Secret::new(token),
-        lasts,
-        scopes: text("scope").unwrap_or_default().split_whitespace().take(100).map(shown).collect(),
-        issuer: says("iss").and_then(Value::as_str).map(str::to_owned),
-        kind: text("issued_token_type").map(str::to_owned),
+        lasts: members.get("expires_in").and_then(Value::as_u64).unwrap_or(UNSAID_SECONDS).min(LIFE_SECONDS),
+        scopes: text("scope").unwrap_or_default().split_whitespace().take(SCOPES).map(shown).collect(),
+        issuer: issuer.map(str::to_owned),
     })
 }
 

@@ -12,6 +12,7 @@ mod restart;
 mod scripted;
 mod secrets;
 mod sign_on;
+mod sign_on_machine;
 mod stage;
 mod stored;
 mod world;

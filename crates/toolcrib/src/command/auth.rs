@@ -88,6 +88,7 @@ const COLUMNS: &[Column] = &[
     Column::state("LOGIN", |login| field(login, "state")),
     Column::new("EXPIRES", |login| moment(login, "expiresAt")),
     Column::new("RENEWED", renewed),
+    Column::wide("METHOD", |login| field(login, "method")),
     Column::wide("STATE", |login| field(login, "serverState")),
     Column::wide("ISSUER", |login| field(login, "issuer")),
     Column::wide("SCOPES", |login| field(login, "scopes")),
@@ -174,6 +175,7 @@ async fn one_status(server: &ServerName, rest: &Rest, output: Output) -> anyhow:
     let lines = [
         ("Server:", field(&login, "server")),
         ("Login:", login_word(&login)),
+        ("Method:", field(&login, "method")),
         ("Reason:", field(&login, "reason")),
         ("Expires:", moment(&login, "expiresAt")),
         ("Renewed:", renewed(&login)),
@@ -241,6 +243,11 @@ fn login_word(login: &Value) -> String {
 
 /// The command for someone who must log in.
 fn next_step(login: &Value) -> String {
+    // Nothing is done by hand where callers are signed on, but for another attempt.
+    if login["method"].is_string() {
+        let has_failed = login["state"] == "needs-login";
+        return if has_failed { format!("toolcrib login {}", field(login, "server")) } else { String::new() };
+    }
     let is_out = login["state"] == "logged-out" && login["serverState"] != "ready";
     let needs = is_out || login["state"] == "needs-login" || login["serverState"] == "needs-login";
     if needs { format!("toolcrib login {}", field(login, "server")) } else { String::new() }
@@ -256,6 +263,8 @@ mod tests {
             (json!({ "server": "a", "state": "needs-login", "serverState": "ready" }), "toolcrib login a"),
             (json!({ "server": "a", "state": "logged-out", "serverState": "needs-login" }), "toolcrib login a"),
             (json!({ "server": "a", "state": "logged-out", "serverState": "idle" }), "toolcrib login a"),
+            (json!({ "server": "a", "state": "logged-out", "serverState": "needs-login", "method": "forwarded" }), ""),
+            (json!({ "server": "a", "state": "needs-login", "method": "exchanged" }), "toolcrib login a"),
             // It has a key instead.
             (json!({ "server": "a", "state": "logged-out", "serverState": "ready" }), ""),
             (json!({ "server": "a", "state": "logged-in", "serverState": "ready" }), ""),

@@ -12,10 +12,11 @@ use toolcrib_transport::http::checked::{CheckedClient, SystemResolver};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_web::Front;
 
+use super::sign_on::{IssuerSubjects, SubjectSources};
 use crate::config::{self, Config, GrantConfig, IssuerConfig};
 use crate::secrets::HomeSecrets;
 
-/// The door; `None` without the settings.
+/// The door; `None` without the settings. Who comes through it can be signed on with `subjects`.
 ///
 /// # Errors
 /// An issuer cannot be used.
@@ -24,6 +25,7 @@ pub(super) fn front(
     http: HttpClient,
     secrets: &Arc<HomeSecrets>,
     house: &Scope,
+    subjects: &SubjectSources,
 ) -> Result<Option<Front>, Problem> {
     let Some(config) = &config.identity else { return Ok(None) };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -32,6 +34,7 @@ pub(super) fn front(
     let identities = Identities::new(issuers, client, Arc::clone(&clock), house.clone());
     let identities = identities.map_err(|why| Problem::new(Kind::Definition, why))?;
     let identities = Arc::new(identities);
+    subjects.add(Arc::new(IssuerSubjects(Arc::clone(&identities))));
     let front = Front::new(config.url.clone(), Arc::clone(&identities) as _, config.scopes.clone(), clock);
     Ok(Some(front.with_sign_in(identities)))
 }

@@ -1,6 +1,8 @@
 //! Logins at servers, joined with the gateway: what definitions say of them, whose they are, where answers come back,
 //! and what becomes of a server whose credential came or went.
 
+mod automatic;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
@@ -22,12 +24,14 @@ use toolcrib_catalog::{Catalog, ResolveSecret, SecretRef, SecretUser, ServerAuth
 use toolcrib_gateway::Gateway;
 use toolcrib_login::{
     Begin, Challenge, LoginError, LoginOutcome, LoginSettings, LoginTarget, Logins, OpenOutcome, OpenRequest, Owner,
-    Quirks, Rejection, StoredRows, SystemResolver,
+    Quirks, Rejection, SignOnConfig, SignOns, StoredRows, SubjectTokens, SystemResolver,
 };
 use toolcrib_store::Store;
+use toolcrib_transport::http::checked::CheckedClient;
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::{Credentials, Endpoint, NoCredential, Proof, Refusal, Renewal, ServerConfig, State};
 
+use super::sign_on::{SignOnTargets, SubjectSources};
 use super::user_values::UserValues;
 use crate::config::Config;
 use crate::secrets::HomeSecrets;
@@ -49,6 +53,12 @@ pub(super) struct GatewayLogins {
     challenges: Mutex<HashMap<(ServerName, Owner), Challenge>>,
     /// What owners gave for headers.
     values: UserValues,
+    /// How callers are signed on without a person.
+    sign_ons: SignOns,
+    sign_on_targets: SignOnTargets,
+    subjects: Arc<SubjectSources>,
+    /// Whether a definition says that callers are signed on.
+    is_automatic: AtomicBool,
     gateway: OnceLock<Weak<Gateway>>,
     /// Whether there may be a credential of anybody: one is stored, or a login was begun.
     is_used: AtomicBool,
@@ -83,6 +93,14 @@ pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLo
     let LoginParts { config, store, secrets, http, house, address } = parts;
     // Always the same where providers know it: also while this gateway itself does not listen.
     let port = address.unwrap_or(config.listen).port();
+    let subjects = Arc::<SubjectSources>::default();
+    let sign_ons = SignOns::new(SignOnConfig {
+        http: CheckedClient::new(http.clone(), Arc::new(SystemResolver)),
+        quirks: Quirks::built_in(),
+        clock: Arc::new(SystemClock),
+        scope: house.clone(),
+        subjects: Arc::clone(&subjects) as Arc<dyn SubjectTokens>,
+    });
     let parts = toolcrib_login::Config {
         rows: Arc::new(StoredRows::new(store, secrets.vault().clone(), KeyPreference::Keyring)),
         http,
@@ -101,40 +119,43 @@ pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLo
     let is_unused = move || credentials.is_empty().unwrap_or(false) && pending.all().is_ok_and(|all| all.is_empty());
     let is_used = !tokio::task::spawn_blocking(is_unused).await?;
     let secrets = Arc::clone(secrets) as Arc<dyn ResolveSecret>;
-    Ok(Arc::new(GatewayLogins::new(logins, values, origin, secrets, is_used)))
+    Ok(Arc::new(GatewayLogins {
+        sign_on_targets: SignOnTargets::new(sign_ons.clone(), Arc::clone(&secrets)),
+        logins,
+        origin,
+        secrets,
+        auth: RwLock::default(),
+        targets: RwLock::default(),
+        challenges: Mutex::default(),
+        values,
+        sign_ons,
+        subjects,
+        is_automatic: AtomicBool::new(false),
+        gateway: OnceLock::new(),
+        is_used: AtomicBool::new(is_used),
+    }))
 }
 
 impl GatewayLogins {
-    pub(super) fn new(
-        logins: Logins,
-        values: UserValues,
-        origin: Option<String>,
-        secrets: Arc<dyn ResolveSecret>,
-        is_used: bool,
-    ) -> Self {
-        Self {
-            logins,
-            origin,
-            secrets,
-            auth: RwLock::default(),
-            targets: RwLock::default(),
-            challenges: Mutex::default(),
-            values,
-            gateway: OnceLock::new(),
-            is_used: AtomicBool::new(is_used),
-        }
-    }
-
     /// The logins themselves, for the pages.
     pub(super) fn logins(&self) -> &Logins {
         &self.logins
+    }
+
+    /// Where the tokens come from that principals proved themselves with.
+    pub(super) fn subjects(&self) -> &SubjectSources {
+        &self.subjects
     }
 
     /// Takes what definitions say from now on. Before the servers take them, so that none is called by the older ones.
     pub(super) fn define(&self, catalog: &Catalog) {
         self.values.define(catalog);
         let auth = catalog.servers.values().filter_map(|server| Some((server.name.clone(), server.auth.clone()?)));
-        *self.auth.write().unwrap_or_else(PoisonError::into_inner) = auth.collect();
+        let auth: BTreeMap<_, _> = auth.collect();
+        let is_automatic = auth.values().any(ServerAuth::signs_on);
+        self.sign_on_targets.define(auth.iter());
+        *self.auth.write().unwrap_or_else(PoisonError::into_inner) = auth;
+        self.is_automatic.store(is_automatic, Ordering::Release);
     }
 
     /// Which gateway it is whose servers are logged in to.
@@ -263,6 +284,9 @@ impl GatewayLogins {
     async fn begin_login(&self, request: LoginRequest<'_>) -> Result<LoginStep, Problem> {
         self.is_used.store(true, Ordering::Release);
         let server = request.at.server;
+        if let Some(step) = self.begin_sign_on(request.at).await {
+            return step;
+        }
         if (!request.values.is_empty() || self.values.has(server))
             && let Some(step) = self.take_values(request).await?
         {
@@ -326,6 +350,9 @@ impl GatewayLogins {
     }
 
     async fn renew_login(&self, at: LoginPlace<'_>) -> Result<(), Problem> {
+        if let Some(step) = self.begin_sign_on(at).await {
+            return step.map(drop);
+        }
         self.known_server(at.server)?;
         let owner = self.owner(at.server, at.principal);
         let none = || {
@@ -339,12 +366,16 @@ impl GatewayLogins {
     async fn statuses(&self, principal: Option<&str>) -> Result<Vec<toolcrib_call::LoginStatus>, Problem> {
         let Some(gateway) = self.gateway.get().and_then(Weak::upgrade) else { return Ok(Vec::new()) };
         let mut owners: BTreeMap<Owner, Vec<ServerName>> = BTreeMap::new();
+        let mut signed_on = Vec::new();
         for (name, running) in gateway.servers().table().iter() {
-            if self.note_target(running.server.config()) {
+            let config = running.server.config();
+            if let Some(login) = self.sign_on_status(config, principal) {
+                signed_on.push(login);
+            } else if self.note_target(config) {
                 owners.entry(self.owner(name, principal)).or_default().push(name.clone());
             }
         }
-        let mut all = Vec::new();
+        let mut all = signed_on;
         for (owner, servers) in owners {
             let known = self.logins.status(&owner).await.map_err(of)?;
             let table = gateway.servers().table();
@@ -363,6 +394,7 @@ impl GatewayLogins {
                     state,
                     issuer: login.issuer,
                     scopes: login.scopes,
+                    sign_on: None,
                 })
             }));
         }
@@ -372,6 +404,12 @@ impl GatewayLogins {
 
     async fn renewal(&self, refusal: Refusal<'_>) -> Renewal {
         let config = refusal.server;
+        if let Some(auth) = self.signed_on(config) {
+            let renewal = self.sign_on_renewal(refusal).await;
+            if renewal != Renewal::NeedsLogin || !auth.falls_back {
+                return renewal;
+            }
+        }
         let has_own = self.values.has(&config.name) || own_headers(config).is_some_and(|headers| !headers.is_empty());
         if !self.note_target(config) {
             return Renewal::Unknown;
@@ -407,7 +445,10 @@ impl GatewayLogins {
 
 impl Credentials for GatewayLogins {
     fn headers<'a>(&'a self, server: &'a ServerConfig, principal: Option<&'a str>) -> Proof<'a> {
-        let proof = self.token(server, principal);
+        let proof = match self.signed_on(server) {
+            None => self.token(server, principal),
+            Some(automatic) => self.sign_on_proof(server, principal, automatic),
+        };
         self.values.add(proof, &server.name, || self.owner(&server.name, principal))
     }
 
@@ -460,6 +501,9 @@ impl toolcrib_call::Logins for GatewayLogins {
 
     fn end<'a>(&'a self, at: LoginPlace<'a>) -> BoxFuture<'a, Result<bool, Problem>> {
         Box::pin(async move {
+            if let Some(was_on) = self.end_sign_on(at) {
+                return Ok(was_on);
+            }
             let owner = self.owner(at.server, at.principal);
             let had_values = self.values.has(at.server) && self.forget_values(at.server, &owner).await?;
             if self.values.has(at.server) && !self.wants_login(at.server) {

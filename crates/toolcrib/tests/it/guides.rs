@@ -37,7 +37,7 @@ const REPEATED: [&str; 6] =
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 20] = [
+const GUIDES: [&str; 21] = [
     "README.md",
     "docs/guides/audit.md",
     "docs/guides/bridge.md",
@@ -55,6 +55,7 @@ const GUIDES: [&str; 20] = [
     "docs/guides/secrets.md",
     "docs/guides/servers.md",
     "docs/guides/service.md",
+    "docs/guides/single-sign-on.md",
     "docs/guides/teams.md",
     "docs/guides/verification.md",
     "docs/guides/workflows.md",

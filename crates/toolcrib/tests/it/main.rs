@@ -36,6 +36,7 @@ mod secrets;
 mod service;
 mod serving;
 mod shell;
+mod single_sign_on;
 mod stdio;
 mod stub;
 mod terminal;

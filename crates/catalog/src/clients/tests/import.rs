@@ -282,7 +282,7 @@ fn muster() {
         "apiVersion: muster.giantswarm.io/v1alpha1\nkind: MCPServer # one\nmetadata:\n  name: gh\n  labels: {team: a}\nspec:\n  type: streamable-http\n  url: https://example.com/mcp\n  headers: {X-Key: abc}\n  timeout: 30\n  toolPrefix: g\n  description: Things\n  autoStart: true\n  auth: {type: oauth}\n",
         "name: gh\ndescription: Things\nprefix: g\ntransport: http\nurl: \"https://example.com/mcp\"\nheaders:\n  X-Key: \"vault:gh-x-key\"\nstart: eager\ntimeouts: {call: 30s}\nauth:\n  type: oauth\nlabels:\n  \"team\": \"a\"\n",
         &[("gh-x-key", Some("abc"))],
-        &["not in effect yet"],
+        &["`auth` is kept as it is"],
     );
     let of = |spec: &str| format!("kind: MCPServer\nmetadata: {{name: gh}}\nspec: {{{spec}}}\n");
     check(
@@ -300,7 +300,7 @@ fn muster() {
         ),
         "name: gh\ntransport: sse\nurl: \"https://example.com/sse\"\nauth:\n  forwardToken: true\n  tokenExchange: {}\n",
         &[],
-        &["`family`", "`auth.password`, `auth.tokenExchange.dexTokenEndpoint`", "not in effect yet"],
+        &["`family`", "`auth.password`, `auth.tokenExchange.dexTokenEndpoint`", "`auth` is kept as it is"],
     );
     check(
         "muster",
@@ -310,14 +310,14 @@ fn muster() {
         ),
         "name: gh\ntransport: sse\nurl: \"https://example.com/sse\"\nauth:\n  type: oauth\n  client_id: \"0123456789abcdef0123456789abcdef\"\n  client_secret: \"env:SECRET\"\n",
         &[],
-        &["`auth.redirect_uri`, `auth.share`", "not in effect yet"],
+        &["`auth.redirect_uri`, `auth.share`", "`auth` is kept as it is"],
     );
     check(
         "muster",
         &of("type: sse, url: 'https://example.com/sse', auth: {client_id: a, client_secret: hunter2}"),
         "name: gh\ntransport: sse\nurl: \"https://example.com/sse\"\nauth:\n  client_id: a\n",
         &[],
-        &["`auth.client_secret` not imported", "not in effect yet"],
+        &["`auth.client_secret` not imported", "`auth` is kept as it is"],
     );
     check(
         "cursor",

@@ -1,23 +1,27 @@
-//! Keys of `auth` for logins that begin elsewhere: token exchange, Teleport, a separate authorization server. But for
-//! the last, they are checked and kept, and nothing uses them.
+//! Keys of `auth` for logins that begin elsewhere: token exchange, Teleport, a separate authorization server. Teleport's
+//! are checked and kept, and nothing uses them.
 
-use super::{AuthType, Issuer, SECURE_PATTERN, is_secure, plain_address, scopes};
+use super::{AuthType, Issuer, SECURE_PATTERN, is_secure, own_secret, plain_address, scopes, secure};
 use crate::endpoint::Endpoint;
 use crate::reader::{Cursor, Fields};
+use crate::secret::SecretRef;
 
 /// A token of the client is exchanged for one of another cluster (RFC 8693).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenExchange {
     pub enabled: bool,
-    /// Always `https://`.
+    /// Always `https://`, or on this machine.
     pub dex_token_endpoint: Option<Endpoint>,
     pub expected_issuer: Option<String>,
     pub connector_id: Option<String>,
     pub scopes: Vec<String>,
     pub client_credentials: Option<ClientSecretRef>,
+    /// The gateway's client there; where its secret is, never plain text.
+    pub client_id: Option<String>,
+    pub client_secret: Option<SecretRef>,
 }
 
-/// A secret of Kubernetes with a client's id and secret, by its name.
+/// A client's id and secret, as muster names a secret of Kubernetes: here two entries of the vault, `name/key` each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientSecretRef {
     pub name: Option<String>,
@@ -47,17 +51,8 @@ pub enum TeleportIdentity {
 pub(super) fn token_exchange(cursor: Cursor<'_>) -> Option<TokenExchange> {
     let fields = cursor.fields()?;
     let enabled = fields.get("enabled").and_then(|cursor| cursor.flag()).unwrap_or(false);
-    let endpoint = fields.get("dexTokenEndpoint").and_then(|cursor| {
-        let text = cursor.text()?;
-        cursor.fits(SECURE_PATTERN);
-        // Anyone who reads that connection could pass for the user.
-        let is_secure = text.to_ascii_lowercase().starts_with("https://");
-        let address = text.parse::<Endpoint>().ok().filter(|_| is_secure);
-        if address.is_none() {
-            cursor.expected("an `https://` address");
-        }
-        address
-    });
+    // Anyone who reads that connection could pass for the user.
+    let endpoint = fields.get("dexTokenEndpoint").and_then(|cursor| secure(&cursor));
     if enabled && !fields.has("dexTokenEndpoint") {
         let hint = "add `dexTokenEndpoint:` with the `https://` address of the other cluster's provider".to_owned();
         fields.problem("dexTokenEndpoint", "expected the address that exchanges tokens, got nothing", Some(hint));
@@ -70,7 +65,15 @@ pub(super) fn token_exchange(cursor: Cursor<'_>) -> Option<TokenExchange> {
         connector_id: connector.and_then(|cursor| cursor.text().map(str::to_owned)),
         scopes: scopes(&fields),
         client_credentials: fields.get("clientCredentialsSecretRef").and_then(client_credentials),
+        client_id: fields.text("clientId"),
+        client_secret: fields.get("clientSecret").and_then(|cursor| own_secret(&cursor)),
     };
+    for key in ["clientId", "clientSecret"] {
+        if let (true, Some(cursor)) = (exchange.client_credentials.is_some(), fields.get(key)) {
+            let message = format!("`{key}` and `clientCredentialsSecretRef` are mutually exclusive");
+            cursor.problem(message, Some("keep one of the two".to_owned()));
+        }
+    }
     fields.finish();
     Some(exchange)
 }

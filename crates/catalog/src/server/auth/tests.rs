@@ -105,7 +105,7 @@ fn what_does_not_go_together_is_named() {
 #[test]
 fn wrong_values_are_named_and_not_repeated() {
     bad("{typ: oauth}", &["4:8: `auth.typ`: expected a known key", "did you mean `type`?"]);
-    bad("{type: ldap}", &["4:14: `auth.type`: expected one of `oauth`, `none`, `teleport`"]);
+    bad("{type: ldap}", &["4:14: `auth.type`: expected one of `oauth`, `none`, `teleport`, `client_credentials`"]);
     bad("{teleport: {identityDir: /x, appname: y}}", &["`auth.teleport.appname`", "did you mean `appName`?"]);
     bad("{authorizationServer: {}}", &["`auth.authorizationServer.issuer`: expected the address of the issuer"]);
     bad("hush", &["`auth`: expected a map of keys and values"]);
@@ -185,8 +185,47 @@ fn a_program_is_not_logged_in_at() {
 
 #[test]
 fn it_prints_no_secret() {
-    let auth =
-        good("{client_id: a, client_secret: 'vault:x', tokenExchange: {dexTokenEndpoint: 'https://u:hush@dex/t'}}");
+    let auth = good("{client_id: a, client_secret: 'vault:x', tokenExchange: {dexTokenEndpoint: 'https://dex/t'}}");
     let printed = format!("{auth:?}");
-    assert!(printed.contains("vault:x") && !printed.contains("hush"), "{printed}");
+    assert!(printed.contains("vault:x"), "{printed}");
+    bad("{tokenExchange: {dexTokenEndpoint: 'https://u:hush@dex/t'}}", &["dexTokenEndpoint", "without user"]);
+}
+
+#[test]
+fn what_proves_itself_without_a_person_has_what_it_needs() {
+    let auth = good(
+        "{type: client_credentials, client_id: ours, private_key: 'vault:key', key_id: k1, scopes: [a], \
+         token_endpoint: 'https://login.example.com/token'}",
+    );
+    assert!(auth.signs_on() && !auth.wants_login());
+    assert_eq!((auth.private_key, auth.key_id.as_deref()), (Some(SecretRef::Vault("key".into())), Some("k1")));
+    let auth = good("{type: workload, assertion: 'file:/var/run/token'}");
+    assert!(auth.signs_on() && matches!(auth.assertion, Some(SecretRef::File(_))));
+    let auth = good(
+        "{type: enterprise, client_id: ours, client_secret: 'vault:s', identityProvider: {tokenEndpoint: \
+         'https://idp.example.com/token', clientId: c, clientSecret: 'vault:t', idToken: 'file:/run/id'}}",
+    );
+    assert_eq!(auth.identity_provider.unwrap().client_id.as_deref(), Some("c"));
+    assert!(good("{forwardToken: true, anyAudience: true}").signs_on());
+    assert!(!good("{type: none, forwardToken: true}").signs_on() && !good("{}").signs_on());
+    bad("{type: client_credentials, client_id: a}", &["`auth.client_secret`", "`client_secret` or `private_key`"]);
+    bad("{type: client_credentials, private_key: 'vault:a'}", &["`auth.client_id`"]);
+    bad("{type: client_credentials, client_id: a, private_key: hush}", &["private_key", "in plain text"]);
+    bad("{type: workload}", &["`auth.assertion`", "which `type: workload` needs"]);
+    bad("{type: workload, assertion: hush}", &["`auth.assertion`", "in plain text"]);
+    bad("{type: enterprise}", &["`auth.identityProvider`"]);
+    bad("{type: enterprise, identityProvider: {}}", &["`auth.identityProvider.tokenEndpoint`"]);
+    bad("{assertion: 'file:/x'}", &["`auth.assertion`: belongs to `type: workload`"]);
+    bad("{private_key: 'vault:x'}", &["`auth.private_key`: belongs to `type: client_credentials`"]);
+    bad("{token_endpoint: 'https://a.example/t'}", &["`auth.token_endpoint`: belongs to"]);
+    bad("{type: workload, assertion: 'file:/x', forwardToken: true}", &["mutually exclusive", "forwardToken"]);
+    bad(
+        "{type: client_credentials, client_id: a, client_secret: 'env:A', private_key: 'env:B'}",
+        &["mutually exclusive", "private_key"],
+    );
+    let exchange = "enabled: true, dexTokenEndpoint: 'https://dex/t'";
+    bad(
+        &format!("{{tokenExchange: {{{exchange}, clientId: a, clientCredentialsSecretRef: {{name: b}}}}}}"),
+        &["mutually exclusive", "clientCredentialsSecretRef"],
+    );
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 #[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "Authentication (stored, not in effect yet)")]
+#[command(next_help_heading = "Authentication")]
 pub(super) struct Auth {
     /// How
     #[arg(long, value_name = "TYPE", value_parser = ["oauth", "none"])]

@@ -1,0 +1,253 @@
+//! Single sign-on with the real binary: callers come with tokens of their issuer, and servers see the caller's own token,
+//! one that it was exchanged for, or nothing.
+
+use std::sync::{Arc, Mutex};
+
+use base64_text::encode;
+use serde_json::{Value, json};
+use toolcrib_auth::jose::SigningKey;
+use toolcrib_base::{Clock as _, SystemClock};
+use toolcrib_testkit::http::HttpServer;
+use toolcrib_testkit::launch::{GatewayProgram, write};
+use toolcrib_testkit::provider::{BrowserPage, Form, fetch};
+
+use crate::toolcrib::{run, toolcrib};
+
+const ORIGIN: &str = "https://tools.example.com";
+
+/// An issuer, an endpoint that exchanges tokens, a server that wants tokens for its tool, and a gateway between them.
+struct Office {
+    key: SigningKey,
+    issuer: HttpServer,
+    server: HttpServer,
+    /// What the endpoint of exchanges answers.
+    exchange: Arc<Mutex<Value>>,
+    home: tempfile::TempDir,
+    gateway: GatewayProgram,
+}
+
+/// A client with a token, or a key.
+struct Caller<'a> {
+    office: &'a Office,
+    credential: String,
+    session: String,
+}
+
+// === impl Office ===
+
+impl Office {
+    /// `auth` is what the definition says; `EXCHANGE` in it is the endpoint.
+    async fn start(auth: &str) -> Self {
+        let key = SigningKey::read(&SigningKey::generate()).unwrap();
+        let (jwk, exchange) = (key.public_jwk().clone(), Arc::new(Mutex::new(json!({"error": "invalid_grant"}))));
+        let said = Arc::clone(&exchange);
+        let issuer = HttpServer::start(move |request, reply| {
+            let issuer = format!("http://{}", request.header("host").unwrap());
+            match request.target.as_str() {
+                "/.well-known/oauth-authorization-server" => {
+                    reply.json(&[], &json!({"issuer": issuer, "jwks_uri": format!("{issuer}/jwks")}));
+                }
+                "/jwks" => reply.json(&[], &json!({"keys": [jwk]})),
+                "/token" => {
+                    let answer = said.lock().unwrap().clone();
+                    let status = if answer["error"].is_string() { 400 } else { 200 };
+                    reply.full(status, &["content-type: application/json"], answer.to_string());
+                }
+                _ => reply.full(404, &[], ""),
+            }
+        });
+        let server = HttpServer::start(|request, reply| {
+            let message = request.json();
+            let method = message["method"].as_str().unwrap_or_default();
+            let token = request.header("authorization");
+            if method == "tools/call"
+                && !token.is_some_and(|token| token.starts_with("Bearer ") && !token.contains("bad"))
+            {
+                return reply.full(401, &["www-authenticate: Bearer error=\"invalid_token\""], "");
+            }
+            let result = match method {
+                "initialize" => json!({
+                    "protocolVersion": message["params"]["protocolVersion"],
+                    "capabilities": {"tools": {}}, "serverInfo": {"name": "files", "version": "1"},
+                }),
+                "tools/list" => json!({"tools": [{"name": "whoami", "inputSchema": {"type": "object"}}]}),
+                "tools/call" => json!({"content": [{"type": "text", "text": "someone"}]}),
+                _ if message.get("id").is_none() => return reply.full(202, &[], ""),
+                _ => {
+                    let error = json!({"code": -32601, "message": "not known"});
+                    return reply.json(&[], &json!({"jsonrpc": "2.0", "id": message["id"], "error": error}));
+                }
+            };
+            reply.json(&[], &json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
+        });
+        let home = tempfile::tempdir().unwrap();
+        let url = format!("http://{}", issuer.address());
+        let settings = format!(
+            "[identity]\nurl = '{ORIGIN}'\n[[identity.issuer]]\nname = 'acme'\nissuer = '{url}'\ngrants = [\
+             {{user = 'ann', role = 'member', profiles = ['work']}}, {{user = 'bob', role = 'member', profiles = ['work']}}]\n"
+        );
+        write(home.path(), "config.toml", &settings);
+        write(home.path(), "profiles/work.yaml", "name: work\ndialect: muster\n");
+        let auth = auth.replace("EXCHANGE", &format!("{url}/token"));
+        let definition = format!("name: files\ntransport: http\nurl: {}\nstart: eager\nauth: {auth}\n", server.url());
+        write(home.path(), "servers/files.yaml", &definition);
+        let gateway = toolcrib(home.path(), &["serve"]).env("OURS", "s3cret").with_path().serve().await;
+        Self { key, issuer, server, exchange, home, gateway }
+    }
+
+    /// A token of a user for the gateway and for these.
+    fn token(&self, user: &str, audiences: &[&str]) -> String {
+        let now = SystemClock.now().0 / 1_000;
+        let audiences: Vec<&str> = audiences.iter().copied().chain([ORIGIN]).collect();
+        let claims = json!({
+            "iss": format!("http://{}", self.issuer.address()), "sub": user, "client_id": "app", "aud": audiences,
+            "exp": now + 3_600, "iat": now, "jti": toolcrib_base::random::hex_128(),
+        });
+        self.key.sign("at+jwt", claims.as_object().unwrap())
+    }
+
+    async fn caller(&self, credential: &str) -> Caller<'_> {
+        let mut caller = Caller { office: self, credential: credential.to_owned(), session: String::new() };
+        let params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        let opened = caller.post("initialize", &params).await;
+        caller.session =
+            opened.header("mcp-session-id").unwrap_or_else(|| panic!("{}: {}", opened.status, opened.body)).to_owned();
+        caller
+    }
+
+    /// What calls carried to the server.
+    fn carried(&self) -> Vec<String> {
+        let calls = self.server.requests().into_iter().filter(|request| request.json()["method"] == "tools/call");
+        calls.map(|request| request.header("authorization").unwrap_or_default().to_owned()).collect()
+    }
+
+    async fn stop(self) {
+        self.gateway.stop().await;
+    }
+}
+
+// === impl Caller ===
+
+impl Caller<'_> {
+    async fn post(&self, method: &str, params: &Value) -> BrowserPage {
+        let url = format!("http://{}/mcp/p/work", self.office.gateway.address());
+        let mut lines = vec![
+            format!("authorization: Bearer {}", self.credential),
+            "content-type: application/json".to_owned(),
+            "accept: application/json, text/event-stream".to_owned(),
+        ];
+        if !self.session.is_empty() {
+            lines.push(format!("mcp-session-id: {}", self.session));
+        }
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        tokio::task::spawn_blocking(move || fetch("POST", &url, &lines, &body).unwrap()).await.unwrap()
+    }
+
+    async fn ask(&self, method: &str, params: &Value) -> Value {
+        let page = self.post(method, params).await;
+        let text = page.body.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&page.body);
+        serde_json::from_str(text).unwrap_or_else(|_| panic!("{}: {}", page.status, page.body))
+    }
+
+    /// The text of a tool's answer.
+    async fn call(&self, tool: &str, arguments: Value) -> String {
+        let params = json!({"name": "call_tool", "arguments": {"name": tool, "arguments": arguments}});
+        self.ask("tools/call", &params).await.to_string()
+    }
+
+    async fn status(&self) -> Value {
+        let read = self.ask("resources/read", &json!({"uri": "auth://status"})).await;
+        let text = read["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{read}"));
+        serde_json::from_str::<Value>(text).unwrap()["servers"][0].clone()
+    }
+}
+
+#[tokio::test]
+async fn a_callers_own_token_is_forwarded_and_no_other() {
+    let office = Office::start("{forwardToken: true, requiredAudiences: [files]}").await;
+    let (anns, bobs) = (office.token("ann", &["files"]), office.token("bob", &["files"]));
+    let (ann, bob) = (office.caller(&anns).await, office.caller(&bobs).await);
+    let status = ann.status().await;
+    assert_eq!(
+        (&status["status"], &status["token_forwarding_enabled"]),
+        (&json!("connected"), &json!(true)),
+        "{status}"
+    );
+    for (caller, token) in [(&ann, &anns), (&bob, &bobs), (&ann, &anns)] {
+        let called = caller.call("x_files_whoami", json!({})).await;
+        assert!(called.contains("someone"), "{called}");
+        assert_eq!(office.carried().last(), Some(&format!("Bearer {token}")), "byte for byte");
+    }
+    let login = ann.call("core_auth_login", json!({"server": "files"})).await;
+    assert!(login.contains("already authenticated"), "{login}");
+    // Who logs out is out until it logs in again.
+    let out = bob.call("core_auth_logout", json!({"server": "files"})).await;
+    assert!(out.contains("logged out"), "{out}");
+    assert_eq!(bob.status().await["status"], "auth_required");
+    assert!(!bob.call("x_files_whoami", json!({})).await.contains("someone"));
+    assert_eq!(ann.status().await["status"], "connected");
+    let login = bob.call("core_auth_login", json!({"server": "files"})).await;
+    assert!(login.contains("logged in to"), "{login}");
+    assert!(bob.call("x_files_whoami", json!({})).await.contains("someone"));
+    // A caller whose token is for another audience, and the owner, who has none.
+    office.stop().await;
+    let office = Office::start("{forwardToken: true, requiredAudiences: [files]}").await;
+    let stranger = office.caller(&office.token("ann", &["other"])).await;
+    let refused = stranger.call("x_files_whoami", json!({})).await;
+    assert!(refused.contains("another audience"), "{refused}");
+    let owner = run(office.home.path(), &["call", "files/whoami"], &[]).await;
+    assert_ne!(owner.code, 0, "{}", owner.stdout);
+    assert!(office.carried().iter().all(String::is_empty), "{:?}", office.carried());
+    office.stop().await;
+}
+
+#[tokio::test]
+async fn a_callers_token_is_exchanged_for_one_of_the_other_cluster() {
+    let office = Office::start(
+        "{tokenExchange: {enabled: true, dexTokenEndpoint: 'EXCHANGE', connectorId: a, expectedIssuer: 'https://dex.b', \
+         clientId: tools, clientSecret: 'env:OURS'}}",
+    )
+    .await;
+    let anns = office.token("ann", &[]);
+    let ann = office.caller(&anns).await;
+    let refused = ann.call("x_files_whoami", json!({})).await;
+    assert!(refused.contains("invalid_grant") && !refused.contains(&anns), "{refused}");
+    let status = ann.status().await;
+    assert_eq!(status["sso_attempt_failed"], true, "{status}");
+    assert_eq!((&status["status"], &status["token_exchange_enabled"]), (&json!("auth_required"), &json!(true)));
+    let exchanged = format!("{}.{}.sig", encode(r#"{"alg":"ES256"}"#), encode(r#"{"iss":"https://dex.b","sub":"x"}"#));
+    *office.exchange.lock().unwrap() = json!({"access_token": exchanged, "token_type": "bearer", "expires_in": 600});
+    let login = ann.call("core_auth_login", json!({"server": "files"})).await;
+    assert!(login.contains("logged in to"), "{login}");
+    for _ in 0..2 {
+        let called = ann.call("x_files_whoami", json!({})).await;
+        assert!(called.contains("someone"), "{called}");
+    }
+    assert_eq!(office.carried(), [format!("Bearer {exchanged}"), format!("Bearer {exchanged}")]);
+    let asked: Vec<_> = office.issuer.requests().into_iter().filter(|request| request.target == "/token").collect();
+    assert_eq!(asked.len(), 2, "one that failed, one that is kept");
+    let form = Form::parse(&String::from_utf8_lossy(&asked[1].body));
+    assert_eq!((form.get("subject_token"), form.get("connector_id")), (Some(anns.as_str()), Some("a")));
+    assert_eq!(ann.status().await["status"], "connected");
+    let bob = office.caller(&office.token("bob", &[])).await;
+    *office.exchange.lock().unwrap() = json!({"error": "access_denied"});
+    let refused = bob.call("x_files_whoami", json!({})).await;
+    assert!(refused.contains("access_denied"), "{refused}");
+    assert_eq!(office.carried().len(), 2, "who fails uses no one else's");
+    office.stop().await;
+}
+
+/// Base64url, as tokens have it.
+mod base64_text {
+    pub(super) fn encode(text: &str) -> String {
+        const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+        let mut encoded = String::new();
+        for part in text.as_bytes().chunks(3) {
+            let bits = part.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - part.len()));
+            let letters = (0..=part.len()).map(|at| char::from(LETTERS[(bits >> (18 - 6 * at)) as usize & 63]));
+            encoded.extend(letters);
+        }
+        encoded
+    }
+}
