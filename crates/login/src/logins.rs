@@ -46,9 +46,9 @@ pub struct Config {
     pub clock: Arc<dyn Clock>,
     /// What single authorization servers do differently.
     pub quirks: Quirks,
-    /// The gateway's redirect URL, `http://127.0.0.1:<port>/oauth/callback`.
+    /// The gateway's redirect URL: `http://127.0.0.1:<port>/oauth/callback`, or at the URL under which it is reached.
     pub redirect_uri: String,
-    /// The URL of the gateway's client metadata document, if it can be read from anywhere.
+    /// The URL of the gateway's client metadata document, which names that redirect, if it can be read from anywhere.
     pub client_document: Option<String>,
     /// In which renewals run.
     pub scope: Scope,
@@ -428,7 +428,9 @@ impl Inner {
         if let Some(client) = own_client(start.target) {
             return Ok(client);
         }
-        if let Some(id) = self.client_document.clone().filter(|_| provider.takes_documents) {
+        // The document names the gateway's own redirect alone.
+        let is_in_document = provider.takes_documents && start.redirect_uri == self.redirect_uri;
+        if let Some(id) = self.client_document.clone().filter(|_| is_in_document) {
             return Ok(Client { id, secret: None, method: None, origin: ClientOrigin::Document });
         }
         let known = self.registration(start).await?;

@@ -49,10 +49,17 @@ struct Options {
     url: String,
 }
 
+/// The scenario whose provider takes the URL of a document for a client, and which URL it expects. It fetches nothing.
+const DOCUMENT_SCENARIO: &str = "auth/basic-cimd";
+const PUBLIC: &str = "[identity]\nurl = \"https://conformance-test.local\"\n\
+                      client_document = \"https://conformance-test.local/client-metadata.json\"\n";
+
 /// What a gateway is told of the suite's server.
 #[derive(Debug)]
 struct Definition {
     text: String,
+    /// The gateway's own settings.
+    settings: &'static str,
     /// What [`CLIENT_SECRET`] holds.
     secret: String,
 }
@@ -96,7 +103,7 @@ async fn steps(options: &Options, scenario: &Scenario) -> Result<()> {
     let mut gateway = Gateway::start(program, &work.join(&scenario.name), &scenario.definition(&options.url)).await?;
     let outcome = match scenario.wants_login() {
         true => login::run(scenario, &gateway).await,
-        false => session::run(scenario, Reach::Gateway, gateway.url()).await.map(drop),
+        false => session::run(scenario, Reach::Gateway(None), gateway.url()).await.map(drop),
     };
     gateway.end().await?;
     outcome
@@ -143,6 +150,11 @@ impl Scenario {
         self.name.starts_with("auth/")
     }
 
+    /// Whether the gateway has a URL at which people and providers reach it.
+    fn is_at_public_url(&self) -> bool {
+        self.name == DOCUMENT_SCENARIO
+    }
+
     /// The definition of the suite's server, with the client that the suite has registered by hand.
     fn definition(&self, url: &str) -> Definition {
         let mut text = format!("name: suite\ntransport: http\nurl: {url}\nstart: eager\n");
@@ -151,6 +163,7 @@ impl Scenario {
             text += &format!("auth:\n  type: oauth\n  client_id: {id}\n");
             text.extend(secret.map(|_| format!("  client_secret: \"env:{CLIENT_SECRET}\"\n")));
         }
-        Definition { text, secret: secret.unwrap_or_default().to_owned() }
+        let settings = if self.is_at_public_url() { PUBLIC } else { "" };
+        Definition { text, settings, secret: secret.unwrap_or_default().to_owned() }
     }
 }

@@ -21,6 +21,7 @@ use crate::{Site, Visitor, respond};
 
 pub(crate) use login::LoginPages;
 pub(crate) use sse::SseClients;
+pub use well_known::CLIENT as CLIENT_DOCUMENT;
 
 /// Every path below which something answers, operations aside. To add a route: its path here, its arm in [`answer`].
 pub const PATHS: [&str; 14] = [

@@ -1,5 +1,4 @@
-//! What bridging cannot do, and what a gateway on one machine cannot: one file for each cell that may have it, in the
-//! format of the suite's own baselines.
+//! What bridging cannot do: one file for each cell that may have it, in the format of the suite's own baselines.
 //!
 //! ```yaml
 //! server:

@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
 use serde_json::{Map, Value, json};
 use toolcrib_base::Secret;
-use toolcrib_transport::http::checked::{AddressPolicy, CheckedClient, RequestError};
+use toolcrib_transport::http::checked::{AddressPolicy, CheckedClient, RequestError, is_loopback};
 use url::Url;
 
 use crate::answer::{TokenError, is_token, token_answer};
@@ -171,6 +171,7 @@ impl Overlay {
         let request = request.map(|body| {
             let mut asked: Map<String, Value> = serde_json::from_slice(&body).unwrap_or_default();
             asked.insert("token_endpoint_auth_method".into(), self.client_method.as_str().into());
+            asked.insert("application_type".into(), application_type(&asked).into());
             Value::Object(asked).to_string().into_bytes()
         });
         let response = self.http.send(self.policy, accepting_json(request)).await?;
@@ -268,6 +269,16 @@ fn with_parameter(body: &[u8], resource: Option<&str>) -> Vec<u8> {
     form.extend_pairs(url::form_urlencoded::parse(body).filter(|(name, _)| name != "resource"));
     form.extend_pairs(resource.map(|resource| ("resource", resource)));
     form.finish().into_bytes()
+}
+
+/// What kind of client this registration is for: providers may refuse a redirect that does not fit the kind (OpenID
+/// Connect Registration, section 2).
+fn application_type(asked: &Map<String, Value>) -> &'static str {
+    let redirect = asked.get("redirect_uris").and_then(|all| all.get(0)).and_then(Value::as_str).map(Url::parse);
+    match redirect {
+        Some(Ok(url)) if url.scheme() == "https" && !is_loopback(&url) => "web",
+        _ => "native",
+    }
 }
 
 /// Reads the answer to a registration (RFC 7591).

@@ -35,6 +35,7 @@ impl Gateway {
         }
         for (path, text) in [
             ("servers/suite.yaml", definition.text.clone()),
+            ("config.toml", definition.settings.to_owned()),
             ("profiles/default.yaml", "name: default\nexposure: direct\nprefix: none\n".to_owned()),
         ] {
             let path = home.join(path);
@@ -58,12 +59,18 @@ impl Gateway {
         &self.url
     }
 
+    /// What the owner proves itself with.
+    pub(super) fn token(&self) -> Result<String> {
+        let token = fs::read_to_string(self.home.join("state/token")).context("the gateway has no token")?;
+        Ok(token.trim().to_owned())
+    }
+
     /// Asks for an operation as the owner: its path below `/api/v1`, and its arguments.
     pub(super) async fn ask(&self, method: &'static str, path: &str, arguments: &Value) -> Result<Value> {
-        let token = fs::read_to_string(self.home.join("state/token")).context("the gateway has no token")?;
+        let token = self.token()?;
         let origin = self.url.split('/').take(3).collect::<Vec<_>>().join("/");
         let address = format!("{origin}/api/v1{path}");
-        let lines = [format!("authorization: Bearer {}", token.trim()), "content-type: application/json".to_owned()];
+        let lines = [format!("authorization: Bearer {token}"), "content-type: application/json".to_owned()];
         let body = if arguments.is_null() { String::new() } else { arguments.to_string() };
         let work = move || crate::provider::fetch(method, &address, &lines, &body);
         let page = tokio::task::spawn_blocking(work).await?.context("the gateway does not answer")?;

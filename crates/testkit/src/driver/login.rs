@@ -21,6 +21,8 @@ const READY_DEADLINE: Duration = Duration::from_secs(20);
 
 /// Logs in and uses the server, and again for as long as it refuses calls for want of a login.
 pub(super) async fn run(scenario: &Scenario, gateway: &Gateway) -> Result<()> {
+    // Where the gateway has a URL for people, no one is known without a credential.
+    let token = scenario.is_at_public_url().then(|| gateway.token()).transpose()?;
     for round in 0..ROUNDS {
         let state = settled(gateway).await?;
         let wants_more = round > 0 && state != "needs-login";
@@ -35,7 +37,7 @@ pub(super) async fn run(scenario: &Scenario, gateway: &Gateway) -> Result<()> {
                 continue;
             }
         }
-        match session::run(scenario, Reach::Gateway, gateway.url()).await {
+        match session::run(scenario, Reach::Gateway(token.as_deref()), gateway.url()).await {
             Ok(session::Ending::Served) => return Ok(()),
             Ok(session::Ending::LoginWanted) => print_line("a call wants a login"),
             Err(error) => print_line(&format!("the session failed: {error:#}")),

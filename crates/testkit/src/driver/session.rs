@@ -4,6 +4,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use rmcp::model::{CallToolRequestParams, GetPromptRequestParams, ProtocolVersion, ReadResourceRequestParams};
 use rmcp::service::{ClientLifecycleMode, ClientServiceExt, RoleClient, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use serde_json::{Map, Value, json};
 
 use super::person::Person;
@@ -28,9 +29,10 @@ const REFUSED: [&str; 11] = [
 
 /// Whom a session is with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum Reach<'a> {
     Server,
-    Gateway,
+    /// With its owner's token, where it needs one.
+    Gateway(Option<&'a str>),
 }
 
 /// How a session ended.
@@ -45,14 +47,14 @@ pub(super) enum Ending {
 type Session = RunningService<RoleClient, Person>;
 
 /// Uses the server at `url`: lists everything, calls every tool, reads every resource, gets every prompt.
-pub(super) async fn run(scenario: &Scenario, reach: Reach, url: &str) -> Result<Ending> {
-    let session = connect(scenario, url).await?;
+pub(super) async fn run(scenario: &Scenario, reach: Reach<'_>, url: &str) -> Result<Ending> {
+    let session = connect(scenario, reach, url).await?;
     let outcome = everything(scenario, reach, &session).await;
     session.cancel().await.context("failed to close the session")?;
     outcome
 }
 
-async fn connect(scenario: &Scenario, url: &str) -> Result<Session> {
+async fn connect(scenario: &Scenario, reach: Reach<'_>, url: &str) -> Result<Session> {
     let revision = ProtocolVersion::KNOWN_VERSIONS.iter().find(|known| known.as_str() == scenario.revision);
     let revision = revision.cloned().with_context(|| format!("no revision is called `{}`", scenario.revision))?;
     let lifecycle = if revision >= ProtocolVersion::V_2026_07_28 {
@@ -60,11 +62,15 @@ async fn connect(scenario: &Scenario, url: &str) -> Result<Session> {
     } else {
         ClientLifecycleMode::Initialize
     };
-    let transport = StreamableHttpClientTransport::from_uri(url);
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url);
+    if let Reach::Gateway(Some(token)) = reach {
+        config = config.auth_header(token);
+    }
+    let transport = StreamableHttpClientTransport::from_config(config);
     Person { revision }.serve_with_lifecycle(transport, lifecycle).await.context("failed to connect")
 }
 
-async fn everything(scenario: &Scenario, reach: Reach, session: &Session) -> Result<Ending> {
+async fn everything(scenario: &Scenario, reach: Reach<'_>, session: &Session) -> Result<Ending> {
     let offered = session.peer_info().map(|info| info.capabilities.clone()).unwrap_or_default();
     // A server without tools may still be asked: the suite's are not always true to what they declare.
     let tools = session.list_all_tools().await.context("failed to list the tools")?;
@@ -83,7 +89,7 @@ async fn everything(scenario: &Scenario, reach: Reach, session: &Session) -> Res
         ensure!(tools.iter().any(|tool| tool.name == name), "the tool `{name}` is not listed");
         call(session, name, wanted["arguments"].as_object().cloned().unwrap_or_default()).await;
     }
-    if let Reach::Gateway = reach
+    if let Reach::Gateway(_) = reach
         && scenario.name == REFUSED_SCENARIO
     {
         for name in REFUSED {

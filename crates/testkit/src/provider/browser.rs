@@ -25,6 +25,7 @@ pub struct Browser {
     /// By host and port, then by name.
     cookies: BTreeMap<String, BTreeMap<String, String>>,
     consent: Consent,
+    entered: Form,
     history: Vec<String>,
 }
 
@@ -82,13 +83,21 @@ struct Visit {
 impl Browser {
     /// A browser that allows what it is asked, with the hosts of this network.
     pub fn new(network: &Network) -> Self {
-        Self { network: network.clone(), cookies: BTreeMap::new(), consent: Consent::Allow, history: Vec::new() }
+        let (network, cookies, entered) = (network.clone(), BTreeMap::new(), Form::default());
+        Self { network, cookies, consent: Consent::Allow, entered, history: Vec::new() }
     }
 
     /// The same with another person in front of it.
     #[must_use]
     pub fn with_consent(mut self, consent: Consent) -> Self {
         self.consent = consent;
+        self
+    }
+
+    /// The same with a person who enters this value where a form asks for it.
+    #[must_use]
+    pub fn with_entry(mut self, name: &str, value: &str) -> Self {
+        self.entered = self.entered.with(name, value);
         self
     }
 
@@ -139,13 +148,14 @@ impl Browser {
             let address = joined(&page.address, page.header("location")?)?;
             return Some(Visit { address, form: None });
         }
-        let form = PageForm::find(&page.body)?;
+        let PageForm { action, fields } = PageForm::find(&page.body)?;
+        let fields = fields.filled(&self.entered);
         let fields = match self.consent {
-            Consent::Allow => form.fields,
-            Consent::Deny => form.fields.with("decision", "deny"),
+            Consent::Allow => fields,
+            Consent::Deny => fields.with("decision", "deny"),
             Consent::Leave => return None,
         };
-        Some(Visit { address: joined(&page.address, &form.action)?, form: Some(fields) })
+        Some(Visit { address: joined(&page.address, &action)?, form: Some(fields) })
     }
 
     fn fetch(&mut self, visit: &Visit) -> io::Result<BrowserPage> {

@@ -51,6 +51,17 @@ impl Form {
         self
     }
 
+    /// The same with the values of `entered` in the fields that are there.
+    #[must_use]
+    pub fn filled(mut self, entered: &Self) -> Self {
+        for field in &mut self.0 {
+            if let Some(value) = entered.get(&field.name) {
+                value.clone_into(&mut field.value);
+            }
+        }
+        self
+    }
+
     /// `a=b&c=d`.
     pub fn encoded(&self) -> String {
         let pairs = self.0.iter().map(|field| format!("{}={}", encoded(&field.name), encoded(&field.value)));

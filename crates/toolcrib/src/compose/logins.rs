@@ -27,9 +27,11 @@ use toolcrib_login::{
     Quirks, Rejection, SignOnConfig, SignOns, StoredRows, SubjectTokens, SystemResolver,
 };
 use toolcrib_store::Store;
-use toolcrib_transport::http::checked::CheckedClient;
+use toolcrib_transport::http::checked::{CheckedClient, is_public};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::{Credentials, Endpoint, NoCredential, Proof, Refusal, Renewal, ServerConfig, State};
+use toolcrib_web::route::CLIENT_DOCUMENT;
+use url::Url;
 
 use super::sign_on::{SignOnTargets, SubjectSources};
 use super::user_values::UserValues;
@@ -42,7 +44,7 @@ const CHALLENGES: usize = 4_096;
 /// The logins of this gateway.
 pub(super) struct GatewayLogins {
     logins: Logins,
-    /// Where links begin, such as `http://127.0.0.1:8700`; `None` without HTTP.
+    /// Where links begin, such as `http://127.0.0.1:8700` or `https://tools.example.com`; `None` without HTTP.
     origin: Option<String>,
     secrets: Arc<dyn ResolveSecret>,
     /// What definitions say, by server.
@@ -88,11 +90,20 @@ pub(super) struct LoginParts<'a> {
     pub(super) address: Option<SocketAddr>,
 }
 
+/// Under which URLs people and providers find the logins of a gateway.
+struct LoginPlaces {
+    /// Where links begin; `None` without HTTP.
+    origin: Option<String>,
+    /// Where answers come.
+    redirect_uri: String,
+    /// Where providers read what client the gateway is, if they can.
+    client_document: Option<String>,
+}
+
 /// Reads what logins there are.
 pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLogins>> {
     let LoginParts { config, store, secrets, http, house, address } = parts;
-    // Always the same where providers know it: also while this gateway itself does not listen.
-    let port = address.unwrap_or(config.listen).port();
+    let places = LoginPlaces::of(config, address);
     let subjects = Arc::<SubjectSources>::default();
     let sign_ons = SignOns::new(SignOnConfig {
         http: CheckedClient::new(http.clone(), Arc::new(SystemResolver)),
@@ -107,12 +118,11 @@ pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLo
         resolver: Arc::new(SystemResolver),
         clock: Arc::new(SystemClock),
         quirks: Quirks::built_in(),
-        redirect_uri: format!("http://127.0.0.1:{port}/oauth/callback"),
-        client_document: None,
+        redirect_uri: places.redirect_uri,
+        client_document: places.client_document,
         scope: house.clone(),
     };
     let logins = tokio::task::spawn_blocking(move || Logins::new(parts)).await?;
-    let origin = address.map(|address| format!("http://127.0.0.1:{}", address.port()));
     let values = UserValues::new(store, secrets.vault().clone());
     let (credentials, pending) = (store.credentials(), store.pending_logins());
     // What cannot be read is read again, and reported, by whoever needs it.
@@ -122,7 +132,7 @@ pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLo
     Ok(Arc::new(GatewayLogins {
         sign_on_targets: SignOnTargets::new(sign_ons.clone(), Arc::clone(&secrets)),
         logins,
-        origin,
+        origin: places.origin,
         secrets,
         auth: RwLock::default(),
         targets: RwLock::default(),
@@ -134,6 +144,24 @@ pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLo
         gateway: OnceLock::new(),
         is_used: AtomicBool::new(is_used),
     }))
+}
+
+impl LoginPlaces {
+    /// The URL under which people reach the gateway, if the settings name one; else this machine.
+    fn of(config: &Config, address: Option<SocketAddr>) -> Self {
+        // Always the same where providers know it: also while this gateway itself does not listen.
+        let here = format!("http://127.0.0.1:{}", address.unwrap_or(config.listen).port());
+        let identity = config.identity.as_ref();
+        let public = identity.map(|identity| identity.url.as_str());
+        let origin = public.unwrap_or(&here);
+        let is_read = |url: &&str| Url::parse(url).is_ok_and(|url| url.scheme() == "https" && is_public(&url));
+        let own_document = || public.filter(is_read).map(|origin| format!("{origin}{CLIENT_DOCUMENT}"));
+        Self {
+            origin: address.map(|_| origin.to_owned()),
+            redirect_uri: format!("{origin}/oauth/callback"),
+            client_document: identity.and_then(|identity| identity.client_document.clone()).or_else(own_document),
+        }
+    }
 }
 
 impl GatewayLogins {
@@ -388,13 +416,19 @@ impl GatewayLogins {
             all.extend(known.into_iter().filter_map(|login| {
                 let state = state_of(&login.state);
                 let is_shown = servers.contains(&login.server)
-                    && (state != toolcrib_call::LoginState::LoggedOut || wants(&login.server));
+                    && (state != toolcrib_call::LoginState::LoggedOut
+                        || login.failure.is_some()
+                        || wants(&login.server));
+                let failure = login.failure.map(|toolcrib_login::LoginFailure { reason, is_refusal }| {
+                    toolcrib_call::LoginFailure { reason, is_refusal }
+                });
                 is_shown.then_some(toolcrib_call::LoginStatus {
                     server: login.server,
                     state,
                     issuer: login.issuer,
                     scopes: login.scopes,
                     sign_on: None,
+                    failure,
                 })
             }));
         }

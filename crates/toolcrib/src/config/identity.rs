@@ -11,7 +11,7 @@ use super::ValueWithSource;
 
 /// The name of the table.
 pub(super) const TABLE: &str = "identity";
-const KEYS: [&str; 3] = ["url", "scopes", "issuer"];
+const KEYS: [&str; 4] = ["url", "client_document", "scopes", "issuer"];
 const ISSUER_KEYS: [&str; 9] =
     ["name", "issuer", "audience", "grants", "introspect", "sign_in", "groups_claim", "tenant_claim", "private"];
 const GRANT_KEYS: [&str; 5] = ["group", "user", "client", "role", "profiles"];
@@ -23,6 +23,8 @@ const SIGN_IN_KEYS: [&str; 3] = ["client_id", "client_secret", "scopes"];
 pub(crate) struct IdentityConfig {
     /// The origin of the gateway: `scheme://host[:port]`.
     pub(crate) url: String,
+    /// Where providers read what client the gateway is, if that is not at its own URL.
+    pub(crate) client_document: Option<String>,
     /// What each access token needs.
     pub(crate) scopes: Vec<Box<str>>,
     /// Whose tokens count.
@@ -105,6 +107,11 @@ pub(super) fn read(given: &ValueWithSource) -> Result<IdentityConfig, Problem> {
     let part = Part::new(&given.value, TABLE.to_owned(), place, &KEYS)?;
     let url = origin(part.required("url")?)
         .ok_or_else(|| part.wrong("url", "an https origin such as `https://tools.example.com`, without a path"))?;
+    let client_document = part.text("client_document")?.map(str::to_owned);
+    if client_document.as_deref().is_some_and(|url| !is_document(url)) {
+        let expected = "an https URL with a path, such as `https://example.com/toolcrib.json`";
+        return Err(part.wrong("client_document", expected));
+    }
     let scopes = part.texts("scopes")?;
     if !scopes.iter().all(|scope| is_scope(scope)) {
         return Err(part.wrong("scopes", "scopes such as `mcp:tools`, without blanks and quotes"));
@@ -130,7 +137,7 @@ pub(super) fn read(given: &ValueWithSource) -> Result<IdentityConfig, Problem> {
             format!("{place}: `identity.issuer[{at}].introspect`: another issuer is asked about opaque tokens");
         return Err(Problem::new(Kind::Definition, message).hint("keep `introspect` at one issuer"));
     }
-    Ok(IdentityConfig { url, scopes, issuers })
+    Ok(IdentityConfig { url, client_document, scopes, issuers })
 }
 
 fn issuer(part: &Part<'_>) -> Result<IssuerConfig, Problem> {
@@ -292,6 +299,13 @@ fn origin(text: &str) -> Option<String> {
     is_origin.then(|| url.origin().ascii_serialization())
 }
 
+/// Whether it can be the URL of a client metadata document (OAuth Client ID Metadata Document, section 3).
+fn is_document(text: &str) -> bool {
+    let is_plain = |url: &Url| url.scheme() == "https" && url.has_host() && url.path() != "/";
+    // As a client's id it is compared letter by letter.
+    Url::parse(text).is_ok_and(|url| is_plain(&url) && url.as_str() == text) && !text.contains(['?', '#', '@'])
+}
+
 /// Whether it can be an issuer's identifier (RFC 8414, section 2).
 fn is_issuer(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| is_protected(&url)) && !text.contains(['?', '#', '@'])
@@ -359,6 +373,14 @@ mod tests {
             ("[identity]\nurl = 'https://a.example/x'".into(), "`identity.url`: expected an https origin"),
             ("[identity]\nurl = 'https://u:p@a.example'".into(), "`identity.url`: expected an https origin"),
             ("[identity]\nurl = 'file:///etc'".into(), "`identity.url`: expected an https origin"),
+            (
+                "[identity]\nurl = 'https://a.example'\nclient_document = 'https://a.example'".into(),
+                "`identity.client_document`: expected an https URL with a path",
+            ),
+            (
+                "[identity]\nurl = 'https://a.example'\nclient_document = 'https://a.example/x/../c.json'".into(),
+                "`identity.client_document`: expected an https URL with a path",
+            ),
             ("[identity]\nurl = 'https://a.example'\nscopes = ['a b']".into(), "`identity.scopes`: expected scopes"),
             ("[identity]\nurl = 'https://a.example'\nissuers = []".into(), "unknown key `identity.issuers`"),
             (more("grant = []"), "unknown key `identity.issuer[0].grant`"),

@@ -8,7 +8,9 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 use toolcrib_base::SystemClock;
 use toolcrib_testkit::launch::{GatewayProgram, write};
-use toolcrib_testkit::provider::{ClientEntry, Naming, Remote, RemoteRules, TokenForm};
+use toolcrib_testkit::provider::{
+    Browser, ClientEntry, Destination, Form, Naming, Registration, Remote, RemoteRules, TokenForm,
+};
 
 use crate::bridge_logins::Bridge;
 use crate::serving::fake_server;
@@ -126,4 +128,68 @@ async fn opaque_tokens_work_where_the_provider_may_be_asked() {
     let team = Team::start(rules, more).await;
     works(&team).await;
     team.gateway.stop().await;
+}
+
+const PUBLIC: &str = "https://tools.example.com";
+
+/// A gateway that people reach at [`PUBLIC`], with the server `notion` of a provider that knows clients by their documents
+/// only.
+async fn public_gateway() -> (Remote, tempfile::TempDir, GatewayProgram) {
+    let mut rules = RemoteRules::default();
+    rules.provider.registration = Registration::Absent;
+    rules.provider.edits = json!({"client_id_metadata_document_supported": true});
+    let redirects = vec![format!("{PUBLIC}/oauth/callback")];
+    rules.provider.clients =
+        vec![ClientEntry { id: "https://tools.example.com/.well-known/oauth-client.json", secret: "", redirects }];
+    let remote = Remote::start(rules, Naming::Loopback, Arc::new(SystemClock));
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), "config.toml", &format!("[identity]\nurl = '{PUBLIC}'\n"));
+    let server = format!("name: notion\ntransport: http\nurl: {}\nstart: manual\n", remote.url());
+    write(home.path(), "servers/notion.yaml", &server);
+    let gateway = toolcrib(home.path(), &["serve"]).with_path().serve().await;
+    (remote, home, gateway)
+}
+
+#[tokio::test]
+async fn the_gateways_document_is_its_client_where_the_provider_reads_such() {
+    let (remote, home, gateway) = public_gateway().await;
+    let mut command = toolcrib(home.path(), &["login", "notion", "--no-browser"]).start();
+    let page = command.logs("  http").await.trim().to_owned();
+    let query = Form::of_target(&page);
+    let (client, redirect) = (query.get("client_id").unwrap(), query.get("redirect_uri").unwrap());
+    // What the provider reads there names the redirect that is used.
+    let (path, host) = (client.strip_prefix(PUBLIC).unwrap(), "tools.example.com");
+    let network = remote.network().clone();
+    network.add(host, gateway.address().parse().unwrap());
+    let document = Browser::new(&network).visit(&format!("{PUBLIC}{path}")).unwrap();
+    let document: Value = serde_json::from_str(&document.body).unwrap();
+    assert_eq!((&document["client_id"], &document["redirect_uris"]), (&json!(client), &json!([redirect])));
+
+    let Destination::Callback(answer) = Browser::new(&network).open(&page, redirect).unwrap() else {
+        panic!("the provider has refused")
+    };
+    command.types(&answer).await;
+    let done = command.finish().await;
+    assert!(done.code == 0 && done.stdout.starts_with("Logged in to notion"), "{}{}", done.stdout, done.stderr);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_link_leads_to_the_url_under_which_people_reach_the_gateway() {
+    let (remote, home, gateway) = public_gateway().await;
+    let mut waiting = toolcrib(home.path(), &["login", "notion"]).start();
+    let link = waiting.logs("  http").await.trim().to_owned();
+    assert!(link.starts_with(&format!("{PUBLIC}/connect/")), "{link}");
+    let network = remote.network().clone();
+    network.add("tools.example.com", gateway.address().parse().unwrap());
+    let token = std::fs::read_to_string(home.path().join("state/token")).unwrap();
+    // What is opened on the gateway's own machine leads there first: the answer comes there.
+    let here = link.replace(PUBLIC, &format!("http://{}", gateway.address()));
+    let mut browser = Browser::new(&network).with_entry("key", token.trim());
+    let page = browser.visit(&here).unwrap();
+    assert!(page.status == 200 && page.body.contains("Logged in to notion"), "{page:?}");
+    assert!(browser.history().contains(&link), "{:?}", browser.history());
+    let done = waiting.finish().await;
+    assert!(done.code == 0 && done.stdout.starts_with("Logged in to notion"), "{}{}", done.stdout, done.stderr);
+    gateway.stop().await;
 }

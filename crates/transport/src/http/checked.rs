@@ -21,7 +21,7 @@ use url::{Host, Url};
 use crate::call::LinkError;
 use crate::http::client::{HttpClient, SingleConnection};
 
-pub use address::{AddressPolicy, RefusedAddress, is_loopback};
+pub use address::{AddressPolicy, RefusedAddress, is_loopback, is_public};
 
 /// How long a request may take in all: resolving, connecting, sending, the whole answer.
 const REQUEST: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@ use crate::respond;
 /// Where such paths begin.
 pub(super) const ROOT: &str = "/.well-known/";
 /// What the gateway is as a client of other authorization servers. Its URL is the client's id.
-pub(crate) const CLIENT: &str = "/.well-known/oauth-client.json";
+pub const CLIENT: &str = "/.well-known/oauth-client.json";
 /// For how long an answer may be kept: it changes with the settings, which are read at the start.
 const KEPT: HeaderValue = HeaderValue::from_static("public, max-age=300");
 

@@ -134,7 +134,8 @@ impl LoginFlow<'_> {
             LoginWay::Browser { asks: true } => asks_for_browser(server).await?,
             way => *way == LoginWay::Browser { asks: false },
         };
-        let mut told = format!("{server} needs a login. Open this link in a browser of this machine:\n  {shown}\n");
+        let place = if url.is_loopback() { "a browser of this machine" } else { "a browser" };
+        let mut told = format!("{server} needs a login. Open this link in {place}:\n  {shown}\n");
         if opens {
             match browser::open(&url, self.environment).await {
                 Ok(()) => {

@@ -127,6 +127,17 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
+/// Whether a URL can be read from anywhere, as far as its host says: a full name or a public address. Where the name leads
+/// is not asked.
+pub fn is_public(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => !is_loopback(url) && name.trim_end_matches('.').contains('.'),
+        Some(Host::Ipv4(address)) => AddressClass::of(address.into()) == AddressClass::Public,
+        Some(Host::Ipv6(address)) => AddressClass::of(address.into()) == AddressClass::Public,
+        None => false,
+    }
+}
+
 impl AddressPolicy {
     /// What requests on behalf of a server or an issuer may connect to: to this machine only if it is there itself.
     pub fn of(party: &Url, allows_private: bool, private_setting: &'static str) -> Self {
@@ -155,6 +166,28 @@ impl AddressPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_public_url_has_a_full_name_or_a_public_address() {
+        let public = |url: &str| is_public(&Url::parse(url).unwrap());
+        for url in ["https://tools.example.com", "https://1.1.1.1", "https://[2606:4700::1]"] {
+            assert!(public(url), "{url}");
+        }
+        for url in [
+            "https://localhost",
+            "https://a.localhost",
+            "https://tools",
+            "https://tools.",
+            "https://127.0.0.1",
+            "https://10.0.0.1",
+            "https://169.254.1.1",
+            "https://[::1]",
+            "https://[fd00::1]",
+            "file:///x",
+        ] {
+            assert!(!public(url), "{url}");
+        }
+    }
 
     #[test]
     fn addresses_are_what_they_lead_to() {
