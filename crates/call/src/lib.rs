@@ -50,7 +50,9 @@ pub use context::RequestContext;
 pub use environment::EnvironmentChange;
 pub use guard::{CallGuard, GuardedCall};
 pub use live_events::{LiveEvent, LiveEvents};
-pub use login::{LoginPlace, LoginRequest, LoginState, LoginStatus, LoginStep, Logins, SignOn, UserValue};
+pub use login::{
+    LoginFailure, LoginPlace, LoginRequest, LoginState, LoginStatus, LoginStep, Logins, SignOn, UserValue,
+};
 pub use own_tasks::{OwnTask, TaskStart};
 pub use path::{CallPath, PathParts};
 pub use reply::ReplyChannel;

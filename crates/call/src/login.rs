@@ -91,6 +91,8 @@ pub struct LoginStatus {
     pub scopes: Vec<String>,
     /// How it comes about without a person; `None` where one logs in.
     pub sign_on: Option<SignOn>,
+    /// How the last login failed, if it did and no other one was begun since.
+    pub failure: Option<LoginFailure>,
 }
 
 /// A login without a person.
@@ -104,6 +106,15 @@ pub struct SignOn {
     pub has_failed: bool,
     /// What is worth knowing besides, as a fragment.
     pub note: Option<String>,
+}
+
+/// How a login failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoginFailure {
+    /// What happened, as a fragment.
+    pub reason: String,
+    /// Whether the provider said no.
+    pub is_refusal: bool,
 }
 
 /// How a login stands.

@@ -22,6 +22,9 @@ pub(crate) struct Provider {
     pub(crate) names_itself: bool,
     /// Whether a client may be the URL of its metadata document.
     pub(crate) takes_documents: bool,
+    /// Whether it reads `audience` in place of `resource`, as its metadata show whatever name it has.
+    #[serde(default)]
+    pub(crate) reads_audience: bool,
     /// What it is asked for tokens for (RFC 8707).
     pub(crate) resource: String,
 }

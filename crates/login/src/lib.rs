@@ -16,6 +16,7 @@ mod challenge;
 mod credentials;
 mod endpoint;
 mod error;
+mod failures;
 mod grant;
 mod logins;
 mod oauth;
@@ -32,6 +33,7 @@ pub use challenge::Challenge;
 pub use credentials::{LoginChange, Rejection};
 pub use endpoint::AuthorizationUrl;
 pub use error::LoginError;
+pub use failures::LoginFailure;
 pub use logins::{
     Config, LoginOutcome, LoginState, LoginStatus, Logins, OpenOutcome, OpenRequest, PendingDescription, PendingLogin,
 };

@@ -18,6 +18,7 @@ use crate::challenge::Challenge;
 use crate::credentials::{Credentials, LoginChange, Rejection};
 use crate::endpoint::AuthorizationUrl;
 use crate::error::LoginError;
+use crate::failures::{LoginFailure, LoginFailures};
 use crate::grant::{Client, ClientOrigin, Grant, Provider, Registration, from_content, to_content};
 use crate::oauth::{Discovery, Exchange, OAuth, RenewalError, own_client, union};
 use crate::owner::Owner;
@@ -68,6 +69,7 @@ struct Inner {
     scope: Scope,
     targets: ArcSwap<HashMap<ServerName, Arc<LoginTarget>>>,
     pending: PendingLogins,
+    failures: LoginFailures,
     credentials: Arc<Credentials>,
 }
 
@@ -144,6 +146,8 @@ pub struct LoginStatus {
     pub issuer: Option<String>,
     /// The scopes that were given.
     pub scopes: Vec<String>,
+    /// How the last login failed, if it did and no other one was begun since.
+    pub failure: Option<LoginFailure>,
 }
 
 /// How things stand.
@@ -174,8 +178,19 @@ impl Logins {
         let credentials = Credentials::new(Arc::clone(&rows), Arc::clone(&clock), oauth.clone(), scope.clone());
         let credentials = Arc::new(credentials);
         let targets = ArcSwap::default();
-        let inner = Inner { oauth, rows, clock, redirect_uri, client_document, scope, targets, pending, credentials };
-        Self(Arc::new(inner))
+        let failures = LoginFailures::default();
+        Self(Arc::new(Inner {
+            oauth,
+            rows,
+            clock,
+            redirect_uri,
+            client_document,
+            scope,
+            targets,
+            pending,
+            failures,
+            credentials,
+        }))
     }
 
     /// Adds a server, or takes note of its new definition. Credentials that do not fit it are not used any more.
@@ -223,6 +238,7 @@ impl Logins {
             }
         }
         let ticket = self.0.pending.begin(&key, challenge, begin).await?;
+        self.0.failures.remove(&key);
         Ok(PendingLogin { server: key.server, owner: key.owner, ticket })
     }
 
@@ -283,6 +299,24 @@ impl Logins {
         callback.check_issuer(&awaited.key.server, &awaited.flow.provider)?;
         let target = self.0.target(&awaited.key.server)?;
         self.0.pending.take(&awaited).await?;
+        let key = awaited.key.clone();
+        let outcome = self.finish(target, awaited, callback).await;
+        match &outcome {
+            Ok(_) => self.0.failures.remove(&key),
+            // Who has a newer link waits for that one.
+            Err(_) if self.0.pending.has_link(&key) => {}
+            Err(error) => self.0.failures.add(&key, error, self.0.clock.now()),
+        }
+        outcome
+    }
+
+    /// Takes the answer to a login that is not pending any more.
+    async fn finish(
+        &self,
+        target: Arc<LoginTarget>,
+        awaited: AwaitedFlow,
+        callback: Callback,
+    ) -> Result<LoginOutcome, LoginError> {
         if target.resource().as_str() != awaited.flow.server_url {
             return Err(LoginError::State);
         }
@@ -385,7 +419,8 @@ impl Logins {
             let grant = held.as_deref().map(|held| &held.grant);
             let issuer = grant.map(|grant| grant.provider.issuer.clone());
             let scopes = grant.map(|grant| grant.scopes.clone()).unwrap_or_default();
-            all.push(LoginStatus { server: key.server, state, issuer, scopes });
+            let failure = self.0.failures.of(&key, self.0.clock.now());
+            all.push(LoginStatus { server: key.server, state, issuer, scopes, failure });
         }
         all.sort_by(|one, other| one.server.cmp(&other.server));
         Ok(all)

@@ -140,7 +140,7 @@ impl OAuth {
         let is_guessed = resolution.source == AuthorizationMetadataSource::LegacyEndpointFallback;
         let policy = policy(target);
         let mut provider = read_provider(target, &resolution.metadata, is_guessed, policy)?;
-        let quirk = self.quirks.of(&provider.issuer);
+        let quirk = self.quirk(&provider);
         let url = match grantee {
             Grantee::Person => {
                 check_pkce(target, &resolution.metadata, is_guessed || quirk.knows_pkce)?;
@@ -220,7 +220,7 @@ impl OAuth {
             manager.get_authorization_url(&scopes).await
         };
         let url = quietly(work).await.map_err(|error| discovery_error(target, error, &mut Evidence::default()))?;
-        let quirk = self.quirks.of(&provider.issuer);
+        let quirk = self.quirk(provider);
         let url =
             completed(&url, provider, &quirk).ok_or_else(|| unsafe_url(target, AUTHORIZATION, "it is not a URL"))?;
         let url =
@@ -276,6 +276,16 @@ impl OAuth {
         if let Err(error) = self.http.send(policy(target), request).await {
             tracing::warn!(server = %target.server, %error, "the tokens of a login were not revoked");
         }
+    }
+
+    /// What differs at a provider: by its host, and by what its metadata show.
+    fn quirk(&self, provider: &Provider) -> Quirk {
+        let mut quirk = self.quirks.of(&provider.issuer);
+        if provider.reads_audience && !quirk.reads_audience {
+            quirk.reads_audience = true;
+            quirk.added_scopes.extend(provider.offers_offline_access.then(|| OFFLINE.to_owned()));
+        }
+        quirk
     }
 
     fn resource(&self, provider: &Provider) -> ResourceParameter {
@@ -443,6 +453,8 @@ fn read_provider(
         offers_offline_access,
         names_itself: is_true("authorization_response_iss_parameter_supported"),
         takes_documents: is_true("client_id_metadata_document_supported"),
+        // Auth0 alone has this member, also where its customer gave it another name.
+        reads_audience: extra("mfa_challenge_endpoint").is_some(),
         resource: String::new(),
         issuer,
     })

@@ -201,6 +201,13 @@ impl PendingLogins {
         found.next()
     }
 
+    /// Whether a link waits to be opened.
+    pub(crate) fn has_link(&self, key: &Key) -> bool {
+        let now = self.clock.now();
+        let ticket = |pending: &PendingState| pending.ticket.as_ref().is_some_and(|own| is_alive(own.made_at, now));
+        self.table().get(key).is_some_and(ticket)
+    }
+
     /// Uses up a ticket: from now on the answer to `flow` is awaited, and to no earlier one.
     pub(crate) async fn open(&self, claim: &Claim, flow: Flow) -> Result<(), LoginError> {
         let _writing = self.writing.lock().await;

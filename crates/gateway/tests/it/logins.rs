@@ -66,6 +66,7 @@ impl Logins for NoLogins {
             issuer,
             scopes: vec!["read".to_owned()],
             sign_on: None,
+            failure: None,
         }])))
     }
 }

@@ -118,6 +118,45 @@ async fn pending_logins_are_bounded() {
 }
 
 #[tokio::test]
+async fn who_waits_elsewhere_sees_that_a_login_failed() {
+    let world = World::new(RemoteRules::default());
+    let failure = async || world.logins.status(&owner()).await.unwrap()[0].failure.clone();
+    let deny = async || {
+        let url = world.open(&world.ticket().await).await.unwrap();
+        assert_eq!(failure().await, None);
+        let mut browser = Browser::new(world.remote.network()).with_consent(Consent::Deny);
+        let Destination::Callback(answer) = browser.open(&url, REDIRECT).unwrap() else { panic!("no answer") };
+        answer
+    };
+    let answer = deny().await;
+    assert!(matches!(world.complete(&answer).await, Err(LoginError::Refused { .. })));
+    let failed = failure().await.unwrap();
+    assert!(failed.is_refusal && failed.reason.contains("access_denied"), "{failed:?}");
+    // The failure of an older login is none of a newer link.
+    let answer = deny().await;
+    let link = world.ticket().await;
+    assert!(world.complete(&answer).await.is_err());
+    assert_eq!(failure().await, None);
+    let answer = world.agree(&world.open(&link).await.unwrap());
+    world.complete(&answer).await.unwrap();
+    assert_eq!(failure().await, None);
+}
+
+#[tokio::test]
+async fn what_is_unknown_leaves_nothing_behind() {
+    let world = World::new(RemoteRules::default());
+    let answer = world.answer().await;
+    let before = world.rows.pending().unwrap();
+    for number in 0..100_000 {
+        assert_eq!(world.complete(&format!("code=c&state={number:064x}")).await, Err(LoginError::State));
+        assert_eq!(world.logins.describe(&format!("{number:064x}")), None);
+    }
+    assert_eq!(world.rows.pending().unwrap(), before);
+    assert_eq!(world.remote.forms("token").len(), 0, "no code of anyone is sent to the provider");
+    world.complete(&answer).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_link_is_opened_by_its_owner_only() {
     let world = World::new(RemoteRules::default());
     let (asker, other) = (Owner::of(Some("key:work/a")), Owner::of(Some("key:work/b")));

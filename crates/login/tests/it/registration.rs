@@ -113,6 +113,38 @@ async fn a_client_document_spares_the_registration_where_it_is_read() {
 }
 
 #[tokio::test]
+async fn a_client_document_is_not_used_with_a_redirect_that_is_not_in_it() {
+    let provider = provider(json!({"client_id_metadata_document_supported": true}), json!({"client_id": "other"}));
+    let mut world = World::new(Default::default());
+    world.settings =
+        LoginSettings { redirect_uri: Some("https://elsewhere.example/cb".into()), ..LoginSettings::default() };
+    world.client_document(Some("https://tools.example.com/client.json"), Quirks::built_in());
+    world.point_to(&provider.url());
+    let (ticket, opener) = (world.ticket().await, owner());
+    // A command takes the answer, wherever it comes.
+    let open = OpenRequest { ticket: ticket.expose(), opener: &opener, browser: &world.browser, origin: None };
+    let OpenOutcome::Provider(url) = world.logins.open(open).await.unwrap() else { panic!("another origin") };
+    assert_eq!(parameter(url.as_str(), "client_id").as_deref(), Some("other"));
+    let asked = registered(&provider).unwrap();
+    assert_eq!(asked["redirect_uris"], json!(["https://elsewhere.example/cb"]));
+    assert_eq!(asked["application_type"], "web");
+}
+
+#[tokio::test]
+async fn a_provider_that_reads_audience_is_known_by_its_metadata() {
+    let members =
+        json!({"mfa_challenge_endpoint": "https://login.acme.example/mfa", "scopes_supported": ["offline_access"]});
+    for (members, is_known) in [(members, true), (json!({"scopes_supported": ["offline_access"]}), false)] {
+        let provider = provider(members, Value::Null);
+        let (_, opened) = open(&provider).await;
+        let url = opened.unwrap();
+        assert_eq!(parameter(&url, "audience"), is_known.then(|| provider.url()), "{url}");
+        let scope = parameter(&url, "scope").unwrap_or_default();
+        assert_eq!(scope.contains("offline_access"), is_known, "{url}");
+    }
+}
+
+#[tokio::test]
 async fn who_has_no_client_is_told_what_to_register_where() {
     let without = provider(json!({"registration_endpoint": null}), Value::Null);
     let (_, opened) = open(&without).await;

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
+use serde_json::json;
 use toolcrib_base::ServerName;
 use toolcrib_login::{
     CredentialRow, LoginError, LoginRows, LoginState, MemoryRows, Owner, PendingRow, RegistrationRow, Rejection,
     RowError,
 };
 use toolcrib_testkit::eventually_holds;
-use toolcrib_testkit::http::Request;
+use toolcrib_testkit::http::{HttpServer, Request};
 use toolcrib_testkit::provider::{ProviderRules, RefreshRule, RemoteRules};
 
 use crate::scripted::{answer_of, open, server};
@@ -57,7 +58,7 @@ async fn many_calls_at_the_end_of_a_token_renew_it_once() {
 
 #[tokio::test]
 async fn credentials_that_end_at_once_are_renewed_side_by_side() {
-    const OWNERS: usize = 100;
+    const OWNERS: usize = 1_000;
     let is_refresh = |request: &Request| String::from_utf8_lossy(&request.body).contains("grant_type=refresh_token");
     let provider = server(move |request, reply| {
         if is_refresh(request) {
@@ -234,6 +235,50 @@ async fn without_a_lifetime_only_a_refusal_renews() {
     assert_eq!(world.rejected(Some(&token), None).await, Rejection::Renewed);
     let token = world.token().await.unwrap().unwrap();
     assert_eq!(world.call(Some(&token)).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_changed_issuer_gets_no_credential_of_the_one_before() {
+    let (before, after) = (server(|_, _| false), server(|_, _| false));
+    let named = Arc::new(std::sync::Mutex::new(before.address()));
+    let issuer = Arc::clone(&named);
+    let resource = server(move |request, reply| {
+        let path = request.target.as_str();
+        if path.starts_with("/.well-known/oauth-protected-resource") {
+            let host = request.header("host").unwrap_or_default();
+            let issuer = format!("http://{}", issuer.lock().unwrap());
+            let resource = format!("http://{host}/mcp");
+            reply.json(&[], &json!({"resource": resource, "authorization_servers": [issuer]}));
+        } else {
+            reply.full(404, &[], "");
+        }
+        true
+    });
+    let mut world = World::new(RemoteRules::default());
+    world.point_to(&resource.url());
+    let url = world.open(&world.ticket().await).await.unwrap();
+    world.complete(&answer_of(&url)).await.unwrap();
+    let asked = |server: &HttpServer| {
+        let all: Vec<Request> = server.requests();
+        all.iter().map(|request| String::from_utf8_lossy(&request.body).into_owned()).collect::<Vec<_>>()
+    };
+    // The server changes sides. What there is goes on being renewed where it came from.
+    *named.lock().unwrap() = after.address();
+    world.advance(101);
+    assert!(world.token().await.unwrap().is_some());
+    assert!(asked(&before).last().unwrap().contains("refresh_token=r"), "{:?}", asked(&before));
+    assert_eq!(after.requests().len(), 0);
+    // A login at the new one registers a client there, and hands over nothing.
+    let url = world.open(&world.ticket().await).await.unwrap();
+    let asked_before = before.requests().len();
+    world.complete(&answer_of(&url)).await.unwrap();
+    assert!(after.requests().iter().any(|request| request.target == "/register"), "{:?}", after.requests());
+    assert!(asked(&after).iter().all(|body| !body.contains("refresh_token=")), "{:?}", asked(&after));
+    assert_eq!(before.requests().len(), asked_before);
+    world.advance(101);
+    assert!(world.token().await.unwrap().is_some());
+    assert!(asked(&after).last().unwrap().contains("refresh_token=r"), "{:?}", asked(&after));
+    assert_eq!(before.requests().len(), asked_before);
 }
 
 #[tokio::test]

@@ -1,9 +1,105 @@
 //! kill -9 between any two steps: what was begun goes on, or a new login works. Nothing is left but the rows.
 
-use toolcrib_login::{LoginError, LoginState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use toolcrib_base::{ManualClock, ServerName, Timestamp};
+use toolcrib_login::{
+    CredentialRow, LoginError, LoginRows, LoginState, MemoryRows, Owner, PendingRow, RegistrationRow, RowError,
+};
 use toolcrib_testkit::provider::RemoteRules;
 
 use crate::world::{World, owner};
+
+/// The rows of a process that is killed: after so many writes nothing reaches them.
+#[derive(Debug, Default)]
+struct KilledRows {
+    rows: MemoryRows,
+    left: AtomicUsize,
+}
+
+impl KilledRows {
+    fn write<T>(&self, act: impl FnOnce(&MemoryRows) -> Result<T, RowError>) -> Result<T, RowError> {
+        let take = |left: usize| left.checked_sub(1);
+        match self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take) {
+            Ok(_) => act(&self.rows),
+            Err(_) => Err(RowError("killed".to_owned())),
+        }
+    }
+}
+
+impl LoginRows for KilledRows {
+    fn credential(&self, server: &ServerName, owner: &Owner) -> Result<Option<CredentialRow>, RowError> {
+        self.rows.credential(server, owner)
+    }
+    fn put_credential(&self, row: &CredentialRow) -> Result<(), RowError> {
+        self.write(|rows| rows.put_credential(row))
+    }
+    fn remove_credential(&self, server: &ServerName, owner: &Owner) -> Result<(), RowError> {
+        self.write(|rows| rows.remove_credential(server, owner))
+    }
+    fn pending(&self) -> Result<Vec<PendingRow>, RowError> {
+        self.rows.pending()
+    }
+    fn put_pending(&self, row: &PendingRow) -> Result<(), RowError> {
+        self.write(|rows| rows.put_pending(row))
+    }
+    fn remove_pending(&self, server: &ServerName, owner: &Owner) -> Result<(), RowError> {
+        self.write(|rows| rows.remove_pending(server, owner))
+    }
+    fn registration(&self, server: &ServerName, issuer: &str, to: &str) -> Result<Option<RegistrationRow>, RowError> {
+        self.rows.registration(server, issuer, to)
+    }
+    fn put_registration(&self, row: &RegistrationRow) -> Result<(), RowError> {
+        self.write(|rows| rows.put_registration(row))
+    }
+    fn remove_registration(&self, server: &ServerName, issuer: &str, to: &str) -> Result<(), RowError> {
+        self.write(|rows| rows.remove_registration(server, issuer, to))
+    }
+}
+
+/// A login, a renewal because of time and one because of a refusal; whatever stops it stops it.
+async fn live(world: &World) -> Result<(), LoginError> {
+    let begin = toolcrib_login::Begin::New;
+    let ticket = world.logins.begin(&world.server, &owner(), None, begin).await?.ticket;
+    let answer = world.agree(&world.open(&ticket).await?);
+    world.complete(&answer).await?;
+    world.advance(3_601);
+    let token = world.token().await?;
+    let sent = token.map(|token| [(http::header::AUTHORIZATION, token.parse().unwrap())].into_iter().collect());
+    world.logins.rejected(&world.server, &owner(), sent.as_ref(), None).await?;
+    world.logins.logout(&world.server, &owner()).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_kill_after_any_write_leaves_a_login_that_works_or_the_need_for_one() {
+    let clock = Arc::new(ManualClock::at(Timestamp(1_795_132_800_000)));
+    let (mut writes, mut ended) = (0, false);
+    while !ended {
+        let rows = Arc::<KilledRows>::default();
+        rows.left.store(writes, Ordering::SeqCst);
+        let mut world = World::on(Arc::clone(&rows) as Arc<dyn LoginRows>, &clock, RemoteRules::default());
+        ended = live(&world).await.is_ok();
+        // The next process: what it holds works, or it says that somebody has to log in.
+        rows.left.store(usize::MAX, Ordering::SeqCst);
+        world.restart();
+        world.advance(3_601);
+        match world.token().await.unwrap() {
+            Some(token) => assert_eq!(world.call(Some(&token)).await.0, 200, "after {writes} writes"),
+            None => {
+                let state = &world.logins.status(&owner()).await.unwrap()[0].state;
+                let is_said = matches!(state, LoginState::LoggedOut | LoginState::NeedsLogin { .. });
+                assert!(is_said, "after {writes} writes: {state:?}");
+            }
+        }
+        world.log_in().await;
+        let token = world.token().await.unwrap();
+        assert_eq!(world.call(token.as_deref()).await.0, 200, "after {writes} writes");
+        writes += 1;
+    }
+    // Its link, its client, its page, its answer, its token, its client's confirmation, two renewals, its end.
+    assert_eq!(writes, 10);
+}
 
 #[tokio::test]
 async fn every_step_of_a_login_survives_a_restart() {
@@ -61,7 +157,6 @@ async fn a_kill_between_the_answer_and_its_row_needs_a_login() {
 #[tokio::test]
 async fn rows_that_this_program_did_not_write_are_no_credentials() {
     use toolcrib_base::Secret;
-    use toolcrib_login::CredentialRow;
     let mut world = World::new(RemoteRules::default());
     world.log_in().await;
     let row = world.rows.credential(&world.server, &owner()).unwrap().unwrap();

@@ -9,6 +9,10 @@ use super::{TENANT, check_sealed};
 use crate::database::Database;
 use crate::error::StoreError;
 
+/// How many are kept for a server, the newest. A server has one authorization server at a time; one that names another at
+/// each login must not fill the disk.
+const KEPT: u32 = 16;
+
 /// What a registration is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistrationKey {
@@ -42,7 +46,8 @@ impl ClientRegistrations {
         Self { database, clock }
     }
 
-    /// Writes a sealed registration in place of an earlier one. On the disk when this returns.
+    /// Writes a sealed registration in place of an earlier one, and of the oldest one where a server has too many. On the
+    /// disk when this returns.
     ///
     /// # Errors
     /// The sealed blob is larger than [`SEALED_MAX`](super::SEALED_MAX); the database says no.
@@ -53,7 +58,10 @@ impl ClientRegistrations {
             let sql = "INSERT OR REPLACE INTO client_registration \
                        (tenant, server, issuer, redirect, sealed, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             let [tenant, server, issuer, redirect] = key.columns();
-            connection.execute(sql, params![tenant, server, issuer, redirect, sealed, now.0])
+            connection.execute(sql, params![tenant, server, issuer, redirect, sealed, now.0])?;
+            let sql = "DELETE FROM client_registration WHERE rowid IN (SELECT rowid FROM client_registration \
+                       WHERE tenant = ?1 AND server = ?2 ORDER BY updated_at DESC, rowid DESC LIMIT -1 OFFSET ?3)";
+            connection.execute(sql, params![tenant, server, KEPT])
         });
         written.map(|_| ()).map_err(self.database.error("save a client registration"))
     }

@@ -238,6 +238,21 @@ fn a_registration_belongs_to_its_server_issuer_and_redirect_address() {
 }
 
 #[test]
+fn the_oldest_registrations_of_a_server_make_way() {
+    let home = Home::new();
+    let registrations = home.open().client_registrations();
+    let other = registration("github", "https://login.example.com");
+    registrations.put(&other, b"other").unwrap();
+    let issuer = |number: usize| registration("notion", &format!("https://{number}.example.com"));
+    for number in 0..20 {
+        registrations.put(&issuer(number), b"one").unwrap();
+    }
+    let is_there = |number| registrations.get(&issuer(number)).unwrap().is_some();
+    assert_eq!((0..20).filter(|number| is_there(*number)).collect::<Vec<_>>(), (4..20).collect::<Vec<_>>());
+    assert!(registrations.get(&other).unwrap().is_some(), "that of another server stays");
+}
+
+#[test]
 fn values_belong_to_their_owner() {
     let home = Home::new();
     let store = home.open();

@@ -124,6 +124,41 @@ async fn a_login_with_a_browser_elsewhere() {
 }
 
 #[tokio::test]
+async fn a_command_that_waits_hears_that_the_provider_said_no() {
+    let remote = remote();
+    let gateway = gateway(&remote).await;
+    let mut waiting = toolcrib(gateway.home(), &["login", "notion"]).start();
+    let link = waiting.logs("  http").await.trim().to_owned();
+    // The first form is ours; at the provider the person does not agree.
+    let mut browser = Browser::new(remote.network());
+    let page = browser.open(&link, &remote.issuer()).unwrap();
+    let Destination::Callback(page) = page else { panic!("not sent on: {page:?}") };
+    let page = browser.with_consent(Consent::Deny).visit(&page).unwrap();
+    assert!(page.body.contains("access_denied"), "{page:?}");
+    waiting.finish().await.fails(3, &["has refused the login of `notion`", "access_denied", "toolcrib login notion"]);
+    gateway.stop().await;
+}
+
+/// The gateway is killed while a person is at the provider.
+#[tokio::test]
+async fn a_login_goes_on_at_the_gateway_that_follows_a_killed_one() {
+    let remote = remote();
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), "servers/notion.yaml", &definition("notion", &remote));
+    let mut gateway = toolcrib(home.path(), &["serve"]).with_path().serve().await;
+    until_state(home.path(), "needs-login").await;
+    let begun = run_with_stdin(home.path(), &["login", "notion", "--no-browser"], &[], "").await;
+    let page = begun.stderr.lines().find(|line| line.starts_with("  http")).unwrap().trim().to_owned();
+    gateway.program().signal(rustix::process::Signal::KILL);
+    gateway.program().end().await;
+    let answer = answer(&remote, &page, Consent::Allow);
+    let gateway = toolcrib(home.path(), &["serve"]).with_path().serve().await;
+    let done = run(home.path(), &["login", "notion", "--callback", &answer], &[]).await;
+    assert!(done.code == 0 && done.stdout.starts_with("Logged in to notion"), "{done:?}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_login_is_completed_by_another_command() {
     let remote = remote();
     let gateway = gateway(&remote).await;

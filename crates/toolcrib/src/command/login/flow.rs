@@ -253,6 +253,8 @@ impl LoginFlow<'_> {
             sleep(LOOK).await;
             match self.login().await {
                 Ok(now) if is_new(&now, before) => return Ok(()),
+                // Nothing more will come of this link.
+                Ok(now) if now["failure"].is_string() => return Err(failed(self.server, &now)),
                 Ok(_) => heard = Instant::now(),
                 Err(problem) if matches!(problem.kind, Kind::Unavailable | Kind::Timeout) && heard.elapsed() < AWAY => {
                 }
@@ -345,6 +347,12 @@ pub(in crate::command) async fn logins(rest: &Rest) -> Result<Vec<Value>, Proble
 fn missing_values(step: &Value) -> Vec<String> {
     let names = step["values"].as_array().into_iter().flatten();
     names.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// A login that ended in the browser, where its reason is shown as well.
+fn failed(server: &ServerName, login: &Value) -> Problem {
+    let kind = if login["refused"] == true { Kind::Forbidden } else { Kind::Unavailable };
+    Problem::new(kind, field(login, "failure")).hint(format!("try again with `toolcrib login {server}`"))
 }
 
 /// A login that only a person can make is missing.

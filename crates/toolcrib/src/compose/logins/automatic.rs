@@ -151,6 +151,6 @@ impl GatewayLogins {
             }
         };
         let (server, issuer, scopes) = (config.name.clone(), status.issuer, status.scopes);
-        Some(LoginStatus { server, state, issuer, scopes, sign_on: Some(sign_on) })
+        Some(LoginStatus { server, state, issuer, scopes, sign_on: Some(sign_on), failure: None })
     }
 }
