@@ -23,6 +23,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::{Method, StatusCode};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use toolcrib_base::task::Scope;
@@ -37,8 +39,8 @@ use crate::lines::{self, Lines};
 use crate::text;
 use exchange::Call;
 use locator::GatewayLocator;
-use login::BridgeLogin;
-pub(crate) use login::LoginOptions;
+use login::{AwaitedLogin, BridgeLogin, Denial, StartedLogin};
+pub(crate) use login::{LoginOptions, PastedAnswers};
 use message::ClientMessage;
 use session::Session;
 
@@ -140,6 +142,77 @@ pub(crate) async fn run(
     match written {
         Ok(written) => written.context("write to stdout")?,
         Err(_) => Ok(()),
+    }
+}
+
+/// What comes of a wish to log in at an endpoint.
+pub(crate) enum EndpointStep {
+    /// It lets us in; whether by a login.
+    Done { has_login: bool },
+    /// Someone opens a page.
+    Open(Box<EndpointLogin>),
+}
+
+/// A login at an endpoint whose page waits for its person, for all bridges of this home.
+pub(crate) struct EndpointLogin {
+    /// The provider's page.
+    pub(crate) url: String,
+    /// Whether a browser has opened it.
+    pub(crate) is_opened: bool,
+    login: BridgeLogin,
+    work: AwaitedLogin,
+}
+
+impl EndpointLogin {
+    /// For answers that a person pastes.
+    pub(crate) fn pasted(&self) -> PastedAnswers {
+        self.work.pasted()
+    }
+
+    /// Waits for the answer, from a browser of this machine or pasted. Whether someone has logged in.
+    pub(crate) async fn wait(self) -> bool {
+        let pages = Scope::new();
+        let is_in = self.work.run(&pages).await;
+        pages.close(FAREWELL).await;
+        self.login.close(RENEWAL).await;
+        is_in
+    }
+}
+
+/// Begins a login at an endpoint that wants one, as bridges of this home use it.
+pub(crate) async fn log_in(
+    flags: &ClientFlags,
+    environment: &Environment,
+    options: LoginOptions,
+) -> anyhow::Result<EndpointStep> {
+    let home = Home::find(flags.home(), environment)?;
+    let located = locate(flags, environment)?;
+    let client = HttpClient::new().context("start the HTTP client")?;
+    let login = BridgeLogin::new(options, Some(&home), client.clone(), environment);
+    let sent = login.headers(&located.uri).await?;
+    let mut headers = sent.clone();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    // It opens no session, and asks for nothing that could run.
+    let ping = Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    let answer = client.send(Method::POST, &located.uri, headers, ping).await;
+    let answer = answer.map_err(|error| {
+        Problem::new(Kind::Unavailable, format!("the gateway is unreachable: {error}")).hint("check the URL")
+    })?;
+    if answer.status != StatusCode::UNAUTHORIZED {
+        return Ok(EndpointStep::Done { has_login: !sent.is_empty() });
+    }
+    let challenge = answer.headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+    match login.denied(&located.uri, &sent, challenge).await? {
+        Denial::Renewed => Ok(EndpointStep::Done { has_login: true }),
+        Denial::Final => Err(Problem::new(Kind::Unauthenticated, "the gateway requires a token and offers no login")
+            .hint("pass one with `--token-file FILE`")
+            .into()),
+        Denial::NeedsLogin { .. } => {
+            let StartedLogin { url, is_opened, work } = login.begin().await?;
+            let work = work.context("a login of a new process waits already")?;
+            Ok(EndpointStep::Open(Box::new(EndpointLogin { url, is_opened, login, work })))
+        }
     }
 }
 

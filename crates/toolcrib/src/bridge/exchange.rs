@@ -63,6 +63,8 @@ pub(super) enum ExchangeError {
     NeedsLogin,
     /// It was not sent, because the token of a login cannot be had for now.
     NoToken(Problem),
+    /// The login does not permit it; it did not run.
+    NeedsScopes(Problem),
 }
 
 // === impl Call ===
@@ -100,7 +102,7 @@ impl ExchangeError {
                 Problem::new(Kind::Unavailable, format!("the gateway is unreachable; the request was not sent: {why}"))
                     .hint("start it with `toolcrib serve`")
             }
-            Self::NotStarted(problem) | Self::NoToken(problem) => problem,
+            Self::NotStarted(problem) | Self::NoToken(problem) | Self::NeedsScopes(problem) => problem,
             Self::NeedsLogin => super::locked::needs_login(),
             Self::Forgotten => Problem::new(Kind::Unavailable, "the gateway lost the session; the request did not run"),
             Self::Lost(why) => {
@@ -244,7 +246,12 @@ impl Bridge {
                     }
                     return self.refused(&refusal, headers, sink).await.map(|()| posted.headers);
                 }
-                Reply::Refused(refusal) => self.refused(&refusal, headers, sink).await?,
+                Reply::Refused(refusal) => {
+                    if refusal.status() == StatusCode::FORBIDDEN {
+                        self.step_up(&endpoint.uri, &proof, refusal.challenge()).await?;
+                    }
+                    self.refused(&refusal, headers, sink).await?;
+                }
             }
             return if sink.is_done() {
                 Ok(posted.headers)

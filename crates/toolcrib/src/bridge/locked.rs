@@ -3,13 +3,16 @@
 
 use std::sync::Arc;
 
+use http::Uri;
+use http::header::HeaderMap;
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::subscription::{self, Filter};
 use toolcrib_protocol::{Answer, Id, Message, Notification, Raw, Request, Revision, RpcError, meta, method};
 
-use super::exchange::Call;
+use super::exchange::{Call, ExchangeError};
+use super::login::{AwaitedLogin, StartedLogin};
 use super::{Bridge, note};
 
 /// What the bridge calls itself while it speaks for the gateway.
@@ -137,17 +140,9 @@ impl Bridge {
                 return json!({"content": [{"type": "text", "text": text}], "isError": true});
             }
         };
-        if let Some(work) = started.work {
-            let (bridge, mut stop) = (Arc::clone(self), self.background.stop_signal());
-            self.background.spawn(async move {
-                tokio::select! {
-                    is_in = work.run(&bridge.background) => if is_in { bridge.unlock().await },
-                    () = stop.stopped() => {}
-                }
-            });
-        }
-        let url = started.url;
-        let message = match started.is_opened {
+        let StartedLogin { url, is_opened, work } = started;
+        self.await_login(work);
+        let message = match is_opened {
             true => "The login page was opened in the browser. If it does not show, open the link.",
             false => "Open the link in a browser on this machine to log in.",
         };
@@ -157,6 +152,39 @@ impl Bridge {
             _ => format!("{message} It is valid for 10 minutes: {url}"),
         };
         json!({"content": [{"type": "text", "text": text}], "isError": false})
+    }
+
+    /// Takes the answer to a login in the background.
+    fn await_login(self: &Arc<Self>, work: Option<AwaitedLogin>) {
+        let Some(work) = work else { return };
+        let (bridge, mut stop) = (Arc::clone(self), self.background.stop_signal());
+        self.background.spawn(async move {
+            tokio::select! {
+                is_in = work.run(&bridge.background) => if is_in { bridge.unlock().await },
+                () = stop.stopped() => {}
+            }
+        });
+    }
+
+    /// Begins a login for more scopes, where the gateway has refused a request for want of them. Everything else goes on:
+    /// the link is in the error of that request.
+    pub(super) async fn step_up(
+        self: &Arc<Self>,
+        uri: &Uri,
+        proof: &HeaderMap,
+        challenge: Option<&str>,
+    ) -> Result<(), ExchangeError> {
+        let Some(begun) = self.login.step_up(uri, proof, challenge).await else { return Ok(()) };
+        let message = "the login at the gateway does not permit this request; it did not run";
+        let problem = Problem::new(Kind::Forbidden, message);
+        let hint = match begun {
+            Ok(StartedLogin { url, work, .. }) => {
+                self.await_login(work);
+                format!("open {url} in a browser on this machine to allow it, then send the request again")
+            }
+            Err(why) => format!("no login for more can begin: {}", why.message),
+        };
+        Err(ExchangeError::NeedsScopes(problem.hint(hint)))
     }
 
     /// Holds a modern client's stream until someone has logged in; then its client opens it again, at the gateway.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use http::Uri;
 use http::header::HeaderMap;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep};
 use toolcrib_auth::Vault;
 use toolcrib_base::task::Scope;
@@ -44,7 +44,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const ANSWERS: usize = 4;
 
 /// How a bridge logs in.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct LoginOptions {
     /// The tool that a client calls to log in.
     pub(crate) tool: &'static str,
@@ -52,6 +52,8 @@ pub(crate) struct LoginOptions {
     pub(crate) opens_browser: bool,
     /// Whether the provider may be at a private address.
     pub(crate) private: bool,
+    /// The client that is registered at the provider by hand.
+    pub(crate) client_id: Option<String>,
 }
 
 /// See the module.
@@ -110,6 +112,10 @@ pub(super) struct StartedLogin {
     pub(super) work: Option<AwaitedLogin>,
 }
 
+/// Gives what a person pastes to a login whose answer is awaited.
+#[derive(Clone)]
+pub(crate) struct PastedAnswers(mpsc::WeakSender<BrowserAnswer>);
+
 /// A login whose answer is awaited.
 pub(super) struct AwaitedLogin {
     account: Arc<Account>,
@@ -123,7 +129,7 @@ pub(super) struct AwaitedLogin {
 
 impl Default for LoginOptions {
     fn default() -> Self {
-        Self { tool: "authenticate", opens_browser: true, private: false }
+        Self { tool: "authenticate", opens_browser: true, private: false, client_id: None }
     }
 }
 
@@ -221,10 +227,29 @@ impl BridgeLogin {
 
     /// A link at which someone logs in; the one that waits already is given again.
     pub(super) async fn begin(&self) -> Result<StartedLogin, Problem> {
-        let mut page = self.page.lock().await;
-        let Some(LockedEndpoint { account, challenge }) = self.locked.borrow().clone() else {
+        let Some(locked) = self.locked.borrow().clone() else {
             return Err(Problem::new(Kind::Conflict, "someone has logged in already").hint("list the tools again"));
         };
+        self.begin_at(locked).await
+    }
+
+    /// A link at which someone allows more, after an endpoint has refused a request for want of scopes. `None` where that
+    /// is no matter of a login.
+    pub(super) async fn step_up(
+        &self,
+        uri: &Uri,
+        sent: &HeaderMap,
+        challenge: Option<&str>,
+    ) -> Option<Result<StartedLogin, Problem>> {
+        let challenges = challenge.filter(|_| !sent.is_empty()).map(Challenge::parse)?;
+        let challenge = challenges.into_iter().find(Challenge::is_insufficient_scope)?;
+        let account = self.known(uri)?;
+        Some(self.begin_at(LockedEndpoint { account, challenge: Some(challenge) }).await)
+    }
+
+    async fn begin_at(&self, locked: LockedEndpoint) -> Result<StartedLogin, Problem> {
+        let LockedEndpoint { account, challenge } = locked;
+        let mut page = self.page.lock().await;
         if let Some(LoginPage { url, made_at, open }) = &*page
             && made_at.elapsed() < LINK
             && open.upgrade().is_some_and(|open| !open.is_closed())
@@ -284,13 +309,13 @@ impl BridgeLogin {
         }
         let is_stored =
             |target: LoginTarget| rows::path(self.state.as_deref()?, target.url.as_str()).exists().then_some(());
-        let account = target(uri, self.options).and_then(is_stored).and_then(|()| self.account(uri));
+        let account = target(uri, &self.options).and_then(is_stored).and_then(|()| self.account(uri));
         *known = Some((uri.clone(), account.clone()));
         account
     }
 
     fn account(&self, uri: &Uri) -> Option<Arc<Account>> {
-        let target = target(uri, self.options)?;
+        let target = target(uri, &self.options)?;
         let (state, vault) = (self.state.as_deref()?, self.vault.clone()?);
         let rows = Arc::new(EndpointRows::new(state, target.url.as_str(), vault));
         // No login is begun with it: each has a redirect URL of its own.
@@ -326,7 +351,10 @@ impl BridgeLogin {
         match error {
             LoginError::NeedsClient { issuer, reason, .. } => {
                 let message = format!("`{issuer}` wants its clients registered by hand{reason}");
-                Problem::new(problem.kind, message).hint("use a token instead: `toolcrib bridge URL --token-file FILE`")
+                Problem::new(problem.kind, message).hint(
+                    "register one there with the redirect URL `http://127.0.0.1/callback` on any port and start the \
+                     bridge with `--client-id ID`, or use a token: `toolcrib bridge URL --token-file FILE`",
+                )
             }
             _ if problem.message.contains("private address") => {
                 problem.hint("where that is right, start the bridge with `--private`")
@@ -342,12 +370,13 @@ fn kept(error: &LoginError) -> Problem {
 }
 
 /// The endpoint as something to log in to. No token crosses a network in the clear.
-fn target(uri: &Uri, options: LoginOptions) -> Option<LoginTarget> {
+fn target(uri: &Uri, options: &LoginOptions) -> Option<LoginTarget> {
     let is_safe = uri.scheme_str() == Some("https") || is_loopback(&uri.to_string());
     if !is_safe {
         return None;
     }
-    let settings = LoginSettings { private: options.private, ..LoginSettings::default() };
+    let (client_id, private) = (options.client_id.clone(), options.private);
+    let settings = LoginSettings { client_id, private, ..LoginSettings::default() };
     LoginTarget::new(ServerName::new(NAME).ok()?, &uri.to_string(), settings).ok()
 }
 
@@ -369,9 +398,29 @@ impl Account {
     }
 }
 
+// === impl PastedAnswers ===
+
+impl PastedAnswers {
+    /// Gives an address that the provider's page ended at, and what its browser would show. `None` where nobody waits.
+    pub(crate) async fn give(&self, address: &str) -> Option<String> {
+        let (page, shown) = oneshot::channel();
+        let sender = self.0.upgrade()?;
+        sender.send(BrowserAnswer { target: address.trim().to_owned(), page }).await.ok()?;
+        Some(match shown.await.ok()? {
+            Page::Text(_, text) => text,
+            Page::Redirect(url) => format!("The provider wants it once more. Open this link and log in:\n  {url}"),
+        })
+    }
+}
+
 // === impl AwaitedLogin ===
 
 impl AwaitedLogin {
+    /// For answers that a person pastes.
+    pub(super) fn pasted(&self) -> PastedAnswers {
+        PastedAnswers(self.answers.0.downgrade())
+    }
+
     /// Waits for the answer and takes it. Whether someone has logged in. Pages are served in `scope`.
     pub(super) async fn run(self, scope: &Scope) -> bool {
         let Self { account, logins, browser, listener, answers: (sender, mut answers) } = self;
@@ -411,7 +460,7 @@ mod tests {
 
     #[test]
     fn no_token_crosses_a_network_in_the_clear() {
-        let has_login = |url: &str| target(&url.parse().unwrap(), LoginOptions::default()).is_some();
+        let has_login = |url: &str| target(&url.parse().unwrap(), &LoginOptions::default()).is_some();
         for url in ["https://a.example/mcp", "http://127.0.0.1:1/mcp", "http://localhost/mcp", "http://[::1]:1/mcp"] {
             assert!(has_login(url), "{url}");
         }

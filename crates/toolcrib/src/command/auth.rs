@@ -31,7 +31,7 @@ enum Action {
     Status(ServerArguments),
     /// Show the principal that commands act as
     Whoami(ClientArguments),
-    /// Log in to a server, or to every server that needs it
+    /// Log in to a server, to every server that needs it, or with `--endpoint` for bridges
     Login(Login),
     /// End the login at a server, all logins, or with `--endpoint` that of bridges
     Logout(Logout),
@@ -101,7 +101,12 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
             login::one(server, login, client, environment)
         }
         Action::Login(Login { all: true, login, client, .. }) => login::all(login, client, environment),
-        Action::Login(Login { client, .. }) => {
+        Action::Login(Login { login, client, .. }) => {
+            if login::endpoint::is_elsewhere(client, environment)
+                && let Some(code) = login::endpoint::run(login, client, environment)?
+            {
+                return Ok(code);
+            }
             with_rest(client, environment, async |rest, output| log_in(rest, client, environment, output).await)
         }
         Action::Logout(Logout { server: Some(server), client, .. }) => logout::one(server, client, environment),

@@ -31,6 +31,9 @@ pub(crate) struct Arguments {
     /// Log in even if the provider has a private address
     #[arg(long)]
     private: bool,
+    /// Log in as this client, which is registered at the provider by hand
+    #[arg(long, value_name = "ID")]
+    client_id: Option<String>,
     /// Do not start a gateway if none is running [env: TOOLCRIB_NO_START]
     #[arg(long)]
     no_start: bool,
@@ -40,11 +43,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Result<()> {
-    let Arguments { url, profile, token_file, no_token, no_browser, private, no_start, home } = arguments;
+    let Arguments { url, profile, token_file, no_token, no_browser, private, client_id, no_start, home } = arguments;
     let flags = ClientFlags::of_bridge(url, profile, token_file, home);
     let starts = !no_start && environment.get(NO_START_VARIABLE).is_none();
     let opens_browser = !no_browser && login::opens_browser(environment)?;
-    let options = LoginOptions { opens_browser, private, ..LoginOptions::default() };
+    let options = LoginOptions { opens_browser, private, client_id, ..LoginOptions::default() };
     proxy(if no_token { flags.without_token() } else { flags }, environment, starts, options)
 }
 

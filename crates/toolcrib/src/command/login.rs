@@ -1,8 +1,10 @@
 //! `toolcrib login`: logs in to a server, by a browser of this machine, a link, or an address that is pasted.
 //!
-//! [`flow`] is one login, [`place`] the gateway that it happens at, [`paste`] the login whose browser is elsewhere.
+//! [`flow`] is one login, [`place`] the gateway that it happens at, [`paste`] the login whose browser is elsewhere,
+//! [`endpoint`] the login at a gateway itself.
 //! What opens a page is `crate::browser`.
 
+pub(super) mod endpoint;
 pub(super) mod flow;
 mod paste;
 pub(super) mod place;

@@ -11,8 +11,8 @@ use toolcrib_testkit::eventually_finds;
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_testkit::launch::{Launch, Program, write};
 use toolcrib_testkit::provider::{
-    Browser, Challenge, Consent, Destination, DocumentForm, IssRule, LockedPart, Naming, Remote, RemoteRules,
-    SECRET_MARK, fetch,
+    Browser, Challenge, ClientEntry, Consent, Destination, DocumentForm, Form, IssRule, LockedPart, Naming,
+    RedirectRule, Registration, Remote, RemoteRules, SECRET_MARK, fetch,
 };
 
 use crate::toolcrib::{run, toolcrib};
@@ -574,4 +574,70 @@ async fn a_stored_login_is_bound_to_its_url() {
         bridge.end().await;
         assert!(remote.requests()[before..].iter().all(|request| request.header("authorization").is_none()));
     }
+}
+
+#[tokio::test]
+async fn a_client_that_was_registered_by_hand_logs_in() {
+    let remote = remote_with(|rules| {
+        rules.provider.registration = Registration::Absent;
+        rules.provider.redirects = RedirectRule::AnyLoopbackPort;
+        let redirects = vec!["http://127.0.0.1/callback".to_owned()];
+        rules.provider.clients = vec![ClientEntry { id: "by-hand", secret: "", redirects }];
+    });
+    let home = tempfile::tempdir().unwrap();
+    let mut bridge = Bridge::open(home.path(), &remote.url()).await;
+    let told = bridge.authenticate().await;
+    let text = told["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("registered by hand") && text.contains("`--client-id ID`"), "{text}");
+    bridge.end().await;
+    let arguments = ["bridge", &remote.url(), "--no-browser", "--client-id", "by-hand"];
+    let mut bridge = Bridge::open_with(toolcrib(home.path(), &arguments)).await;
+    bridge.log_in(&remote).await;
+    assert_eq!(remote.forms("token").last().unwrap().get("client_id"), Some("by-hand"));
+    assert_ne!(bridge.tools().await, ["authenticate"]);
+    bridge.end().await;
+}
+
+#[tokio::test]
+async fn a_call_that_needs_more_scopes_gives_a_link_and_nothing_else_stops() {
+    let remote = remote_with(|rules| rules.server.call_scope = "write");
+    let home = tempfile::tempdir().unwrap();
+    let mut bridge = Bridge::open(home.path(), &remote.url()).await;
+    bridge.log_in(&remote).await;
+    let tools = bridge.tools().await;
+    let call = json!({"name": tools[0], "arguments": {}});
+    let refused = bridge.ask("tools/call", call.clone()).await;
+    let message = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
+    assert!(message.contains("does not permit this request; it did not run"), "{message}");
+    let link = message.split(' ').find(|word| word.starts_with("http")).unwrap();
+    assert!(link.contains("write"), "{link}");
+    assert_eq!(bridge.tools().await, tools, "what the login permits goes on");
+    let page = Browser::new(remote.network()).visit(link).unwrap();
+    assert_eq!(page.status, 200, "{page:?}");
+    let called = bridge.ask("tools/call", call).await;
+    assert!(called["result"].is_object(), "{called}");
+    bridge.end().await;
+}
+
+#[tokio::test]
+async fn a_login_for_bridges_takes_a_pasted_address() {
+    let remote = remote_with(|_| {});
+    let home = tempfile::tempdir().unwrap();
+    let url = remote.url();
+    let arguments = ["auth", "login", "--endpoint", &url, "--no-browser"];
+    let mut command = toolcrib(home.path(), &arguments).start();
+    let page = command.logs("  http").await.trim().to_owned();
+    let redirect = Form::of_target(&page).get("redirect_uri").unwrap().to_owned();
+    assert!(redirect.starts_with("http://127.0.0.1:") && redirect.ends_with("/callback"), "{redirect}");
+    let Destination::Callback(answer) = Browser::new(remote.network()).open(&page, &redirect).unwrap() else {
+        panic!("no answer")
+    };
+    command.types("http://127.0.0.1:1/callback?code=other&state=other").await;
+    command.types(&answer).await;
+    let done = command.finish().await;
+    assert!(done.code == 0 && done.stdout.starts_with("Logged in."), "{}{}", done.stdout, done.stderr);
+    let mut bridge = Bridge::open(home.path(), &url).await;
+    assert_ne!(bridge.tools().await, ["authenticate"]);
+    bridge.end().await;
+    run(home.path(), &arguments, &[]).await.prints("Logged in. Bridges of this home use the login.\n");
 }
