@@ -57,6 +57,8 @@ pub struct Identity {
     pub groups: Vec<Box<str>>,
     /// The OAuth client that presents the token.
     pub client: Option<Box<str>>,
+    /// The session of our own authorization server that its token belongs to.
+    pub session: Option<Box<str>>,
 }
 
 // === impl Role ===
@@ -101,7 +103,7 @@ impl fmt::Display for Role {
 impl Identity {
     /// One of which nothing is known but how it was proven.
     pub fn by(proof: Proof) -> Self {
-        Self { proof, issuer: None, tenant: None, groups: Vec::new(), client: None }
+        Self { proof, issuer: None, tenant: None, groups: Vec::new(), client: None, session: None }
     }
 }
 

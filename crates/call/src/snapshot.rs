@@ -54,7 +54,7 @@ impl ProfileSnapshot {
     pub fn renewed(&self, newer: Self, principal: &Principal) -> Result<Self, Problem> {
         let is_same = Arc::ptr_eq(&self.view, &newer.view) || self.keys() == newer.keys();
         if is_same
-            || principal.identity.proof == Proof::GatewayToken
+            || matches!(principal.identity.proof, Proof::GatewayToken | Proof::AccessToken)
             || !is_shut_out(&self.profile().name, &principal.id, self.keys(), newer.keys())
         {
             return Ok(newer);

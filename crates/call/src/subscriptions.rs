@@ -15,6 +15,7 @@ use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, ServerName, Session
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::subscription::{self, Change, ChangeQueue, Filter};
+use toolcrib_session::Principal;
 use toolcrib_upstream::{Server, Subscription};
 use toolcrib_view::ServerTable;
 use toolcrib_view::view::ResourcePlace;
@@ -82,7 +83,7 @@ struct Watcher {
 struct Entry {
     listener: Arc<Listener>,
     /// Whose `subscriptions/listen` it is.
-    principal: Option<PrincipalId>,
+    principal: Option<Principal>,
     resources: Places,
     tasks: Places,
 }
@@ -168,19 +169,19 @@ impl Subscriptions {
     /// A place for one more `subscriptions/listen`.
     pub(crate) fn enter(
         &self,
-        principal: &PrincipalId,
+        principal: &Principal,
         profile: &ProfileName,
         lists: Filter,
     ) -> Result<Arc<Listener>, Problem> {
         let mut state = lock(&self.state);
-        let own = state.listens_of.get(principal).copied().unwrap_or(0);
+        let own = state.listens_of.get(&principal.id).copied().unwrap_or(0);
         if own >= PER_PRINCIPAL || state.listens >= IN_ALL {
             let (most, whose) = if own >= PER_PRINCIPAL { (PER_PRINCIPAL, "of yours ") } else { (IN_ALL, "") };
             let message = format!("the limit of {most} subscriptions {whose}is reached");
             return Err(Problem::new(Kind::Busy, message).hint("Close others, or put more into one."));
         }
         state.listens += 1;
-        *state.listens_of.entry(principal.clone()).or_default() += 1;
+        *state.listens_of.entry(principal.id.clone()).or_default() += 1;
         Ok(state.add(profile, lists, Some(principal.clone())))
     }
 
@@ -247,7 +248,7 @@ impl Subscriptions {
     }
 
     /// Ends the listening of principals that may do so no longer in a profile.
-    pub fn end_of(&self, profile: &ProfileName, lost: impl Fn(&PrincipalId) -> bool) {
+    pub fn end_of(&self, profile: &ProfileName, lost: impl Fn(&Principal) -> bool) {
         for Entry { listener, principal, .. } in lock(&self.state).listeners.values() {
             if listener.profile == *profile && principal.as_ref().is_some_and(&lost) {
                 listener.end();
@@ -303,7 +304,7 @@ impl Subscriptions {
 // === impl State ===
 
 impl State {
-    fn add(&mut self, profile: &ProfileName, lists: Filter, principal: Option<PrincipalId>) -> Arc<Listener> {
+    fn add(&mut self, profile: &ProfileName, lists: Filter, principal: Option<Principal>) -> Arc<Listener> {
         self.next += 1;
         let listener = Arc::new(Listener {
             number: self.next,
@@ -325,10 +326,10 @@ impl State {
         entry.listener.end();
         if let Some(principal) = entry.principal {
             self.listens -= 1;
-            if let Some(count) = self.listens_of.get_mut(&principal) {
+            if let Some(count) = self.listens_of.get_mut(&principal.id) {
                 *count -= 1;
                 if *count == 0 {
-                    self.listens_of.remove(&principal);
+                    self.listens_of.remove(&principal.id);
                 }
             }
         }

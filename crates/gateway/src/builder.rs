@@ -107,6 +107,12 @@ impl GatewayBuilder {
         self
     }
 
+    /// The same for several, or none.
+    pub fn sources(mut self, sources: impl IntoIterator<Item = Arc<dyn Source>>) -> Self {
+        self.sources.extend(sources);
+        self
+    }
+
     /// Starts the servers and builds the first views. Blocks: it reads the state. Inside a runtime: the tasks of servers
     /// start here.
     pub fn start(self) -> Arc<Gateway> {

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
-use toolcrib_base::{PrincipalId, Problem, ProfileName, Timestamp};
+use toolcrib_base::{Problem, ProfileName, Timestamp};
 use toolcrib_call::live_events::Kind;
 use toolcrib_call::pins::Quarantine;
 use toolcrib_call::{CallPath, EnvironmentChange, LiveEvent, LiveEvents, ProfileSnapshot, Servers, Views};
 use toolcrib_catalog::{Catalog, ChangedTools, Files};
 use toolcrib_protocol::subscription::Change;
 use toolcrib_protocol::{Notification, Raw};
-use toolcrib_session::{Caller, Sessions};
+use toolcrib_session::{Caller, Principal, Sessions};
 use toolcrib_store::Store;
 use toolcrib_view::metrics::Metrics;
 use toolcrib_view::view::{Builder, Entries, PagedList, View};
@@ -168,10 +168,10 @@ impl Gateway {
     }
 
     /// Ends the sessions and subscriptions of principals that have lost a profile.
-    pub fn end_access(&self, profile: &ProfileName, lost: impl Fn(&PrincipalId) -> bool) {
+    pub fn end_access(&self, profile: &ProfileName, lost: impl Fn(&Principal) -> bool) {
         for session in self.sessions.of_profile(profile) {
-            if lost(&session.principal.id) {
-                tracing::info!(principal = session.principal.id.as_str(), %profile, "closing the session: its key was revoked");
+            if lost(&session.principal) {
+                tracing::info!(principal = session.principal.id.as_str(), %profile, "closing the session: its key or token was revoked");
                 self.sessions.close(&session);
             }
         }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use toolcrib_base::{Identity, PrincipalId, Proof, Timestamp};
 
 use crate::issuer::IssuerSettings;
+use crate::name::encoded;
 use crate::token::{KnownToken, Resource};
 
 /// By how much an issuer's clock may differ from ours, in milliseconds.
@@ -191,19 +192,6 @@ fn texts(value: Option<&Value>) -> Vec<Box<str>> {
     }
 }
 
-/// A name as a part of a principal's id: what could be mistaken for another part, or is not plain, as `%XX`.
-fn encoded(name: &str) -> String {
-    use std::fmt::Write as _;
-    name.bytes().fold(String::with_capacity(name.len()), |mut text, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~@|:".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            let _ = write!(text, "%{byte:02X}");
-        }
-        text
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -332,6 +320,23 @@ mod tests {
         assert_eq!(role(json!({"client_id": "nightly"})), None);
         assert_eq!(role(json!({"client_id": "nightly", "sub": "nightly"})), Some(Role::Viewer));
         assert_eq!(role(json!({"client_id": "root", "sub": "root"})), None);
+        // What is remembered of someone is granted the same.
+        let again = |claims: Value| {
+            let known = read(&claims).unwrap().known;
+            (issuer().grants_to(&known.id, &known.identity.groups), known.grants)
+        };
+        for claims in [
+            json!({}),
+            json!({"groups": ["ops", "dev"]}),
+            json!({"groups": ["dev"], "sub": "root"}),
+            json!({"client_id": "nightly", "sub": "nightly"}),
+            json!({"client_id": "root", "sub": "root"}),
+        ] {
+            let (remembered, granted) = again(claims.clone());
+            assert_eq!(remembered, granted, "{claims}");
+        }
+        assert!(issuer().grants_to(&PrincipalId::new("user:acme2/root"), &[]).is_empty());
+        assert!(issuer().grants_to(&PrincipalId::new("local"), &["dev".into()]).is_empty());
         let claims = read(&json!({"org": {"id": "t1"}, "scope": "a b", "groups": ["x", 7]})).unwrap();
         assert_eq!(claims.known.identity.tenant.as_deref(), Some("t1"));
         assert_eq!(claims.known.identity.groups, ["x".into()]);

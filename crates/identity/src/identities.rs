@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use toolcrib_auth::jose::{ALGORITHMS, JoseError, SignedToken};
 use toolcrib_base::task::Scope;
-use toolcrib_base::{Clock, Timestamp};
+use toolcrib_base::{Clock, Identity, PrincipalId, Timestamp};
 use toolcrib_transport::http::checked::{AddressPolicy, CheckedClient};
 use url::Url;
 
@@ -18,7 +18,7 @@ use crate::issuer::IssuerSettings;
 use crate::keys::IssuerKeys;
 use crate::known::{self, Entry, KnownTokens};
 use crate::proof::Proofs;
-use crate::token::{KnownToken, PresentedToken, ProveTokens, Resource, TokenCheck, TokenRefusal};
+use crate::token::{KnownToken, PresentedToken, ProveTokens, Resource, TokenCheck, TokenGrant, TokenRefusal};
 
 /// How long an issuer's answer about an opaque token counts, in milliseconds: so long it may be used after it was revoked.
 const ANSWER: i64 = 60_000;
@@ -91,6 +91,14 @@ impl Identities {
     /// The signed tokens with which a principal proved itself and that are valid now, the one that lasts longest first.
     pub fn bearers(&self, principal: &str) -> Vec<Arc<BearerToken>> {
         self.bearers.of(principal, self.clock.now())
+    }
+
+    /// What the settings grant to someone whom one of the issuers has proven, whatever was proven by: a token, or a sign-in
+    /// that is remembered.
+    pub fn grants_of(&self, principal: &PrincipalId, identity: &Identity) -> Vec<TokenGrant> {
+        let name = identity.issuer.as_deref();
+        let issuer = self.issuers.iter().find(|issuer| Some(&*issuer.settings.name) == name);
+        issuer.map(|issuer| issuer.settings.grants_to(principal, &identity.groups)).unwrap_or_default()
     }
 
     async fn check(&self, presented: PresentedToken<'_>) -> Result<Arc<KnownToken>, TokenRefusal> {

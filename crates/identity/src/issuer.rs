@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use toolcrib_base::Secret;
+use toolcrib_base::{PrincipalId, Secret};
 
+use crate::name::encoded;
 use crate::token::TokenGrant;
 
 /// An issuer whose access tokens count.
@@ -89,6 +90,22 @@ impl IssuerSettings {
             Grantee::User(name) => user == Some(name),
             // A user that comes with this client is not the client.
             Grantee::Client(name) => user.is_none() && client == Some(name),
+        };
+        self.grants.iter().filter(|rule| is_for(&rule.grantee)).map(|rule| rule.grant.clone()).collect()
+    }
+
+    /// The grants of a principal that was made of one of its tokens or sign-ins.
+    pub(crate) fn grants_to(&self, principal: &PrincipalId, groups: &[Box<str>]) -> Vec<TokenGrant> {
+        let issuer = encoded(&self.name);
+        let name = |kind: &str| principal.as_str().strip_prefix(kind)?.strip_prefix(&*issuer)?.strip_prefix('/');
+        let (user, service) = (name("user:"), name("service:"));
+        if user.is_none() && service.is_none() {
+            return Vec::new();
+        }
+        let is_for = |grantee: &Grantee| match grantee {
+            Grantee::Group(name) => groups.iter().any(|group| **group == **name),
+            Grantee::User(name) => user == Some(encoded(name).as_str()),
+            Grantee::Client(name) => service == Some(encoded(name).as_str()),
         };
         self.grants.iter().filter(|rule| is_for(&rule.grantee)).map(|rule| rule.grant.clone()).collect()
     }

@@ -17,6 +17,7 @@ mod issuer;
 mod keys;
 mod known;
 mod metadata;
+mod name;
 mod proof;
 mod sign_in;
 mod token;

@@ -8,6 +8,7 @@
 
 mod active_sets;
 pub mod audit;
+mod authorization;
 mod database;
 mod error;
 pub mod events;
@@ -28,6 +29,10 @@ pub use active_sets::{ActiveSets, ActiveTool};
 pub use audit::{
     ArgsHash, AuditClosed, AuditEvent, AuditFilter, AuditHealth, AuditLog, AuditOrder, AuditRecord, AuditSlot,
     ChainBreak, Decision, Door, Fault, Head, IN_FLIGHT, IntactChain, Outcome, RowHash, UnwrittenEvents, Verification,
+};
+pub use authorization::{
+    Authorizations, CodeRecord, CodeUse, KeyPhase, KeyRecord, Renewal, RenewalRequest, RequestRecord, SecretHash,
+    SessionRecord,
 };
 pub use error::StoreError;
 pub use events::{EventFilter, EventRecord, Events};

@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0007_key_principal.sql"),
     include_str!("../migrations/0008_login.sql"),
     include_str!("../migrations/0009_role.sql"),
+    include_str!("../migrations/0010_authorization.sql"),
 ];
 
 /// "Crib" in ASCII: marks the file as ours, so that we do not write into another program's database.

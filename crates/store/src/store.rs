@@ -8,6 +8,7 @@ use toolcrib_base::{Clock, SystemClock};
 
 use crate::active_sets::ActiveSets;
 use crate::audit::{AuditLog, DEFAULT_QUEUE, UnwrittenEvents};
+use crate::authorization::Authorizations;
 use crate::database::{Database, installation_secret};
 use crate::error::StoreError;
 use crate::events::Events;
@@ -153,6 +154,11 @@ impl Store {
     /// Values that each owner has of its own.
     pub fn user_values(&self) -> UserValues {
         UserValues::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+    }
+
+    /// What the built-in authorization server keeps.
+    pub fn authorizations(&self) -> Authorizations {
+        Authorizations::new(Arc::clone(&self.database), Arc::clone(&self.clock))
     }
 
     /// The key that opaque texts for clients are sealed with; made at the first start.

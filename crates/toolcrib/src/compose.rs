@@ -1,5 +1,6 @@
 //! The composition of the gateway from its crates: parse, bind, build, serve; and the way back down.
 
+mod authorization;
 mod demo;
 mod eval;
 mod identity;
@@ -46,6 +47,7 @@ use crate::secrets::HomeSecrets;
 use crate::settings::ProcessSettings;
 use crate::token;
 
+use authorization::AuthorizationOperations;
 use logins::{GatewayLogins, LoginParts};
 
 pub(crate) use demo::run as demo;
@@ -272,7 +274,15 @@ impl RunningGateway {
         })
         .await?;
         logins.define(&loaded);
-        let front = identity::front(&config, client.clone(), &secrets, &house, logins.subjects())?;
+        let door = identity::front(&config, &store, client.clone(), &secrets, &house).await?;
+        let (front, server) = match door {
+            Some(door) => {
+                logins.subjects().add(door.subjects);
+                (Some(door.front), door.server)
+            }
+            None => (None, None),
+        };
+        let authorization = server.map(|server| Arc::new(AuthorizationOperations::new(server)) as Arc<dyn Source>);
         let deps = ServerDeps {
             client,
             clock: Arc::clone(&clock),
@@ -303,7 +313,8 @@ impl RunningGateway {
             .logins(Arc::clone(&logins) as Arc<dyn toolcrib_call::Logins>)
             .embed(embed)
             .source(Arc::clone(&services) as Arc<dyn Source>)
-            .source(Arc::clone(&workflows) as Arc<dyn Source>);
+            .source(Arc::clone(&workflows) as Arc<dyn Source>)
+            .sources(authorization);
         // Inside the runtime, because the servers' tasks start here.
         let gateway = tokio::task::spawn_blocking(move || builder.start()).await?;
         logins.enter(&gateway);

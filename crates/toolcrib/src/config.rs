@@ -18,7 +18,7 @@ use toolcrib_store::Retention;
 
 use crate::home::{Environment, Home};
 
-pub(crate) use identity::{GrantConfig, Grantee, IdentityConfig, IssuerConfig};
+pub(crate) use identity::{ClientConfig, GrantConfig, Grantee, IdentityConfig, IssuerConfig, ServerConfig};
 pub(crate) use key::{KEYS, Key};
 pub(crate) use otlp::{Otlp, TraceExport};
 

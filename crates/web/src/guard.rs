@@ -23,7 +23,10 @@ pub use key_use::KeyUses;
 pub(crate) use toolcrib_identity::KnownToken;
 
 pub(crate) use front::{Admission, Arrival, FrontRefusal, PAGE_COOKIES, RESOURCE_METADATA};
-pub(crate) use page::{CALLBACK, CONNECT, UI, is_login_page, is_ui_page};
+pub(crate) use page::{
+    AUTHORIZE, CALLBACK, CONNECT, CONSENT, KEYS, REGISTER, REVOKE, TOKEN, UI, is_authorization_endpoint, is_login_page,
+    is_ui_page,
+};
 
 /// The keys that open a profile.
 #[derive(Debug, Clone, Copy)]

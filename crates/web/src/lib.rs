@@ -123,6 +123,7 @@ pub struct Visitor {
 /// Serves the site on the threads of `workers` until the scope stops.
 pub async fn serve(listener: TcpListener, site: Arc<Site>, scope: Scope, workers: Workers) {
     scope.spawn(revoke::follow(Arc::clone(&site), scope.stop_signal()));
+    scope.spawn(revoke::follow_grants(Arc::clone(&site), scope.stop_signal()));
     scope.spawn(Arc::clone(&site).end_streams(scope.stop_signal(), scope.clone()));
     server::serve_on(workers, listener, scope, move |peer: SocketAddr, request: Request<Incoming>| {
         let site = Arc::clone(&site);

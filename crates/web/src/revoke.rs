@@ -1,5 +1,6 @@
 //! Keys that have ended: ends the open streams and sessions of a key that the profile's file no longer has, that has
-//! expired, or that has another role now. `guard` refuses a request that comes later.
+//! expired, or that has another role now; and those of an access token of ours whose session has ended. `guard` refuses a
+//! request that comes later.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,8 +9,10 @@ use std::time::Duration;
 use toolcrib_base::ProfileName;
 use toolcrib_base::task::Stop;
 use toolcrib_catalog::GatewayKey;
+use toolcrib_session::Principal;
 
 use crate::Site;
+use crate::guard::Front;
 
 /// The longest wait for the next key that expires: the clock may be set.
 const LOOK: Duration = Duration::from_secs(60);
@@ -32,10 +35,27 @@ pub(crate) async fn follow(site: Arc<Site>, mut stop: Stop) {
         for (profile, now) in after.iter().filter(|(profile, now)| before.get(*profile) != Some(*now)) {
             // A missing profile, for example because its file was invalid, keeps the keys that it had before.
             let then = before.get(profile).and_then(Option::as_deref);
-            site.gateway.end_access(profile, |who| site.guard.shuts_out(profile, who, then, now.as_deref()));
+            site.gateway.end_access(profile, |who| site.guard.shuts_out(profile, &who.id, then, now.as_deref()));
         }
         // What a profile held is remembered while it is away.
         before.extend(after);
+    }
+}
+
+/// Ends what tokens of our own authorization server opened, after each end of one of its sessions, until the doors close.
+pub(crate) async fn follow_grants(site: Arc<Site>, mut stop: Stop) {
+    let Some(server) = site.front.as_ref().and_then(Front::server) else { return };
+    let mut ends = server.watch_ends();
+    loop {
+        // Both are cancel-safe.
+        tokio::select! {
+            changed = ends.changed() => if changed.is_err() { return },
+            () = stop.stopped() => return,
+        }
+        let has_lost = |who: &Principal| who.identity.session.as_deref().is_some_and(|id| !server.has_session(id));
+        for profile in site.gateway.views().keys() {
+            site.gateway.end_access(profile, has_lost);
+        }
     }
 }
 

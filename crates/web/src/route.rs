@@ -1,10 +1,12 @@
 //! The routes: one file each, and this table.
 
 mod api;
+mod browser_cookie;
 mod health;
 mod html;
 mod login;
 mod mcp;
+mod oauth;
 mod sse;
 mod ui;
 mod well_known;
@@ -16,7 +18,10 @@ use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_transport::http::body::Body;
 
-use crate::guard::{CALLBACK, CONNECT, RESOURCE_METADATA, UI, is_login_page, is_ui_page};
+use crate::guard::{
+    AUTHORIZE, CALLBACK, CONNECT, CONSENT, KEYS, REGISTER, RESOURCE_METADATA, REVOKE, TOKEN, UI,
+    is_authorization_endpoint, is_login_page, is_ui_page,
+};
 use crate::{Site, Visitor, respond};
 
 pub(crate) use login::LoginPages;
@@ -24,7 +29,7 @@ pub(crate) use sse::SseClients;
 pub use well_known::CLIENT as CLIENT_DOCUMENT;
 
 /// Every path below which something answers, operations aside. To add a route: its path here, its arm in [`answer`].
-pub const PATHS: [&str; 14] = [
+pub const PATHS: [&str; 22] = [
     "/mcp",
     "/sse",
     "/messages",
@@ -38,6 +43,14 @@ pub const PATHS: [&str; 14] = [
     CALLBACK,
     RESOURCE_METADATA,
     well_known::CLIENT,
+    well_known::SERVERS[0],
+    well_known::SERVERS[1],
+    AUTHORIZE,
+    CONSENT,
+    TOKEN,
+    REVOKE,
+    KEYS,
+    REGISTER,
     UI,
 ];
 
@@ -65,6 +78,11 @@ pub async fn answer(site: &Arc<Site>, visitor: Visitor, request: Request<Incomin
     }
     if let Some(front) = site.front.as_ref().filter(|_| path.starts_with(well_known::ROOT)) {
         return well_known::answer(front, request.method(), path);
+    }
+    if let Some(front) = site.front.as_ref().filter(|_| is_authorization_endpoint(path))
+        && let Some(server) = front.server()
+    {
+        return Box::pin(oauth::answer(site, oauth::Pages { front, server }, &visitor, request)).await;
     }
     if let Some(front) = site.front.as_ref().filter(|_| is_ui_page(path)) {
         return Box::pin(ui::answer(front, &request)).await;

@@ -4,7 +4,7 @@ use super::Finding;
 use crate::workspace::{Package, Workspace};
 
 /// The `may use` column of the map in the design. Names are folders; the package is `toolcrib-<folder>`.
-const MAY_USE: [(&str, &[&str]); 24] = [
+const MAY_USE: [(&str, &[&str]); 25] = [
     ("base", &[]),
     ("protocol", &["base"]),
     ("search", &["base"]),
@@ -16,6 +16,7 @@ const MAY_USE: [(&str, &[&str]); 24] = [
     ("transport", &["base", "protocol"]),
     ("login", &["base", "protocol", "store", "auth", "transport"]),
     ("identity", &["base", "auth", "transport"]),
+    ("authorization", &["base", "store", "auth", "transport", "identity"]),
     ("upstream", &["base", "protocol", "transport"]),
     ("session", &["base", "protocol", "store", "catalog"]),
     ("view", &["base", "protocol", "search", "policy", "store", "catalog", "upstream", "session"]),
@@ -35,6 +36,7 @@ const MAY_USE: [(&str, &[&str]); 24] = [
             "transport",
             "login",
             "identity",
+            "authorization",
             "upstream",
             "session",
             "view",
@@ -57,6 +59,7 @@ const MAY_USE: [(&str, &[&str]); 24] = [
             "transport",
             "login",
             "identity",
+            "authorization",
             "upstream",
             "session",
             "view",

@@ -65,7 +65,7 @@ impl RequestContext<'_> {
             return Err(closing());
         }
         let lists = Filter { uris: BTreeSet::new(), tasks: BTreeSet::new(), ..wanted.clone() };
-        let listener = hub.enter(&self.caller.principal.id, &self.caller.profile, lists);
+        let listener = hub.enter(&self.caller.principal, &self.caller.profile, lists);
         let listener = listener.map_err(|problem| RpcError::from(&problem))?;
         let listening = ListenPlace { path: Arc::clone(self.path), listener };
         let own = wanted.tasks.iter().filter_map(|id| {

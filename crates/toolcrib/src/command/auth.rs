@@ -1,8 +1,10 @@
 //! `toolcrib auth`: the logins at servers, and with which token we come to the gateway itself.
 //!
-//! [`access`] is what the gateway lets us do; logging in and out is that of `toolcrib login` and `logout`.
+//! [`access`] is what the gateway lets us do, [`grants`] what clients got of its own authorization server; logging in and
+//! out is that of `toolcrib login` and `logout`.
 
 mod access;
+mod grants;
 
 use std::process::ExitCode;
 
@@ -37,6 +39,14 @@ enum Action {
     Logout(Logout),
     /// Renew the login at a server, or all logins that can be renewed
     Refresh(ServerArguments),
+    /// Approve a client that shows a code in the browser
+    Approve(grants::Approve),
+    /// List the clients that hold tokens of this gateway
+    Sessions(ClientArguments),
+    /// End a session of a client: its tokens count no longer
+    Revoke(grants::Revoke),
+    /// The keys that sign the gateway's own access tokens
+    Key(grants::Key),
 }
 
 #[derive(Debug, clap::Args)]
@@ -135,6 +145,18 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
             access.note(rest, output);
             Ok(())
         }),
+        Action::Approve(approve) => {
+            with_rest(&approve.client, environment, async |rest, output| grants::approve(approve, rest, output).await)
+        }
+        Action::Sessions(ClientArguments { client }) => {
+            with_rest(client, environment, async |rest, output| grants::sessions(rest, output).await)
+        }
+        Action::Revoke(revoke) => {
+            with_rest(&revoke.client, environment, async |rest, output| grants::revoke(revoke, rest, output).await)
+        }
+        Action::Key(key) => {
+            with_rest(key.client(), environment, async |rest, output| grants::rotate(rest, output).await)
+        }
         Action::Whoami(ClientArguments { client }) => with_rest(client, environment, async |rest, output| {
             let access = Access::find(client, rest, environment).await?;
             if output.is_for_programs() {

@@ -2,47 +2,113 @@
 
 use std::sync::Arc;
 
+use toolcrib_auth::{KeyPreference, Sealer};
+use toolcrib_authorization::{AuthorizationServer, ClientSettings, ServerParts, ServerSettings, WebDocuments};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, Secret, SystemClock};
 use toolcrib_catalog::SecretRef;
 use toolcrib_identity::{
-    GrantRule, Grantee, Identities, IntrospectionClient, IssuerSettings, ReadSecret, SignInClient, TokenGrant,
+    GrantRule, Grantee, Identities, IntrospectionClient, IssuerSettings, ReadSecret, SignIn, SignInClient, TokenGrant,
 };
+use toolcrib_store::Store;
 use toolcrib_transport::http::checked::{CheckedClient, SystemResolver};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_web::Front;
 
-use super::sign_on::{IssuerSubjects, SubjectSources};
-use crate::config::{self, Config, GrantConfig, IssuerConfig};
+use super::sign_on::IssuerSubjects;
+use crate::config::{self, ClientConfig, Config, GrantConfig, IdentityConfig, IssuerConfig, ServerConfig};
 use crate::secrets::HomeSecrets;
 
-/// The door; `None` without the settings. Who comes through it can be signed on with `subjects`.
+/// The door, and our own authorization server where there is one.
+pub(super) struct FrontDoor {
+    pub(super) front: Front,
+    pub(super) server: Option<AuthorizationServer>,
+    /// Who comes through it can be signed on at servers with these.
+    pub(super) subjects: Arc<IssuerSubjects>,
+}
+
+/// The door; `None` without the settings.
 ///
 /// # Errors
 /// An issuer cannot be used.
-pub(super) fn front(
+pub(super) async fn front(
     config: &Config,
+    store: &Store,
     http: HttpClient,
     secrets: &Arc<HomeSecrets>,
     house: &Scope,
-    subjects: &SubjectSources,
-) -> Result<Option<Front>, Problem> {
+) -> Result<Option<FrontDoor>, Problem> {
     let Some(config) = &config.identity else { return Ok(None) };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let issuers = config.issuers.iter().map(|issuer| settings(issuer, secrets)).collect();
     let client = CheckedClient::new(http, Arc::new(SystemResolver));
-    let identities = Identities::new(issuers, client, Arc::clone(&clock), house.clone());
+    let identities = Identities::new(issuers, client.clone(), Arc::clone(&clock), house.clone());
     let identities = identities.map_err(|why| Problem::new(Kind::Definition, why))?;
     let identities = Arc::new(identities);
-    subjects.add(Arc::new(IssuerSubjects(Arc::clone(&identities))));
+    let subjects = Arc::new(IssuerSubjects(Arc::clone(&identities)));
+    let server = match &config.server {
+        None => None,
+        Some(server) => {
+            let documents = WebDocuments::new(client, config.url.starts_with("http:"));
+            let parts = ServerParts {
+                settings: server_settings(config, server, &identities, secrets),
+                store: store.clone(),
+                sealer: sealer(secrets).await?,
+                documents: Arc::new(documents),
+                issuers: Arc::clone(&identities) as _,
+                grants: Arc::clone(&identities) as _,
+                clock: Arc::clone(&clock),
+            };
+            let opened = tokio::task::spawn_blocking(move || AuthorizationServer::open(parts)).await;
+            Some(opened.map_err(|error| Problem::new(Kind::Internal, error.to_string()))??)
+        }
+    };
     let front = Front::new(config.url.clone(), Arc::clone(&identities) as _, config.scopes.clone(), clock);
-    Ok(Some(front.with_sign_in(identities)))
+    let mut front = front.with_sign_in(identities);
+    if let Some(server) = &server {
+        front = front.with_server(server.clone());
+    }
+    Ok(Some(FrontDoor { front, server, subjects }))
+}
+
+/// What seals the keys of our own authorization server.
+async fn sealer(secrets: &Arc<HomeSecrets>) -> Result<Sealer, Problem> {
+    let vault = secrets.vault().clone();
+    let sealer = tokio::task::spawn_blocking(move || vault.sealer(KeyPreference::Keyring)).await;
+    let sealer = sealer.map_err(|error| Problem::new(Kind::Internal, error.to_string()))?;
+    sealer.map_err(|error| crate::secrets::problem(&error))
+}
+
+fn server_settings(
+    config: &IdentityConfig,
+    server: &ServerConfig,
+    identities: &Identities,
+    secrets: &Arc<HomeSecrets>,
+) -> ServerSettings {
+    let client = |client: &ClientConfig| ClientSettings {
+        id: client.id.clone(),
+        name: client.name.clone(),
+        redirects: client.redirects.clone(),
+        secret: client.secret.as_ref().map(|reference| own_secret(reference, secrets)),
+        keys: client.keys.clone(),
+        grant: client.grant.clone().map(|(role, profiles)| TokenGrant { role, profiles }),
+        exchanges: client.exchanges,
+    };
+    ServerSettings {
+        origin: config.url.clone(),
+        scopes: config.scopes.clone(),
+        registration: server.registration,
+        clients: server.clients.iter().map(client).collect(),
+        sign_in: identities.names().into_iter().map(str::to_owned).collect(),
+    }
+}
+
+fn own_secret(reference: &SecretRef, secrets: &Arc<HomeSecrets>) -> Arc<dyn ReadSecret> {
+    Arc::new(OwnSecret { reference: reference.clone(), secrets: Arc::clone(secrets) })
 }
 
 fn settings(issuer: &IssuerConfig, secrets: &Arc<HomeSecrets>) -> IssuerSettings {
-    let secret = |reference: &SecretRef| -> Arc<dyn ReadSecret> {
-        Arc::new(IssuerSecret { reference: reference.clone(), secrets: Arc::clone(secrets) })
-    };
+    let secret = |reference: &SecretRef| own_secret(reference, secrets);
     let introspection = issuer
         .introspect
         .as_ref()
@@ -74,15 +140,15 @@ fn rule(grant: &GrantConfig) -> GrantRule {
     GrantRule { grantee, grant: TokenGrant { role: grant.role, profiles: grant.profiles.clone() } }
 }
 
-/// The secret of our client at an issuer, found when it is used.
+/// A secret of the settings, found when it is used.
 #[derive(Debug)]
-struct IssuerSecret {
+struct OwnSecret {
     reference: SecretRef,
     secrets: Arc<HomeSecrets>,
 }
 
-impl ReadSecret for IssuerSecret {
+impl ReadSecret for OwnSecret {
     fn read(&self) -> Result<Secret, String> {
-        self.secrets.own(&self.reference).map_err(|error| format!("the secret of our client cannot be read: {error}"))
+        self.secrets.own(&self.reference).map_err(|error| format!("the secret of a client cannot be read: {error}"))
     }
 }

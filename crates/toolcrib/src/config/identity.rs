@@ -1,6 +1,8 @@
 //! `[identity]` in `config.toml`: under which origin clients reach the gateway, which issuers' access tokens count, and
 //! what is granted to whom. Only in the file: a grant in a variable would be easy to miss.
 
+mod server;
+
 use toml::{Table, Value};
 use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, Problem, ProfileName, Role};
@@ -9,9 +11,11 @@ use url::{Host, Url};
 
 use super::ValueWithSource;
 
+pub(crate) use server::{ClientConfig, ServerConfig};
+
 /// The name of the table.
 pub(super) const TABLE: &str = "identity";
-const KEYS: [&str; 4] = ["url", "client_document", "scopes", "issuer"];
+const KEYS: [&str; 5] = ["url", "client_document", "scopes", "issuer", "server"];
 const ISSUER_KEYS: [&str; 9] =
     ["name", "issuer", "audience", "grants", "introspect", "sign_in", "groups_claim", "tenant_claim", "private"];
 const GRANT_KEYS: [&str; 5] = ["group", "user", "client", "role", "profiles"];
@@ -29,6 +33,8 @@ pub(crate) struct IdentityConfig {
     pub(crate) scopes: Vec<Box<str>>,
     /// Whose tokens count.
     pub(crate) issuers: Vec<IssuerConfig>,
+    /// Our own authorization server, if it is switched on.
+    pub(crate) server: Option<ServerConfig>,
 }
 
 /// One issuer.
@@ -137,7 +143,8 @@ pub(super) fn read(given: &ValueWithSource) -> Result<IdentityConfig, Problem> {
             format!("{place}: `identity.issuer[{at}].introspect`: another issuer is asked about opaque tokens");
         return Err(Problem::new(Kind::Definition, message).hint("keep `introspect` at one issuer"));
     }
-    Ok(IdentityConfig { url, client_document, scopes, issuers })
+    let server = part.part("server", &server::KEYS)?.map(|part| server::read(&part)).transpose()?;
+    Ok(IdentityConfig { url, client_document, scopes, issuers, server })
 }
 
 fn issuer(part: &Part<'_>) -> Result<IssuerConfig, Problem> {
@@ -359,6 +366,11 @@ mod tests {
         assert_eq!((acme.grants[1].role, acme.grants[1].profiles.len()), (Role::Admin, 0));
         assert!(acme.introspect.is_some());
         assert_eq!(acme.sign_in.as_ref().unwrap().scopes, ["openid", "groups"]);
+        assert_eq!(config.server, None);
+        let server = "[identity.server]\n[[identity.server.client]]\nid = 'nightly'\nclient_secret = 'env:SECRET'\n\
+                      role = 'member'\nprofiles = ['work']";
+        let config = parse(&format!("{ACME}{server}")).unwrap().server.unwrap();
+        assert!(!config.registration && config.clients[0].name == "nightly" && config.clients[0].secret.is_some());
         let here = parse("[identity]\nurl = 'http://127.0.0.1:8700'").unwrap();
         assert_eq!(here.host(), "127.0.0.1:8700");
     }
@@ -412,6 +424,25 @@ mod tests {
             (
                 more("sign_in = {client_id = 'us', client_secret = 's3cret'}"),
                 "`identity.issuer[0].sign_in.client_secret`: expected a reference",
+            ),
+            (more("[identity.server]\nregister = true"), "unknown key `identity.server.register`"),
+            (more("[identity.server]\nregistration = 1"), "`identity.server.registration`: expected `true`"),
+            (more("[[identity.server.client]]\nname = 'x'"), "`identity.server.client[0]` has no `id`"),
+            (more("[[identity.server.client]]\nid = 'x'"), "`identity.server.client[0].redirect_uris`: expected"),
+            (
+                more("[[identity.server.client]]\nid = 'x'\nrole = 'member'\nclient_secret = 's3cret'"),
+                "`identity.server.client[0].client_secret`: expected a reference",
+            ),
+            (
+                more("[[identity.server.client]]\nid = 'x'\nrole = 'member'\njwks = 's3cret'"),
+                "`identity.server.client[0].jwks`: expected a set",
+            ),
+            (
+                more(
+                    "[[identity.server.client]]\nid = 'x'\nrole = 'member'\n[[identity.server.client]]\nid = 'x'\n\
+                     role = 'member'",
+                ),
+                "`identity.server.client[1].id`: another client",
             ),
             (more("private = 'yes'"), "`identity.issuer[0].private`: expected `true`"),
             (more("audience = ['']"), "`identity.issuer[0].audience`: expected texts"),

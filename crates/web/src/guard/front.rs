@@ -10,12 +10,13 @@ use std::time::Duration;
 use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method, Response, Uri};
 use serde_json::{Value, json};
+use toolcrib_authorization::AuthorizationServer;
 use toolcrib_base::{Clock, Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Role, Timestamp};
 use toolcrib_identity::{KnownToken, PresentedToken, ProveTokens, Resource, SignIn, TokenRefusal};
 use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
 
-use super::{Guard, ProfileKeys, is_login_page, is_ui_page};
+use super::{Guard, ProfileKeys, is_authorization_endpoint, is_login_page, is_ui_page};
 use crate::page_sessions::PageSessions;
 
 /// Where the metadata of a resource are, whose path follows (RFC 9728, section 3.1).
@@ -45,6 +46,8 @@ pub struct Front {
     stranger: Principal,
     /// Who can sign in to our pages, and who did; `None` where no one can.
     pages: Option<(Arc<dyn SignIn>, PageSessions)>,
+    /// Our own authorization server; `None` where there is none.
+    server: Option<AuthorizationServer>,
 }
 
 /// A request that wants in.
@@ -91,7 +94,7 @@ impl Front {
     /// Tokens count that `tokens` proves and that have all of `scopes`. `origin` is `scheme://host[:port]`.
     pub fn new(origin: String, tokens: Arc<dyn ProveTokens>, scopes: Vec<Box<str>>, clock: Arc<dyn Clock>) -> Self {
         let stranger = Principal::new(PrincipalId::new("anonymous"), Role::Viewer, Identity::by(Proof::Nothing));
-        Self { origin, tokens, scopes, clock, stranger, pages: None }
+        Self { origin, tokens, scopes, clock, stranger, pages: None, server: None }
     }
 
     /// The same where people sign in to our pages at an issuer.
@@ -100,6 +103,24 @@ impl Front {
         let sessions = PageSessions::new(Arc::clone(&self.clock));
         self.pages = (!sign_in.names().is_empty()).then_some((sign_in, sessions));
         self
+    }
+
+    /// The same with our own authorization server, whose tokens count.
+    #[must_use]
+    pub fn with_server(mut self, server: AuthorizationServer) -> Self {
+        self.tokens = Arc::new(server.clone());
+        self.server = Some(server);
+        self
+    }
+
+    /// Our own authorization server.
+    pub(crate) fn server(&self) -> Option<&AuthorizationServer> {
+        self.server.as_ref()
+    }
+
+    /// Whether this is one of its endpoints.
+    fn is_of_server(&self, path: &str) -> bool {
+        self.server.is_some() && is_authorization_endpoint(path)
     }
 
     /// Who can sign in to our pages, and who did.
@@ -114,6 +135,9 @@ impl Front {
             let problem = Problem::new(Kind::InvalidRequest, "access tokens in the URL are refused")
                 .hint("Send it in `Authorization: Bearer`. URLs are logged: revoke this token.");
             return Err(FrontRefusal { error: Some("invalid_request"), ..problem.into() });
+        }
+        if self.is_of_server(arrival.target.path()) {
+            return Ok(self.stranger.clone().into());
         }
         let mut credentials = arrival.headers.get_all(AUTHORIZATION).iter();
         let credential = match (credentials.next(), credentials.next()) {
@@ -170,7 +194,7 @@ impl Front {
     /// Writes into a refusal what its client needs to log in: at every 401, and where scopes are missing.
     pub(crate) fn challenge(&self, path: &str, refusal: Option<&FrontRefusal>, response: &mut Response<Body>) {
         let error = refusal.and_then(|refusal| refusal.error);
-        if response.status() != 401 && error.is_none() {
+        if self.is_of_server(path) || response.status() != 401 && error.is_none() {
             return;
         }
         let mut parameters = Vec::new();

@@ -84,7 +84,7 @@ impl Pages {
             let origin = origin.to_str().unwrap_or_default();
             let is_fine = is_own_page(origin)
                 || self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
-                || (is_login_page(path) || is_ui_page(path)) && is_same_host(origin, headers);
+                || is_page(path) && is_same_host(origin, headers);
             if !is_fine {
                 let shown: String = origin.chars().take(100).collect();
                 return Err(Problem::new(
@@ -104,7 +104,7 @@ impl Pages {
             "same-origin" | "none" => true,
             // All ports of this machine are one site, and its pages may call us.
             "same-site" => is_loopback(host) || headers.contains_key(ORIGIN),
-            "cross-site" if (is_login_page(path) || is_ui_page(path)) && is_window(headers) => true,
+            "cross-site" if is_page(path) && is_window(headers) => true,
             _ => headers.contains_key(ORIGIN),
         };
         let sites = headers.get_all(SEC_FETCH_SITE).iter();
@@ -123,6 +123,25 @@ pub(crate) fn is_login_page(path: &str) -> bool {
     path == CALLBACK || path.starts_with(CONNECT)
 }
 
+/// Where the endpoints of the built-in authorization server are.
+pub(crate) const AUTHORIZE: &str = "/oauth/authorize";
+pub(crate) const CONSENT: &str = "/oauth/consent";
+pub(crate) const TOKEN: &str = "/oauth/token";
+pub(crate) const REVOKE: &str = "/oauth/revoke";
+pub(crate) const KEYS: &str = "/oauth/jwks";
+pub(crate) const REGISTER: &str = "/oauth/register";
+
+/// Whether this is a page of the authorization server. Clients lead a browser there, and issuers back: a visit alone does
+/// nothing but ask the person, and what comes of it counts only with the cookie of that browser.
+pub(crate) fn is_consent_page(path: &str) -> bool {
+    path == AUTHORIZE || path.strip_prefix(CONSENT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether this is an endpoint of the authorization server: what comes there as a credential is a client's.
+pub(crate) fn is_authorization_endpoint(path: &str) -> bool {
+    is_consent_page(path) || [TOKEN, REVOKE, KEYS, REGISTER].contains(&path)
+}
+
 /// Where the pages for people are.
 pub(crate) const UI: &str = "/ui";
 
@@ -130,6 +149,11 @@ pub(crate) const UI: &str = "/ui";
 /// in. What changes something there wants a form of its own page.
 pub(crate) fn is_ui_page(path: &str) -> bool {
     path.strip_prefix(UI).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether people see it.
+fn is_page(path: &str) -> bool {
+    is_login_page(path) || is_ui_page(path) || is_consent_page(path)
 }
 
 /// Whether a browser shows the answer in a window of its own, with its URL above it: not in a frame, not to a script.
@@ -264,6 +288,13 @@ mod tests {
             ("/oauth/callback", true),
             ("/oauth/callback?code=a&state=b", true),
             ("/connect/0123", true),
+            ("/oauth/authorize?client_id=a", true),
+            ("/oauth/consent", true),
+            ("/oauth/consent/0123", true),
+            ("/oauth/consents", false),
+            ("/oauth/token", false),
+            ("/oauth/revoke", false),
+            ("/oauth/register", false),
             ("/oauth/callback/", false),
             ("/oauth/callbacks", false),
             ("/oauth", false),

@@ -1,5 +1,6 @@
 //! The pages of logins to servers: `/connect/<ticket>` begins one, `/oauth/callback` takes the answer of the
-//! authorization server. `connect`, `callback`: one file each; `cookie` binds a login to one browser, `page` writes HTML.
+//! authorization server. `connect`, `callback`: one file each; `page` writes HTML, `browser_cookie` beside binds
+//! a login to one browser.
 //! To add a page, add its file, its path in `guard/page.rs` and its arm in [`answer`].
 //!
 //! Who has a link may know it from someone else. So a link alone does nothing: `connect` asks first, and proves that who
@@ -8,7 +9,6 @@
 
 mod callback;
 mod connect;
-mod cookie;
 mod page;
 
 use std::sync::Arc;

@@ -28,7 +28,9 @@ const SIGN_IN_LIFE: u32 = 10 * 60;
 /// The longest state of a sign-in and the longest answer, in bytes.
 const STATE_BYTES: usize = 2 * 1024;
 const ANSWER_BYTES: usize = 8 * 1024;
-/// The digits of a session and of a ticket.
+/// Where a request for authorization goes on; its secret name follows.
+const CONSENT_OF: &str = "/oauth/consent/";
+/// The digits of a session, of a ticket and of such a name.
 const DIGITS: usize = 64;
 
 /// Answers a request to one of the pages.
@@ -66,7 +68,8 @@ pub(super) fn to_sign_in(front: &Front, issuer: &str, next: &str) -> Option<Resp
     is_known.then(|| private(see_other(&format!("{SIGN_IN}{issuer}?next={next}"))))
 }
 
-fn session(front: &Front, headers: &HeaderMap) -> Option<std::sync::Arc<KnownToken>> {
+/// Who signed in with this browser, as the issuer said it.
+pub(super) fn session(front: &Front, headers: &HeaderMap) -> Option<std::sync::Arc<KnownToken>> {
     let (_, sessions) = front.pages()?;
     let value = cookie(headers, name(front, PAGE_COOKIES))?;
     is_hex(&value).then(|| sessions.find(&value)).flatten()
@@ -181,7 +184,7 @@ fn problem(error: &SignInError) -> Problem {
 
 /// A place that a sign-in may lead on to: nowhere but here.
 fn is_own_place(place: &str) -> bool {
-    place == UI || place.strip_prefix(CONNECT).is_some_and(is_hex)
+    place == UI || [CONNECT, CONSENT_OF].iter().any(|of| place.strip_prefix(of).is_some_and(is_hex))
 }
 
 fn is_hex(text: &str) -> bool {

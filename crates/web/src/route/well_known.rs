@@ -14,6 +14,8 @@ use crate::respond;
 pub(super) const ROOT: &str = "/.well-known/";
 /// What the gateway is as a client of other authorization servers. Its URL is the client's id.
 pub const CLIENT: &str = "/.well-known/oauth-client.json";
+/// What our own authorization server says of itself: where RFC 8414 and OpenID Connect Discovery put it.
+pub(crate) const SERVERS: [&str; 2] = ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"];
 /// For how long an answer may be kept: it changes with the settings, which are read at the start.
 const KEPT: HeaderValue = HeaderValue::from_static("public, max-age=300");
 
@@ -22,6 +24,7 @@ pub(super) fn answer(front: &Front, method: &Method, path: &str) -> Response<Bod
         Some(resource) => front.metadata(resource),
         // An issuer fetches it over https only.
         None if path == CLIENT && front.origin().starts_with("https:") => Some(client_document(front.origin())),
+        None if SERVERS.contains(&path) => front.server().map(toolcrib_authorization::AuthorizationServer::metadata),
         None => None,
     };
     match document {

@@ -386,6 +386,17 @@ pub(in crate::command) async fn confirms_logout(servers: &[&str]) -> anyhow::Res
     Ok(answer.is_some_and(|answer| matches!(answer.to_ascii_lowercase().as_str(), "y" | "yes")))
 }
 
+/// Whether someone at the terminal agrees that a client may act in their name.
+pub(in crate::command) async fn confirms_client() -> anyhow::Result<bool> {
+    if !super::is_interactive() {
+        let problem =
+            Problem::new(Kind::InvalidParams, "nothing was approved: it asks for confirmation, which needs a terminal");
+        return Err(problem.hint("add `--yes` to skip the question").into());
+    }
+    let answer = paste::line("Allow it? [y/N] ".to_owned()).await?;
+    Ok(answer.is_some_and(|answer| matches!(answer.to_ascii_lowercase().as_str(), "y" | "yes")))
+}
+
 /// Writes what someone must read also where notes are not wanted.
 pub(super) fn say(words: &str) -> io::Result<()> {
     io::stderr().lock().write_all(crate::text::block(words).as_bytes())

@@ -9,9 +9,9 @@ use toolcrib_base::{Kind, Problem, Secret, ServerName};
 use toolcrib_login::{AuthorizationUrl, LoginError, LoginOutcome};
 use toolcrib_transport::http::body::Body;
 
-use super::cookie::BrowserCookie;
 use super::{LoginPages, is_person, page, problem};
 use crate::respond;
+use crate::route::browser_cookie::{BrowserCookie, LOGIN};
 use crate::route::html::private;
 
 /// What browsers and their extensions say of a request that no person has made yet.
@@ -25,7 +25,7 @@ pub(super) async fn answer(pages: &LoginPages, head: &Parts) -> Result<Response<
         let problem = Problem::new(Kind::Forbidden, "this page cannot be fetched in advance");
         return Err(problem.hint("Open it."));
     }
-    let cookies = BrowserCookie::read(&head.headers);
+    let cookies = BrowserCookie::read(&LOGIN, &head.headers);
     let (answered, cookie) = complete(pages, head.uri.query().unwrap_or_default(), &cookies).await;
     let is_person = is_person(&head.headers);
     let (mut response, header) = match answered {

@@ -15,9 +15,9 @@ use toolcrib_session::{Principal, ShareKey};
 use toolcrib_transport::http::body::Body;
 use toolcrib_transport::http::server::BodyError;
 
-use super::cookie::BrowserCookie;
 use super::{LoginPages, callback, page, problem};
 use crate::guard::{CONNECT, ProfileKeys};
+use crate::route::browser_cookie::{BrowserCookie, LOGIN};
 use crate::route::{html::private, ui};
 use crate::{Site, Visitor, respond};
 
@@ -116,7 +116,7 @@ impl Link<'_> {
     /// Sends the browser on, and binds the login to it.
     async fn open(&self, opener: &Owner, origin: &str) -> Result<Response<Body>, Problem> {
         let described = self.describe()?;
-        let cookie = BrowserCookie::new(origin.starts_with("https:"));
+        let cookie = BrowserCookie::new(&LOGIN, origin.starts_with("https:"));
         let request =
             OpenRequest { ticket: self.ticket.expose(), opener, browser: cookie.secret(), origin: Some(origin) };
         match self.pages.logins.open(request).await.map_err(|error| problem(&error))? {

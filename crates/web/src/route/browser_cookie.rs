@@ -1,64 +1,81 @@
-//! The cookie that binds a login to one browser: one for each login, so that two at a time do not mix. Its name is part
-//! of the secret, so a cookie for `http` does not do for `https`.
+//! The cookie that binds something to one browser: one for each login and each request for authorization, so that two at a
+//! time do not mix. Its name is part of the secret, so a cookie for `http` does not do for `https`.
 
 use http::header::{COOKIE, HeaderMap, HeaderValue};
 use toolcrib_base::{Secret, random};
 
-use crate::guard::CALLBACK;
+use crate::guard::{CALLBACK, CONSENT};
 
-/// What names begin with, before some random digits.
-const NAME: &str = "toolcrib-login-";
-/// The same over `https`: a browser takes such a cookie only from this very host, and over `https`.
-const HOST_NAME: &str = "__Host-toolcrib-login-";
 /// The digits of a name and of a value.
 const NAME_DIGITS: usize = 16;
 const VALUE_DIGITS: usize = 64;
-/// How long a browser keeps it, in seconds; as long as a login may take.
+/// How long a browser keeps it, in seconds; as long as a login or a consent may take.
 const LIFE: u32 = 10 * 60;
 /// How many are read of one request. As many logins of one owner may be pending.
 const COOKIES: usize = 64;
 
-/// The secret of one browser for one login: `name=value`.
+/// The secret of one browser for one thing: `name=value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct BrowserCookie(Secret);
+pub(super) struct BrowserCookie {
+    usage: &'static CookieUse,
+    pair: Secret,
+}
+
+/// What a cookie is for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct CookieUse {
+    /// What names begin with, before some random digits.
+    name: &'static str,
+    /// The same over `https`: a browser takes such a cookie only from this very host, and over `https`.
+    host_name: &'static str,
+    /// Where it goes without `https`.
+    path: &'static str,
+}
+
+/// A login at a server.
+pub(super) static LOGIN: CookieUse =
+    CookieUse { name: "toolcrib-login-", host_name: "__Host-toolcrib-login-", path: CALLBACK };
+/// A request of a client at our authorization server.
+pub(super) static AUTHORIZATION: CookieUse =
+    CookieUse { name: "toolcrib-consent-", host_name: "__Host-toolcrib-consent-", path: CONSENT };
 
 impl BrowserCookie {
     /// A new one for a page at `https` or `http`.
-    pub(super) fn new(is_https: bool) -> Self {
-        let prefix = if is_https { HOST_NAME } else { NAME };
+    pub(super) fn new(usage: &'static CookieUse, is_https: bool) -> Self {
+        let prefix = if is_https { usage.host_name } else { usage.name };
         let name = &random::hex_128()[..NAME_DIGITS];
-        Self(Secret::new(format!("{prefix}{name}={}", random::token().expose())))
+        Self { usage, pair: Secret::new(format!("{prefix}{name}={}", random::token().expose())) }
     }
 
     /// All that a browser sends. Those that do not look like ours are left out, and those that come twice: one of them
     /// is not from us.
-    pub(super) fn read(headers: &HeaderMap) -> Vec<Self> {
+    pub(super) fn read(usage: &'static CookieUse, headers: &HeaderMap) -> Vec<Self> {
         let texts = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let pairs = texts.flat_map(|text| text.split(';')).map(str::trim).filter(|pair| is_ours(pair));
+        let pairs = texts.flat_map(|text| text.split(';')).map(str::trim).filter(|pair| usage.is_ours(pair));
         let pairs: Vec<&str> = pairs.take(COOKIES).collect();
         let is_single = |pair: &&&str| pairs.iter().filter(|other| name_of(other) == name_of(pair)).count() == 1;
-        pairs.iter().filter(is_single).map(|pair| Self(Secret::new(*pair))).collect()
+        pairs.iter().filter(is_single).map(|pair| Self { usage, pair: Secret::new(*pair) }).collect()
     }
 
-    /// What the login is bound to.
+    /// What is bound to it.
     pub(super) fn secret(&self) -> &Secret {
-        &self.0
+        &self.pair
     }
 
     /// The header that sets it.
     pub(super) fn set(&self) -> HeaderValue {
-        self.header(self.0.expose(), LIFE)
+        self.header(self.pair.expose(), LIFE)
     }
 
     /// The header that removes it.
     pub(super) fn remove(&self) -> HeaderValue {
-        self.header(&format!("{}=", name_of(self.0.expose())), 0)
+        self.header(&format!("{}=", name_of(self.pair.expose())), 0)
     }
 
     fn header(&self, pair: &str, life: u32) -> HeaderValue {
-        let place = match self.0.expose().starts_with(HOST_NAME) {
+        let place = match self.pair.expose().starts_with(self.usage.host_name) {
             true => "Path=/; Secure".to_owned(),
-            false => format!("Path={CALLBACK}"),
+            false => format!("Path={}", self.usage.path),
         };
         let text = format!("{pair}; {place}; HttpOnly; SameSite=Lax; Max-Age={life}");
         let mut header = HeaderValue::try_from(text).expect("letters and digits fit a header");
@@ -71,11 +88,15 @@ fn name_of(pair: &str) -> &str {
     pair.split('=').next().unwrap_or_default()
 }
 
-fn is_ours(pair: &str) -> bool {
-    let rest = pair.strip_prefix(HOST_NAME).or_else(|| pair.strip_prefix(NAME));
-    let is_hex = |text: &str, digits| text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let parts = rest.and_then(|rest| rest.split_once('='));
-    parts.is_some_and(|(name, value)| is_hex(name, NAME_DIGITS) && is_hex(value, VALUE_DIGITS))
+// === impl CookieUse ===
+
+impl CookieUse {
+    fn is_ours(&self, pair: &str) -> bool {
+        let rest = pair.strip_prefix(self.host_name).or_else(|| pair.strip_prefix(self.name));
+        let is_hex = |text: &str, digits| text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let parts = rest.and_then(|rest| rest.split_once('='));
+        parts.is_some_and(|(name, value)| is_hex(name, NAME_DIGITS) && is_hex(value, VALUE_DIGITS))
+    }
 }
 
 #[cfg(test)]
@@ -87,7 +108,7 @@ mod tests {
         for header in headers {
             map.append(COOKIE, header.parse().unwrap());
         }
-        BrowserCookie::read(&map).iter().map(|cookie| cookie.secret().expose().to_owned()).collect()
+        BrowserCookie::read(&LOGIN, &map).iter().map(|cookie| cookie.secret().expose().to_owned()).collect()
     }
 
     #[test]
@@ -96,7 +117,7 @@ mod tests {
             (false, "; Path=/oauth/callback; HttpOnly; SameSite=Lax; Max-Age=600"),
             (true, "; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=600"),
         ] {
-            let cookie = BrowserCookie::new(is_https);
+            let cookie = BrowserCookie::new(&LOGIN, is_https);
             let header = cookie.set();
             let header = header.to_str().unwrap();
             let (pair, attributes) = header.split_at(header.find(';').unwrap());
@@ -108,8 +129,11 @@ mod tests {
             assert!(removed.to_str().unwrap().starts_with(&format!("{}=; ", name_of(pair))), "{removed:?}");
             assert!(removed.to_str().unwrap().ends_with("Max-Age=0"), "{removed:?}");
         }
-        assert_ne!(BrowserCookie::new(true), BrowserCookie::new(true));
-        assert!(!format!("{:?} {:?}", BrowserCookie::new(true), BrowserCookie::new(true).set()).contains("Host"));
+        assert_ne!(BrowserCookie::new(&LOGIN, true), BrowserCookie::new(&LOGIN, true));
+        assert!(
+            !format!("{:?} {:?}", BrowserCookie::new(&LOGIN, true), BrowserCookie::new(&LOGIN, true).set())
+                .contains("Host")
+        );
     }
 
     #[test]

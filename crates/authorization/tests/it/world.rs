@@ -1,0 +1,306 @@
+//! A server with a clock of its own, a client, a browser, and a person.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+use toolcrib_auth::{KeyPreference, Sealer, Vault};
+use toolcrib_authorization::{
+    AuthorizationServer, AuthorizeRefusal, BrowserPerson, ClientSettings, Consent, ConsentChoice, ConsentPrompt,
+    ConsentStep, DocumentFetch, FetchDocuments, FindGrants, OAuthError, ReturnStep, ServerParts, ServerSettings,
+    TokenRequest,
+};
+use toolcrib_base::{Clock, Identity, ManualClock, PrincipalId, ProfileName, Proof, Role, Secret, Timestamp};
+use toolcrib_identity::{KnownToken, PresentedToken, ProveTokens, Resource, TokenCheck, TokenGrant, TokenRefusal};
+use toolcrib_store::{Config, Store};
+use url::{Url, form_urlencoded};
+
+pub(crate) const ORIGIN: &str = "https://tools.example.com";
+pub(crate) const CLIENT: &str = "editor";
+pub(crate) const REDIRECT: &str = "https://editor.example/callback";
+pub(crate) const DOCUMENT: &str = "https://hosted.example/client.json";
+pub(crate) const VERIFIER: &str = "a-verifier-that-has-more-than-forty-two-characters";
+const NOW: i64 = 1_800_000_000_000;
+
+/// Neither knows tokens of others nor fetches anything but one document.
+#[derive(Debug)]
+struct Outside;
+
+impl ProveTokens for Outside {
+    fn known(&self, _: &str, _: &Resource<'_>, _: Timestamp) -> Option<Arc<KnownToken>> {
+        None
+    }
+
+    fn prove<'a>(&'a self, _: PresentedToken<'a>) -> TokenCheck<'a> {
+        Box::pin(std::future::ready(Err(TokenRefusal::Invalid("not ours".to_owned()))))
+    }
+
+    fn issuers(&self) -> Vec<String> {
+        vec!["https://login.example.com".to_owned()]
+    }
+
+    fn proof_algorithms(&self) -> &[&'static str] {
+        &[]
+    }
+}
+
+impl FetchDocuments for Outside {
+    fn fetch<'a>(&'a self, url: &'a Url) -> DocumentFetch<'a> {
+        let document = json!({
+            "client_id": DOCUMENT, "client_name": "Hosted", "redirect_uris": ["https://hosted.example/callback"],
+        });
+        let answer = match url.as_str() {
+            DOCUMENT => Ok(document.to_string().into_bytes()),
+            _ => Err("it answers with status 404".to_owned()),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+impl FindGrants for Outside {
+    fn grants(&self, principal: &PrincipalId, _: &Identity) -> Vec<TokenGrant> {
+        match principal.as_str() {
+            "user:acme/ann" => vec![grant()],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// What Ann may do.
+pub(crate) fn grant() -> TokenGrant {
+    TokenGrant { role: Role::Member, profiles: vec![ProfileName::new("work").unwrap()] }
+}
+
+/// Someone of `acme`.
+pub(crate) fn known(name: &str) -> KnownToken {
+    let identity = Identity { issuer: Some("acme".into()), ..Identity::by(Proof::Page) };
+    KnownToken {
+        id: PrincipalId::new(&format!("user:acme/{name}")),
+        identity: Arc::new(identity),
+        scopes: Vec::new(),
+        expires: Timestamp(NOW + 3_600_000),
+        grants: if name == "ann" { vec![grant()] } else { Vec::new() },
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) server: AuthorizationServer,
+    pub(crate) browser: Secret,
+    folder: TempDir,
+    sealer: Sealer,
+    sign_in: Vec<String>,
+    registration: bool,
+}
+
+impl World {
+    /// Where the owner approves.
+    pub(crate) fn of_owner() -> Self {
+        Self::new(&[], false)
+    }
+
+    /// Where people sign in at `acme`.
+    pub(crate) fn of_team() -> Self {
+        Self::new(&["acme"], false)
+    }
+
+    pub(crate) fn with_registration() -> Self {
+        Self::new(&[], true)
+    }
+
+    fn new(sign_in: &[&str], registration: bool) -> Self {
+        let (folder, clock) = (TempDir::new().unwrap(), Arc::new(ManualClock::at(Timestamp(NOW))));
+        let vault = Vault::new(folder.path(), None);
+        let sealer = vault.sealer(KeyPreference::File).unwrap();
+        let sign_in: Vec<String> = sign_in.iter().map(|name| (*name).to_owned()).collect();
+        let server = open(&folder, &sealer, &clock, &sign_in, registration);
+        let browser = Secret::new("toolcrib-consent-1=2");
+        Self { clock, server, browser, folder, sealer, sign_in, registration }
+    }
+
+    /// The same after a restart.
+    pub(crate) fn restarted(self) -> Self {
+        let Self { clock, server, browser, folder, sealer, sign_in, registration } = self;
+        drop(server);
+        let server = open(&folder, &sealer, &clock, &sign_in, registration);
+        Self { clock, server, browser, folder, sealer, sign_in, registration }
+    }
+
+    /// A request of the client of the settings, with some parameters changed; an empty one is left out.
+    pub(crate) async fn asked(&self, changes: &[(&str, &str)]) -> Result<ConsentPrompt, AuthorizeRefusal> {
+        self.server.authorize(&query(changes), &self.browser).await
+    }
+
+    pub(crate) async fn said(&self, prompt: &ConsentPrompt, choice: ConsentChoice) -> Result<ConsentStep, AuthorizeRefusal> {
+        self.said_in(prompt, choice, &self.browser).await
+    }
+
+    /// What comes of the form in a browser.
+    pub(crate) async fn said_in(
+        &self,
+        prompt: &ConsentPrompt,
+        choice: ConsentChoice,
+        browser: &Secret,
+    ) -> Result<ConsentStep, AuthorizeRefusal> {
+        let browsers = [browser.clone()];
+        let consent = Consent {
+            form: prompt.form.expose(),
+            browsers: &browsers,
+            choice,
+            address: "192.0.2.1".to_owned(),
+            user: None,
+        };
+        self.server.consent(consent).await
+    }
+
+    /// The secret name of a request that someone allowed.
+    pub(crate) async fn allowed(&self, changes: &[(&str, &str)]) -> Secret {
+        let prompt = self.asked(changes).await.unwrap();
+        let choice = ConsentChoice::Allow { issuer: self.sign_in.first().cloned() };
+        match self.said(&prompt, choice).await.unwrap() {
+            ConsentStep::Wait(name) => name,
+            ConsentStep::Return(url) => panic!("{url}"),
+        }
+    }
+
+    pub(crate) async fn resumed(&self, name: &Secret, who: Option<&str>) -> Result<ReturnStep, AuthorizeRefusal> {
+        self.resumed_in(name, who, &self.browser).await
+    }
+
+    pub(crate) async fn resumed_in(
+        &self,
+        name: &Secret,
+        who: Option<&str>,
+        browser: &Secret,
+    ) -> Result<ReturnStep, AuthorizeRefusal> {
+        let (browsers, known) = ([browser.clone()], who.map(known));
+        self.server.resume(name.expose(), BrowserPerson { browsers: &browsers, known: known.as_ref() }).await
+    }
+
+    /// A code, once Ann or the owner has agreed.
+    pub(crate) async fn code(&self, changes: &[(&str, &str)]) -> String {
+        let name = self.allowed(changes).await;
+        if self.sign_in.is_empty() {
+            let Ok(ReturnStep::Approve { code, .. }) = self.resumed(&name, None).await else { panic!() };
+            self.server.approve(code.expose(), toolcrib_authorization::ApprovalGrant::default()).await.unwrap();
+        }
+        match self.resumed(&name, Some("ann")).await.unwrap() {
+            ReturnStep::Return(url) => parameter(&url, "code").unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What the token endpoint answers to a code, with some parameters changed.
+    pub(crate) async fn redeemed(&self, code: &str, changes: &[(&str, &str)]) -> Result<Value, OAuthError> {
+        let fields = [
+            ("grant_type", "authorization_code"),
+            ("client_id", CLIENT),
+            ("redirect_uri", REDIRECT),
+            ("code_verifier", VERIFIER),
+            ("code", code),
+        ];
+        self.token(&changed(&fields, changes)).await
+    }
+
+    pub(crate) async fn refreshed(&self, token: &str) -> Result<Value, OAuthError> {
+        let fields = [("grant_type", "refresh_token"), ("client_id", CLIENT), ("refresh_token", token)];
+        self.token(&changed(&fields, &[])).await
+    }
+
+    pub(crate) async fn token(&self, form: &str) -> Result<Value, OAuthError> {
+        self.server.token(TokenRequest { authorization: None, body: form.as_bytes() }).await
+    }
+
+    /// Tokens of the client.
+    pub(crate) async fn tokens(&self) -> Value {
+        let code = self.code(&[]).await;
+        self.redeemed(&code, &[]).await.unwrap()
+    }
+
+    /// What an access token proves at a profile; why it proves nothing otherwise.
+    pub(crate) async fn proves(&self, token: &str, profile: &str) -> Result<Arc<KnownToken>, String> {
+        let profile = ProfileName::new(profile).unwrap();
+        let resource = Resource { origin: ORIGIN, profile: &profile };
+        if let Some(known) = self.server.known(token, &resource, self.clock.now()) {
+            return Ok(known);
+        }
+        let (method, path) = ("POST", "/mcp");
+        let presented = PresentedToken { token, is_dpop: false, proof: None, method, path, resource };
+        self.server.prove(presented).await.map_err(|refusal| refusal.to_string())
+    }
+}
+
+fn open(
+    folder: &TempDir,
+    sealer: &Sealer,
+    clock: &Arc<ManualClock>,
+    sign_in: &[String],
+    registration: bool,
+) -> AuthorizationServer {
+    let config = Config { clock: Arc::clone(clock) as Arc<dyn Clock>, ..Config::default() };
+    let store = Store::open(&folder.path().join("state"), config).unwrap();
+    let client = ClientSettings {
+        id: CLIENT.into(),
+        name: "Editor".into(),
+        redirects: vec![REDIRECT.into(), "http://127.0.0.1/callback".into()],
+        secret: None,
+        keys: None,
+        grant: None,
+        exchanges: false,
+    };
+    let settings = ServerSettings {
+        origin: ORIGIN.into(),
+        scopes: vec!["tools".into()],
+        registration,
+        clients: vec![client],
+        sign_in: sign_in.to_vec(),
+    };
+    let parts = ServerParts {
+        settings,
+        store,
+        sealer: sealer.clone(),
+        documents: Arc::new(Outside),
+        issuers: Arc::new(Outside),
+        grants: Arc::new(Outside),
+        clock: Arc::clone(clock) as Arc<dyn Clock>,
+    };
+    AuthorizationServer::open(parts).unwrap()
+}
+
+pub(crate) fn challenge() -> String {
+    URL_SAFE_NO_PAD.encode(Sha256::digest(VERIFIER))
+}
+
+/// The query of a request, with some parameters changed; an empty one is left out.
+pub(crate) fn query(changes: &[(&str, &str)]) -> String {
+    let challenge = challenge();
+    let resource = format!("{ORIGIN}/mcp/p/work");
+    let fields = [
+        ("response_type", "code"),
+        ("client_id", CLIENT),
+        ("redirect_uri", REDIRECT),
+        ("code_challenge", &challenge),
+        ("code_challenge_method", "S256"),
+        ("state", "s-1"),
+        ("resource", &resource),
+    ];
+    changed(&fields, changes)
+}
+
+fn changed(fields: &[(&str, &str)], changes: &[(&str, &str)]) -> String {
+    let kept = fields.iter().filter(|(name, _)| !changes.iter().any(|(changed, _)| changed == name));
+    let all = kept.chain(changes).filter(|(_, value)| !value.is_empty());
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(all).finish()
+}
+
+pub(crate) fn parameter(url: &str, name: &str) -> Option<String> {
+    let url = Url::parse(url).unwrap();
+    url.query_pairs().find(|(other, _)| other == name).map(|(_, value)| value.into_owned())
+}
+
+pub(crate) fn text(answer: &Value, name: &str) -> String {
+    answer[name].as_str().unwrap_or_else(|| panic!("no {name} in {answer}")).to_owned()
+}
