@@ -4,6 +4,7 @@
 //!
 //! Knows no protocol, no file format and no other crate of Toolcrib.
 
+mod address;
 #[cfg(feature = "rt")]
 pub mod backoff;
 pub mod clock;
@@ -19,6 +20,7 @@ pub mod secret;
 pub mod task;
 pub mod trace;
 
+pub use address::address_owner;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Kind, Problem};
 pub use glob::{Glob, GlobError};

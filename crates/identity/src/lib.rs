@@ -3,12 +3,14 @@
 //!
 //! [`Identities`] is the handle. `token` has what is asked and answered, `claims` judges what a token says, `keys` holds
 //! the keys of an issuer, `introspection` asks an issuer, `proof` checks DPoP, `sign_in` is for people with a browser,
-//! `known` remembers what was proven, `bearers` the tokens themselves where a server wants them. All network goes through
-//! `transport::http::checked`. The decisions are in `docs/adr/0014-access-tokens.md`.
+//! `certificate` is for clients' certificates, `known` remembers what was proven, `bearers` the tokens themselves where a
+//! server wants them. All network goes through `transport::http::checked`. The decisions are in
+//! `docs/adr/0014-access-tokens.md`.
 //!
 //! Knows no HTTP request, no profile's content and no gateway: `web` asks, the composition root joins them.
 
 mod bearers;
+mod certificate;
 mod claims;
 mod form;
 mod identities;
@@ -23,6 +25,7 @@ mod sign_in;
 mod token;
 
 pub use bearers::{BearerKind, BearerToken};
+pub use certificate::{CertificateAuthority, CertificateGrant};
 pub use identities::Identities;
 pub use issuer::{GrantRule, Grantee, IntrospectionClient, IssuerSettings, ReadSecret, SignInClient};
 pub use sign_in::{SignIn, SignInAnswer, SignInError, SignInFuture, SignInStart, SignInState};

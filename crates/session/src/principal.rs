@@ -1,9 +1,9 @@
 //! A proven identity, and whose share of what is bounded it uses.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use toolcrib_base::{Identity, PrincipalId, Proof, Role};
+use toolcrib_base::{Identity, PrincipalId, Proof, Role, address_owner};
 
 /// A proven identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,11 +58,7 @@ pub struct ShareKey {
 impl ShareKey {
     /// The share of a principal that calls from an address.
     pub fn new(principal: &Principal, address: Option<IpAddr>) -> Self {
-        let address = address.map(|address| match address.to_canonical() {
-            // A household or a server has at least so many addresses of IPv6.
-            IpAddr::V6(six) => IpAddr::V6(Ipv6Addr::from_bits(six.to_bits() & (u128::MAX << 64))),
-            four => four,
-        });
+        let address = address.map(address_owner);
         Self { principal: principal.id.clone(), is_admin: principal.is_admin(), address }
     }
 }

@@ -377,7 +377,7 @@ impl Drop for Program {
 impl GatewayProgram {
     /// `127.0.0.1:PORT`
     pub fn address(&self) -> &str {
-        self.url.trim_start_matches("http://").split('/').next().unwrap_or_default()
+        self.url.trim_start_matches("https://").trim_start_matches("http://").split('/').next().unwrap_or_default()
     }
 
     /// The gateway as a program.

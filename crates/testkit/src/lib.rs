@@ -2,6 +2,8 @@
 //!
 //! For tests only: nothing here is part of the product.
 
+#[cfg(feature = "certificate")]
+pub mod certificate;
 #[cfg(feature = "fixture")]
 pub mod driver;
 #[cfg(feature = "wait")]

@@ -8,4 +8,5 @@ pub mod link;
 pub(crate) mod origin;
 pub mod refusal;
 pub mod server;
+pub mod tls;
 pub mod workers;

@@ -1,16 +1,21 @@
 //! Who may connect: no page of another site, and only with a credential that proves a principal: the token of the token
-//! file, or a key of the profile.
+//! file, or a key of the profile. `front` is where access tokens and clients' certificates count, `forwarded` finds out
+//! who is behind a proxy, `failures` slows down who guesses.
 
+mod failures;
+mod forwarded;
 mod front;
 mod key_use;
 mod page;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use http::Uri;
 use http::header::{AUTHORIZATION, HeaderMap};
-use toolcrib_base::{Clock, Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Secret, SystemClock, Timestamp};
+use toolcrib_base::{
+    Clock, Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Role, Secret, SystemClock, Timestamp,
+};
 use toolcrib_call::ProfileSnapshot;
 use toolcrib_call::snapshot::{is_shut_out, key_principal};
 use toolcrib_catalog::{GatewayKey, matching_key};
@@ -18,10 +23,12 @@ use toolcrib_catalog::{GatewayKey, matching_key};
 use page::Pages;
 use toolcrib_session::Principal;
 
+pub use forwarded::{Network, NetworkError, TrustedProxies};
 pub use front::Front;
 pub use key_use::KeyUses;
 pub(crate) use toolcrib_identity::KnownToken;
 
+pub(crate) use failures::{Failures, Pace};
 pub(crate) use front::{Admission, Arrival, FrontRefusal, PAGE_COOKIES, RESOURCE_METADATA};
 pub(crate) use page::{
     AUTHORIZE, CALLBACK, CONNECT, CONSENT, KEYS, REGISTER, REVOKE, TOKEN, UI, is_authorization_endpoint, is_login_page,
@@ -53,8 +60,14 @@ pub struct Guard {
     admin: Principal,
     clock: Arc<dyn Clock>,
     uses: Arc<KeyUses>,
+    /// Who reads what is open to everyone.
+    stranger: Principal,
     /// Whether a call from this machine may be one that a proxy passes on.
     loopback_needs_credential: bool,
+    proxies: TrustedProxies,
+    /// Whether others than the proxies and this machine may connect.
+    is_direct: bool,
+    pub(crate) failures: Failures,
 }
 
 impl Guard {
@@ -68,7 +81,11 @@ impl Guard {
             admin: Principal::admin("admin"),
             clock: Arc::new(SystemClock),
             uses: Arc::default(),
+            stranger: Principal::new(PrincipalId::new("anonymous"), Role::Viewer, Identity::by(Proof::Nothing)),
             loopback_needs_credential: false,
+            proxies: TrustedProxies::default(),
+            is_direct: true,
+            failures: Failures::default(),
         }
     }
 
@@ -91,6 +108,46 @@ impl Guard {
         self
     }
 
+    /// The same behind these proxies, if there are any. Then a call from this machine needs a credential too. `is_direct`:
+    /// others may connect as well, because the listener itself speaks TLS.
+    #[must_use]
+    pub fn behind(mut self, proxies: TrustedProxies, is_direct: bool) -> Self {
+        self.loopback_needs_credential |= !proxies.is_empty();
+        (self.proxies, self.is_direct) = (proxies, is_direct);
+        self
+    }
+
+    /// Who sent a request that came from `peer`.
+    pub(crate) fn client(&self, peer: SocketAddr, headers: &HeaderMap) -> IpAddr {
+        self.proxies.client(peer, headers)
+    }
+
+    /// 403 for who comes in plain text from elsewhere, past the proxy: its credential would cross the network so.
+    pub(crate) fn check_peer(&self, peer: SocketAddr) -> Result<(), Problem> {
+        let address = peer.ip().to_canonical();
+        if self.is_direct || address.is_loopback() || self.proxies.contains(address) {
+            return Ok(());
+        }
+        Err(Problem::new(Kind::Forbidden, "only the proxy in front of this gateway may connect here")
+            .hint("Use the URL of the proxy. If this is the proxy, add its address to `trusted_proxies`."))
+    }
+
+    /// Who reads what is open to everyone.
+    pub(crate) fn stranger(&self) -> &Principal {
+        &self.stranger
+    }
+
+    /// Whether a call without a credential is one of this machine's own people.
+    fn is_local(&self, peer: SocketAddr) -> bool {
+        !self.loopback_needs_credential && peer.ip().is_loopback()
+    }
+
+    /// Whether wrong credentials of an address are answered later and later. From this machine come its own programs, which
+    /// can read its files, or a proxy that the settings do not name, behind which clients cannot be told apart.
+    pub(crate) fn slows(&self, client: IpAddr) -> bool {
+        !self.proxies.is_empty() || !client.is_loopback()
+    }
+
     /// 403 for a foreign host or what another site had a browser send.
     pub(crate) fn check_page(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
         self.pages.check(target, headers)
@@ -106,6 +163,10 @@ impl Guard {
         keys: Option<ProfileKeys<'_>>,
     ) -> Result<Principal, Problem> {
         self.pages.check(target, headers)?;
+        let is_open = keys.is_none() && is_open(target.path()) && !headers.contains_key(AUTHORIZATION);
+        if is_open && !self.is_local(peer) {
+            return Ok(self.stranger.clone());
+        }
         self.prove_from(Some(peer), headers, keys)
     }
 
@@ -127,11 +188,12 @@ impl Guard {
                     "Send `Authorization: Bearer` with a key of the profile or the gateway's token (`state/token` \
                        in the home folder).",
                 )),
-            (None, _) if !self.loopback_needs_credential && peer.is_some_and(|peer| peer.ip().is_loopback()) => {
-                Ok(self.local.clone())
-            }
+            (None, _) if peer.is_some_and(|peer| self.is_local(peer)) => Ok(self.local.clone()),
             (None, _) => Err(Problem::new(Kind::Unauthenticated, "a token or key is required from another machine")
-                .hint("Send `Authorization: Bearer` with the gateway's token (`state/token` in the home folder).")),
+                .hint(
+                    "Send `Authorization: Bearer` with a key to `/mcp/p/<profile>`, or with the gateway's token (`state/token` \
+                       in the home folder).",
+                )),
             (Some(credential), None) => {
                 let text = credential.to_str().unwrap_or_default();
                 let token = text.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("bearer ")).map(|_| &text[7..]);
@@ -187,6 +249,14 @@ impl Guard {
     ) -> bool {
         *principal != self.admin.id && is_shut_out(profile, principal, before, after)
     }
+}
+
+/// What everyone may read: nothing there says more to one than to another.
+pub(crate) fn is_open(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz")
+        || path.starts_with("/.well-known/")
+        || is_login_page(path)
+        || is_ui_page(path)
 }
 
 #[cfg(test)]
@@ -310,6 +380,66 @@ mod tests {
             }
             let gone: Vec<_> = had.into_iter().filter(gone).collect();
             assert_eq!(gone, expected, "{before:?} {after:?}");
+        }
+    }
+
+    fn guard_behind(networks: &[&str], is_direct: bool) -> Guard {
+        let proxies = TrustedProxies::new(networks.iter().map(|text| text.parse().unwrap()).collect());
+        Guard::new(Secret::new("s3cret"), Vec::new(), Vec::new()).behind(proxies, is_direct)
+    }
+
+    #[test]
+    fn behind_a_proxy_a_call_from_this_machine_is_no_ones() {
+        let guard = guard_behind(&["127.0.0.1"], false);
+        let admit = |path: &'static str, pairs: &[(HeaderName, &'static str)]| {
+            let mut headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost"))]);
+            headers.extend(pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))));
+            let admitted = guard.admit("127.0.0.1:5".parse().unwrap(), &Uri::from_static(path), &headers, None);
+            admitted.map(|principal| principal.id.to_string()).map_err(|problem| problem.kind)
+        };
+        let token = (AUTHORIZATION, "Bearer s3cret");
+        for path in ["/mcp", "/metrics", "/api/v1/status"] {
+            assert_eq!(admit(path, &[]), Err(Kind::Unauthenticated), "{path}");
+            let spoofed = (HeaderName::from_static("x-forwarded-for"), "127.0.0.1");
+            assert_eq!(admit(path, &[spoofed]), Err(Kind::Unauthenticated), "{path}");
+            assert_eq!(admit(path, std::slice::from_ref(&token)), Ok("admin".into()), "{path}");
+        }
+        for path in ["/healthz", "/readyz"] {
+            assert_eq!(admit(path, &[]), Ok("anonymous".into()), "{path}");
+            assert_eq!(admit(path, &[(AUTHORIZATION, "Bearer x")]), Err(Kind::Unauthenticated), "{path}");
+        }
+    }
+
+    #[test]
+    fn no_one_comes_in_plain_text_past_the_proxy() {
+        for (is_direct, peer, expected) in [
+            (false, "10.0.0.7:1", true),
+            (false, "[::ffff:10.0.0.7]:1", true),
+            (false, "127.0.0.1:1", true),
+            (false, "[::1]:1", true),
+            (false, "10.0.1.7:1", false),
+            (false, "[2001:db8::1]:1", false),
+            (true, "10.0.1.7:1", true),
+        ] {
+            let checked = guard_behind(&["10.0.0.0/24"], is_direct).check_peer(peer.parse().unwrap());
+            assert_eq!(checked.is_ok(), expected, "{peer}");
+        }
+    }
+
+    #[test]
+    fn who_is_not_on_this_machine_reads_only_what_is_open_without_a_credential() {
+        let guard = Guard::new(Secret::new("s3cret"), Vec::new(), Vec::new());
+        let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost"))]);
+        for (path, expected) in [
+            ("/healthz", Ok("anonymous")),
+            ("/readyz", Ok("anonymous")),
+            ("/metrics", Err(Kind::Unauthenticated)),
+            ("/api/v1/status", Err(Kind::Unauthenticated)),
+            ("/mcp", Err(Kind::Unauthenticated)),
+        ] {
+            let admitted = guard.admit("192.0.2.7:5".parse().unwrap(), &Uri::from_static(path), &headers, None);
+            let admitted = admitted.map(|principal| principal.id.to_string()).map_err(|problem| problem.kind);
+            assert_eq!(admitted, expected.map(str::to_owned), "{path}");
         }
     }
 

@@ -18,24 +18,25 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header::AUTHORIZATION;
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use tokio::net::TcpListener;
 use toolcrib_base::task::{Scope, Stop};
-use toolcrib_base::{Limits, Problem, ProfileName};
+use toolcrib_base::{Kind, Limits, Problem, ProfileName};
 use toolcrib_call::ProfileSnapshot;
 use toolcrib_gateway::Gateway;
 use toolcrib_login::Logins;
 use toolcrib_protocol::RequestTrace;
 use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
-use toolcrib_transport::http::server;
+use toolcrib_transport::http::server::{self, Listener};
+use toolcrib_transport::http::tls::ClientCertificate;
 use toolcrib_transport::http::workers::Workers;
 
 use arrival::REQUEST_ID;
 use bodies::Bodies;
-use guard::{Admission, Arrival, FrontRefusal, KnownToken, ProfileKeys};
-pub use guard::{Front, Guard};
+use guard::{Admission, Arrival, FrontRefusal, KnownToken, Pace, ProfileKeys};
+pub use guard::{Front, Guard, Network, NetworkError, TrustedProxies};
 use route::{LoginPages, SseClients};
 
 /// What every route may use.
@@ -121,11 +122,11 @@ pub struct Visitor {
 }
 
 /// Serves the site on the threads of `workers` until the scope stops.
-pub async fn serve(listener: TcpListener, site: Arc<Site>, scope: Scope, workers: Workers) {
+pub async fn serve(listener: impl Into<Listener>, site: Arc<Site>, scope: Scope, workers: Workers) {
     scope.spawn(revoke::follow(Arc::clone(&site), scope.stop_signal()));
     scope.spawn(revoke::follow_grants(Arc::clone(&site), scope.stop_signal()));
     scope.spawn(Arc::clone(&site).end_streams(scope.stop_signal(), scope.clone()));
-    server::serve_on(workers, listener, scope, move |peer: SocketAddr, request: Request<Incoming>| {
+    server::serve_on(workers, listener.into(), scope, move |peer: SocketAddr, request: Request<Incoming>| {
         let site = Arc::clone(&site);
         async move { answer(&site, peer, request).await }
     })
@@ -138,13 +139,19 @@ async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) 
     let profile = route::profile_of(site, request.uri());
     // Taken once: who is admitted by these keys is answered by this view and its rules.
     let snapshot = profile.as_ref().and_then(|profile| site.gateway.snapshot(profile).ok());
-    let admitted = admit(site, peer, &request, profile.as_ref(), snapshot.as_ref());
+    let client = site.guard.client(peer, request.headers());
+    let is_guess = is_login_form(&request);
+    let admitted = admit(site, Origin { peer, client }, &request, profile.as_ref(), snapshot.as_ref());
     let mut response = match admitted.await {
         Ok(Admission { principal, token, is_barred }) => {
             let snapshot = snapshot.filter(|_| !is_barred);
             let path = site.front.as_ref().map(|_| request.uri().path().to_owned());
-            let visitor = Visitor { principal, token: token.clone(), is_barred, snapshot, address: peer.ip(), trace };
+            let visitor = Visitor { principal, token: token.clone(), is_barred, snapshot, address: client, trace };
             let mut response = route::answer(site, visitor, request).await;
+            if is_guess && response.status() == StatusCode::FORBIDDEN {
+                // What it answers is said all the same: who fills in a form sees why.
+                let _ = slow_down(site, client).await;
+            }
             if let (Some(front), Some(path)) = (&site.front, path) {
                 front.challenge(&path, None, &mut response);
                 if let Some(token) = token {
@@ -154,6 +161,10 @@ async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) 
             response
         }
         Err(refusal) => {
+            let refusal = match refusal.is_failure() && request.headers().contains_key(AUTHORIZATION) {
+                true => slow_down(site, client).await.map_or_else(FrontRefusal::from, |()| refusal),
+                false => refusal,
+            };
             let mut response = route::refusal(site, &request, &refusal.problem);
             if let Some(front) = &site.front {
                 front.challenge(request.uri().path(), Some(&refusal), &mut response);
@@ -168,21 +179,58 @@ async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) 
     response
 }
 
+/// Whether a request may bring a key in the form of a page of logins.
+fn is_login_form(request: &Request<Incoming>) -> bool {
+    request.method() == Method::POST && guard::is_login_page(request.uri().path())
+}
+
+/// Notes a wrong credential and waits as long as its answer has to wait.
+///
+/// # Errors
+/// Too many answers to this address wait already.
+async fn slow_down(site: &Site, client: IpAddr) -> Result<(), Problem> {
+    if !site.guard.slows(client) {
+        return Ok(());
+    }
+    match site.guard.failures.note(client, site.guard.now()) {
+        Pace::Free => Ok(()),
+        Pace::Delayed(delay, place) => {
+            tracing::debug!(%client, ?delay, "a wrong credential after many others");
+            tokio::time::sleep(delay).await;
+            drop(place);
+            Ok(())
+        }
+        Pace::Crowded => Err(Problem::new(Kind::Busy, "too many wrong credentials from this address")
+            .hint("Send a valid credential, or wait a few minutes.")),
+    }
+}
+
+/// From where a request comes.
+#[derive(Debug, Clone, Copy)]
+struct Origin {
+    /// The other end of the connection.
+    peer: SocketAddr,
+    /// Who sent it, whichever proxies it went through.
+    client: IpAddr,
+}
+
 /// Who the request's credential proves, in the profile that it asks for.
 fn admit<'a>(
     site: &'a Site,
-    peer: SocketAddr,
+    Origin { peer, client }: Origin,
     request: &'a Request<Incoming>,
     profile: Option<&'a ProfileName>,
     snapshot: Option<&'a ProfileSnapshot>,
 ) -> impl Future<Output = Result<Admission, FrontRefusal>> + Send + use<'a> {
     let (method, target, headers) = (request.method(), request.uri(), request.headers());
     let keys = snapshot.and_then(ProfileKeys::of);
+    let certificate = request.extensions().get::<Arc<ClientCertificate>>().map(|certificate| &**certificate);
     async move {
+        site.guard.check_peer(peer)?;
         let Some(front) = &site.front else {
             return Ok(site.guard.admit(peer, target, headers, keys)?.into());
         };
         let profile = profile.unwrap_or_else(|| route::default_profile());
-        front.admit(&site.guard, Arrival { peer, method, target, headers, profile, keys }).await
+        front.admit(&site.guard, Arrival { peer, client, certificate, method, target, headers, profile, keys }).await
     }
 }

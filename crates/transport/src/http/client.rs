@@ -10,6 +10,7 @@ mod response;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -118,6 +119,15 @@ impl HttpClient {
     /// TLS cannot be set up on this machine.
     pub fn trusting(roots: rustls::RootCertStore) -> std::io::Result<Self> {
         Ok(Self { connector: Connector::trusting(roots)?, pool: Arc::default() })
+    }
+
+    /// A new pool for one gateway on this machine: it trusts the first certificate of this file and no other, whatever
+    /// name that is for. The file is read at each handshake.
+    ///
+    /// # Errors
+    /// TLS cannot be set up on this machine.
+    pub fn pinning(certificate: PathBuf) -> std::io::Result<Self> {
+        Ok(Self { connector: Connector::pinning(certificate)?, pool: Arc::default() })
     }
 
     /// What requests to `uri` with these headers have in common.

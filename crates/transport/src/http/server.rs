@@ -1,4 +1,4 @@
-//! The HTTP server's loop: accept, serve each connection in the scope, stop in good manners.
+//! The HTTP server's loop: accept, shake hands where TLS is spoken, serve each connection in the scope, stop in good manners.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -13,11 +13,13 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use toolcrib_base::task::{Scope, Stop};
 
+use super::tls::{self, ClientCertificate, ServerTls};
 use super::workers::{self, Workers};
 
 /// How long a client may take to send the head of a request.
@@ -135,19 +137,40 @@ impl BodyReader {
     }
 }
 
+/// Where connections come from.
+#[derive(Debug)]
+pub struct Listener {
+    tcp: TcpListener,
+    /// `None`: they are in plain text.
+    tls: Option<ServerTls>,
+}
+
+impl Listener {
+    /// With TLS.
+    pub fn with_tls(tcp: TcpListener, tls: ServerTls) -> Self {
+        Self { tcp, tls: Some(tls) }
+    }
+}
+
+impl From<TcpListener> for Listener {
+    fn from(tcp: TcpListener) -> Self {
+        Self { tcp, tls: None }
+    }
+}
+
 /// Serves `listener` until the scope stops, in the runtime of the caller. `answer` gets each request with the address it
-/// came from.
-pub async fn serve<A, F, B>(listener: TcpListener, scope: Scope, answer: A)
+/// came from. Requests of a client with a verified certificate have an `Arc<ClientCertificate>` among their extensions.
+pub async fn serve<A, F, B>(listener: impl Into<Listener>, scope: Scope, answer: A)
 where
     A: Fn(SocketAddr, Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: http_body::Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
 {
-    serve_on(Workers::none(), listener, scope, answer).await;
+    serve_on(Workers::none(), listener.into(), scope, answer).await;
 }
 
 /// [`serve`] with each connection on a thread of `workers`.
-pub async fn serve_on<A, F, B>(workers: Workers, listener: TcpListener, scope: Scope, answer: A)
+pub async fn serve_on<A, F, B>(workers: Workers, listener: Listener, scope: Scope, answer: A)
 where
     A: Fn(SocketAddr, Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
@@ -158,7 +181,7 @@ where
 
 /// What connections come from, and the scope of their tasks.
 struct Acceptor {
-    listener: TcpListener,
+    listener: Listener,
     scope: Scope,
 }
 
@@ -169,7 +192,7 @@ where
     F: Future<Output = Response<B>> + Send + 'static,
     B: http_body::Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
 {
-    let Acceptor { listener, scope } = acceptor;
+    let Acceptor { listener: Listener { tcp, tls }, scope } = acceptor;
     let mut stop = scope.stop_signal();
     loop {
         let place = tokio::select! {
@@ -177,7 +200,7 @@ where
             () = stop.stopped() => return,
         };
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = tcp.accept() => accepted,
             () = stop.stopped() => return,
         };
         let (stream, peer) = match accepted {
@@ -190,10 +213,10 @@ where
         };
         // Small messages must not wait for more.
         let _ = stream.set_nodelay(true);
-        let (answer, stop) = (answer.clone(), scope.stop_signal());
+        let (answer, stop, tls) = (answer.clone(), scope.stop_signal(), tls.clone());
         let Some(worker) = workers.place() else {
             scope.spawn(async move {
-                serve_connection(stream, peer, stop, answer).await;
+                serve_stream(stream, tls, stop, move |request| answer(peer, request)).await;
                 drop(place);
             });
             continue;
@@ -202,23 +225,54 @@ where
         scope.spawn_on(&runtime, async move {
             // From here on the socket belongs to the runtime of the worker. An error is that of a closed connection.
             if let Ok(stream) = stream.into_std().and_then(TcpStream::from_std) {
-                serve_connection(stream, peer, stop, answer).await;
+                serve_stream(stream, tls, stop, move |request| answer(peer, request)).await;
             }
             drop((place, worker));
         });
     }
 }
 
-/// Serves one connection until it ends, or the request that runs when the scope stops is answered.
-async fn serve_connection<A, F, B>(stream: TcpStream, peer: SocketAddr, mut stop: Stop, answer: A)
+/// Serves what was accepted, above TLS where that is spoken.
+async fn serve_stream<A, F, B>(stream: TcpStream, tls: Option<ServerTls>, mut stop: Stop, answer: A)
 where
-    A: Fn(SocketAddr, Request<Incoming>) -> F,
+    A: Fn(Request<Incoming>) -> F,
+    F: Future<Output = Response<B>>,
+    B: http_body::Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
+{
+    let Some(tls) = tls else {
+        return serve_connection(stream, stop, answer).await;
+    };
+    let shaken = tokio::select! {
+        shaken = Box::pin(tls::shake_hands(&tls, stream)) => shaken,
+        () = stop.stopped() => return,
+    };
+    let Some((stream, certificate)) = shaken else { return };
+    let Some(certificate) = certificate else {
+        return Box::pin(serve_connection(stream, stop, answer)).await;
+    };
+    let proof = Arc::clone(&certificate);
+    let serving = serve_connection(stream, stop, move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert::<Arc<ClientCertificate>>(Arc::clone(&proof));
+        answer(request)
+    });
+    // Whose authority is not trusted any more is cut off, with all that it has open.
+    tokio::select! {
+        () = Box::pin(serving) => {}
+        () = certificate.ended() => {}
+    }
+}
+
+/// Serves one connection until it ends, or the request that runs when the scope stops is answered.
+async fn serve_connection<S, A, F, B>(stream: S, mut stop: Stop, answer: A)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    A: Fn(Request<Incoming>) -> F,
     F: Future<Output = Response<B>>,
     B: http_body::Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
 {
     let service = service_fn(move |request| {
         workers::note_request();
-        let reply = answer(peer, request);
+        let reply = answer(request);
         async move { Ok::<_, Infallible>(reply.await) }
     });
     let connection = http1::Builder::new()
@@ -250,7 +304,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (scope, places) = (Scope::new(), Arc::new(Semaphore::new(2)));
         let answer = |_, _| async { Response::new(Body::full("x")) };
-        let acceptor = Acceptor { listener, scope: scope.clone() };
+        let acceptor = Acceptor { listener: listener.into(), scope: scope.clone() };
         scope.spawn(serve_within(Arc::clone(&places), Workers::none(), acceptor, answer));
         let ask = async |stream: &mut TcpStream| {
             stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();

@@ -17,6 +17,7 @@ mod modern;
 mod old;
 mod pool;
 mod resume;
+mod secure;
 mod server;
 mod tls;
 

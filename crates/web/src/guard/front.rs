@@ -1,9 +1,10 @@
-//! The door where access tokens count: who is admitted by one, to what, and what the others are told.
+//! The door where access tokens and clients' certificates count: who is admitted by one, to what, and what the others are
+//! told.
 //!
 //! A profile that is not granted must look like one that does not exist. So nothing here depends on whether a profile
 //! exists, except whether one of its keys was presented.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +12,15 @@ use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, HeaderValue, WW
 use http::{Method, Response, Uri};
 use serde_json::{Value, json};
 use toolcrib_authorization::AuthorizationServer;
-use toolcrib_base::{Clock, Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Role, Timestamp};
-use toolcrib_identity::{KnownToken, PresentedToken, ProveTokens, Resource, SignIn, TokenRefusal};
+use toolcrib_base::{Clock, Kind, Problem, ProfileName, Role, Timestamp};
+use toolcrib_identity::{
+    CertificateAuthority, KnownToken, PresentedToken, ProveTokens, Resource, SignIn, TokenRefusal,
+};
 use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
+use toolcrib_transport::http::tls::ClientCertificate;
 
-use super::{Guard, ProfileKeys, is_authorization_endpoint, is_login_page, is_ui_page};
+use super::{Guard, Pace, ProfileKeys, is_authorization_endpoint, is_open};
 use crate::page_sessions::PageSessions;
 
 /// Where the metadata of a resource are, whose path follows (RFC 9728, section 3.1).
@@ -42,8 +46,8 @@ pub struct Front {
     /// What a token needs to be admitted at all.
     scopes: Vec<Box<str>>,
     clock: Arc<dyn Clock>,
-    /// Who reads what is open to everyone.
-    stranger: Principal,
+    /// Whose certificates prove a client; `None` where none do.
+    certificates: Option<CertificateAuthority>,
     /// Who can sign in to our pages, and who did; `None` where no one can.
     pages: Option<(Arc<dyn SignIn>, PageSessions)>,
     /// Our own authorization server; `None` where there is none.
@@ -54,6 +58,9 @@ pub struct Front {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival<'a> {
     pub(crate) peer: SocketAddr,
+    /// Who sent it, whichever proxies it went through.
+    pub(crate) client: IpAddr,
+    pub(crate) certificate: Option<&'a ClientCertificate>,
     pub(crate) method: &'a Method,
     pub(crate) target: &'a Uri,
     pub(crate) headers: &'a HeaderMap,
@@ -93,8 +100,14 @@ struct Credential<'a> {
 impl Front {
     /// Tokens count that `tokens` proves and that have all of `scopes`. `origin` is `scheme://host[:port]`.
     pub fn new(origin: String, tokens: Arc<dyn ProveTokens>, scopes: Vec<Box<str>>, clock: Arc<dyn Clock>) -> Self {
-        let stranger = Principal::new(PrincipalId::new("anonymous"), Role::Viewer, Identity::by(Proof::Nothing));
-        Self { origin, tokens, scopes, clock, stranger, pages: None, server: None }
+        Self { origin, tokens, scopes, clock, certificates: None, pages: None, server: None }
+    }
+
+    /// The same where certificates of this authority, if it is one, prove clients.
+    #[must_use]
+    pub fn with_certificates(mut self, authority: Option<CertificateAuthority>) -> Self {
+        self.certificates = authority;
+        self
     }
 
     /// The same where people sign in to our pages at an issuer.
@@ -137,22 +150,26 @@ impl Front {
             return Err(FrontRefusal { error: Some("invalid_request"), ..problem.into() });
         }
         if self.is_of_server(arrival.target.path()) {
-            return Ok(self.stranger.clone().into());
+            return Ok(guard.stranger().clone().into());
         }
+        let certificate = self.certificates.as_ref().zip(arrival.certificate);
+        let has_cookie = has_page_cookie(arrival.headers);
         let mut credentials = arrival.headers.get_all(AUTHORIZATION).iter();
         let credential = match (credentials.next(), credentials.next()) {
-            (None, _) if is_open(arrival.target.path()) => return Ok(self.stranger.clone().into()),
+            (None, _) if is_open(arrival.target.path()) => return Ok(guard.stranger().clone().into()),
             // What is proven by the connection itself.
             (None, _) => {
+                if let Some((authority, certificate)) = certificate {
+                    return match has_cookie {
+                        true => Err(several_credentials()),
+                        false => self.admit_certificate(authority, certificate, arrival.profile),
+                    };
+                }
                 let admitted = guard.admit(arrival.peer, arrival.target, arrival.headers, arrival.keys);
                 return admitted.map(Admission::from).map_err(|_| no_credential().into());
             }
-            (Some(credential), None) if !has_page_cookie(arrival.headers) => credential,
-            (Some(_), _) => {
-                let problem = Problem::new(Kind::InvalidRequest, "the request has more than one credential")
-                    .hint("Send one `Authorization` header, and no cookie of a page.");
-                return Err(FrontRefusal { error: Some("invalid_request"), ..problem.into() });
-            }
+            (Some(credential), None) if !has_cookie && certificate.is_none() => credential,
+            (Some(_), _) => return Err(several_credentials()),
         };
         let credential = credential.to_str().ok().and_then(Credential::read).ok_or_else(|| refused(None))?;
         if !credential.is_dpop
@@ -160,10 +177,29 @@ impl Front {
         {
             return Ok(principal.into());
         }
-        self.admit_token(&credential, arrival).await
+        self.admit_token(guard, &credential, arrival).await
     }
 
-    async fn admit_token(&self, credential: &Credential<'_>, arrival: Arrival<'_>) -> Result<Admission, FrontRefusal> {
+    /// Admits the bearer of a certificate, whose chain was verified when its connection was made.
+    fn admit_certificate(
+        &self,
+        authority: &CertificateAuthority,
+        certificate: &ClientCertificate,
+        profile: &ProfileName,
+    ) -> Result<Admission, FrontRefusal> {
+        if !certificate.counts(self.clock.now()) {
+            return Err(refused(Some("the client certificate has expired, or its authority is not trusted any more")));
+        }
+        let known = authority.prove(&certificate.name, certificate.expires);
+        Ok(Admission::of_token(Arc::new(known), profile))
+    }
+
+    async fn admit_token(
+        &self,
+        guard: &Guard,
+        credential: &Credential<'_>,
+        arrival: Arrival<'_>,
+    ) -> Result<Admission, FrontRefusal> {
         let &Credential { is_dpop, token } = credential;
         if token.len() > TOKEN_BYTES || token.starts_with(KEY_BEGINS) {
             return Err(refused(None));
@@ -178,6 +214,13 @@ impl Front {
                     (proof, None) => proof.map(|proof| proof.to_str().unwrap_or_default()),
                     _ => return Err(TokenRefusal::Proof("more than one proof of possession".into()).into()),
                 };
+                // To check a token may cost its issuer a request. Who comes with many wrong ones waits before that.
+                if guard.slows(arrival.client)
+                    && let Pace::Delayed(delay, place) = guard.failures.pace_of(arrival.client, guard.now())
+                {
+                    tokio::time::sleep(delay).await;
+                    drop(place);
+                }
                 let (method, path) = (arrival.method.as_str(), arrival.target.path());
                 self.tokens.prove(PresentedToken { token, is_dpop, proof, method, path, resource }).await?
             }
@@ -276,6 +319,13 @@ impl From<Principal> for Admission {
 
 // === impl FrontRefusal ===
 
+impl FrontRefusal {
+    /// Whether the credential was wrong; a proof that needs a nonce is not.
+    pub(crate) fn is_failure(&self) -> bool {
+        self.problem.kind == Kind::Unauthenticated && self.nonce.is_none()
+    }
+}
+
 impl From<Problem> for FrontRefusal {
     fn from(problem: Problem) -> Self {
         Self { problem, error: None, nonce: None }
@@ -335,12 +385,10 @@ fn endpoint(path: &str) -> &str {
     if is_endpoint { path } else { "" }
 }
 
-/// What everyone may read: nothing there says more to one than to another.
-fn is_open(path: &str) -> bool {
-    matches!(path, "/healthz" | "/readyz")
-        || path.starts_with("/.well-known/")
-        || is_login_page(path)
-        || is_ui_page(path)
+fn several_credentials() -> FrontRefusal {
+    let problem = Problem::new(Kind::InvalidRequest, "the request has more than one credential")
+        .hint("Send one `Authorization` header or a client certificate, and no cookie of a page.");
+    FrontRefusal { error: Some("invalid_request"), ..problem.into() }
 }
 
 fn has_token(query: &str) -> bool {

@@ -17,7 +17,7 @@ pub(crate) fn key(name: &str) -> Key {
     Key { secret: secret.expose().to_owned(), line: format!("- {{name: {name}, hash: '{}'}}\n", key.hash) }
 }
 
-fn locked(keys: &[&Key]) -> File {
+pub(crate) fn locked(keys: &[&Key]) -> File {
     let lines: String = keys.iter().map(|key| key.line.as_str()).collect();
     profile("locked", &if keys.is_empty() { "keys: []\n".to_owned() } else { format!("keys:\n{lines}") })
 }

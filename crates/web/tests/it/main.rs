@@ -8,6 +8,7 @@ mod ask;
 mod asked;
 mod bad_input;
 mod batch;
+mod beyond;
 mod bundles;
 mod doors;
 mod ending;

@@ -22,7 +22,7 @@ const LIFE: i64 = 600_000;
 /// Knows tokens of the form `<user>` and `<user>@<audience>`; the users of `work` are Ann, a member, and Root, an
 /// administrator. `bound` needs a proof, `known-` is known without a check, `late`, `early` and `away` are refused.
 #[derive(Debug)]
-struct Issuer {
+pub(crate) struct Issuer {
     clock: Arc<dyn Clock>,
     checks: AtomicUsize,
     /// What is left of the life of a token.
@@ -30,6 +30,10 @@ struct Issuer {
 }
 
 impl Issuer {
+    pub(crate) fn new(clock: Arc<dyn Clock>, left: i64) -> Self {
+        Self { clock, checks: AtomicUsize::new(0), left }
+    }
+
     fn token(&self, user: &str) -> Arc<KnownToken> {
         let (role, profiles) = match user {
             "ann" => (Role::Member, vec!["work", "default"]),
@@ -96,7 +100,7 @@ impl House {
         files.extend(more.iter().cloned());
         let mut issuer = None;
         let gateway = ServedGateway::with_front(&files, |clock| {
-            let made = Arc::new(Issuer { clock: Arc::clone(&clock), checks: AtomicUsize::new(0), left });
+            let made = Arc::new(Issuer::new(Arc::clone(&clock), left));
             issuer = Some(Arc::clone(&made));
             let scopes = scopes.iter().map(|scope| (*scope).into()).collect();
             Front::new(ORIGIN.into(), made, scopes, clock).with_sign_in(Arc::new(Desk))

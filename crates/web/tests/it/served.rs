@@ -12,6 +12,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, ManualClock, Secret, SystemClock, Timestamp};
@@ -22,8 +23,10 @@ use toolcrib_login::Logins;
 use toolcrib_protocol::sse::{self, Event};
 use toolcrib_testgateway::{File, Setup, TestGateway};
 use toolcrib_testkit::eventually;
+use toolcrib_transport::http::server::Listener;
+use toolcrib_transport::http::tls::ServerTls;
 use toolcrib_transport::http::workers::Workers;
-use toolcrib_web::{Front, Guard, Site};
+use toolcrib_web::{Front, Guard, Site, TrustedProxies};
 
 /// How long a test waits for something that must happen before it gives up.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -70,6 +73,13 @@ pub(crate) struct ServedGateway {
     pub(crate) time: Arc<ManualClock>,
     /// The clock of the gateway.
     pub(crate) fuse: Arc<Fuse>,
+}
+
+/// What a listener is besides an address.
+#[derive(Debug, Default)]
+struct Door {
+    proxies: TrustedProxies,
+    tls: Option<ServerTls>,
 }
 
 /// A request in the making.
@@ -267,12 +277,30 @@ impl ServedGateway {
         limits: Limits,
         logins: impl FnOnce(SocketAddr, &Scope) -> Option<Logins>,
     ) -> Self {
-        Self::open_all(files, limits, logins, |_| None).await
+        Self::open_all(files, limits, logins, |_| None, Door::default()).await
+    }
+
+    /// A settled gateway behind these proxies, which others reach as well.
+    pub(crate) async fn behind(files: &[File], proxies: &'static [&'static str]) -> Self {
+        let networks = proxies.iter().map(|network| network.parse().unwrap()).collect();
+        let door = Door { proxies: TrustedProxies::new(networks), tls: None };
+        let gateway = Self::open_all(files, Limits::default(), |_, _| None, |_| None, door).await;
+        gateway.settle().await;
+        gateway
+    }
+
+    /// The same as [`ServedGateway::with_front`] on a listener that speaks TLS.
+    pub(crate) async fn with_tls(files: &[File], tls: ServerTls, front: impl FnOnce(Arc<dyn Clock>) -> Front) -> Self {
+        let door = Door { tls: Some(tls), ..Door::default() };
+        let gateway = Self::open_all(files, Limits::default(), |_, _| None, |clock| Some(front(clock)), door).await;
+        gateway.settle().await;
+        gateway
     }
 
     /// A settled gateway where access tokens count, made with its clock.
     pub(crate) async fn with_front(files: &[File], front: impl FnOnce(Arc<dyn Clock>) -> Front) -> Self {
-        let gateway = Self::open_all(files, Limits::default(), |_, _| None, |clock| Some(front(clock))).await;
+        let front = |clock| Some(front(clock));
+        let gateway = Self::open_all(files, Limits::default(), |_, _| None, front, Door::default()).await;
         gateway.settle().await;
         gateway
     }
@@ -282,6 +310,7 @@ impl ServedGateway {
         limits: Limits,
         logins: impl FnOnce(SocketAddr, &Scope) -> Option<Logins>,
         front: impl FnOnce(Arc<dyn Clock>) -> Option<Front>,
+        door: Door,
     ) -> Self {
         let (time, fuse) = (Arc::new(ManualClock::default()), Arc::new(Fuse::default()));
         let setup = Setup {
@@ -303,6 +332,11 @@ impl ServedGateway {
         let address = listener.local_addr().unwrap();
         let guard =
             Guard::new(Secret::new(TOKEN), vec!["tools.example.com".into()], vec!["https://app.example.com".into()]);
+        let guard = guard.behind(door.proxies, true);
+        let listener = match door.tls {
+            Some(tls) => Listener::with_tls(listener, tls),
+            None => listener.into(),
+        };
         let scope = gateway.scope();
         let site = Site::new(Arc::clone(&gateway.gateway), guard, limits, scope.clone());
         let site = site.with_logins(logins(address, scope)).with_front(front(Arc::clone(&fuse) as Arc<dyn Clock>));
@@ -347,6 +381,23 @@ impl ServedGateway {
 
     async fn send(&self, ask: Ask) -> Result<(Response<Incoming>, tokio::task::JoinHandle<()>), hyper::Error> {
         let stream = TcpStream::connect(self.address).await.unwrap();
+        self.send_on(stream, ask).await
+    }
+
+    /// Sends a request on a connection of its own and reads its answer to the end.
+    pub(crate) async fn ask_on(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ask: Ask) -> Reply {
+        let (response, connection) = self.send_on(stream, ask).await.unwrap();
+        let (head, body) = response.into_parts();
+        let body = eventually("a body", body.collect()).await.unwrap().to_bytes();
+        connection.abort();
+        Reply { status: head.status, headers: head.headers, body }
+    }
+
+    async fn send_on(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        ask: Ask,
+    ) -> Result<(Response<Incoming>, tokio::task::JoinHandle<()>), hyper::Error> {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         let connection = self.scope().spawn(async move {
             // What breaks here also shows at the request.

@@ -1,6 +1,7 @@
 //! New connections: TCP, and TLS above it for `https`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,6 +21,7 @@ use tower_service::Service;
 
 use super::chain;
 use crate::call::LinkError;
+use crate::http::tls::pin::PinnedCertificate;
 
 /// How long establishing a TCP connection may take; the definition's own deadline may be shorter.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -86,6 +88,16 @@ impl Connector {
         let connector = Self::new()?;
         let settings = connector.tls.settings.clone().with_root_certificates(roots).with_no_client_auth();
         let https = https(settings, connector.tcp.clone());
+        let tls = Tls { settings: connector.tls.settings.clone(), connector: OnceCell::new_with(Some(https)) };
+        Ok(Self { tls: Arc::new(tls), ..connector })
+    }
+
+    /// One that trusts the first certificate of this file alone.
+    pub(super) fn pinning(file: PathBuf) -> io::Result<Self> {
+        let connector = Self::new()?;
+        let pinned = PinnedCertificate::new(file, Arc::clone(connector.tls.settings.crypto_provider()));
+        let settings = connector.tls.settings.clone().dangerous().with_custom_certificate_verifier(Arc::new(pinned));
+        let https = https(settings.with_no_client_auth(), connector.tcp.clone());
         let tls = Tls { settings: connector.tls.settings.clone(), connector: OnceCell::new_with(Some(https)) };
         Ok(Self { tls: Arc::new(tls), ..connector })
     }
