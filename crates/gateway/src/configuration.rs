@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 
 /// The settings of the process. Those that read and write the file wait for the disk.
@@ -21,6 +21,11 @@ pub trait KeepSettings: Send + Sync + fmt::Debug {
 
     /// Whether it may listen there.
     fn check_listen(&self, address: SocketAddr) -> Result<(), Problem>;
+
+    /// What an administrator should know of them, such as a certificate that is about to expire.
+    fn warnings(&self) -> Vec<Problem> {
+        Vec::new()
+    }
 
     /// The address that the file says, if it says one.
     fn saved_listen(&self) -> Result<Option<SocketAddr>, Problem>;
@@ -49,6 +54,12 @@ impl Configuration {
         self.settings
             .get()
             .ok_or_else(|| Problem::new(Kind::Conflict, "this gateway was started without settings of its own"))
+    }
+
+    /// What an administrator should know of the settings.
+    pub(crate) fn warnings(&self) -> Vec<Value> {
+        let warnings = self.settings.get().map(|settings| settings.warnings()).unwrap_or_default();
+        warnings.iter().map(|problem| json!({ "warning": problem.message, "hint": problem.hint })).collect()
     }
 
     pub(crate) fn wanted(&self) -> MutexGuard<'_, Option<SocketAddr>> {

@@ -215,7 +215,10 @@ impl Gateway {
         let patients: Vec<Value> = all.iter().map(|running| self.examine(running)).collect();
         let well = patients.iter().filter(|it| it["ok"] == true).count();
         let problems: Vec<Value> = self.loaded().problems.iter().map(operation::problem).collect();
-        Ok(json!({ "servers": patients, "total": patients.len(), "well": well, "problems": problems }))
+        let warnings = self.configuration.warnings();
+        Ok(json!({
+            "servers": patients, "total": patients.len(), "well": well, "problems": problems, "warnings": warnings,
+        }))
     }
 
     fn examine(&self, running: &ServerEntry) -> Value {

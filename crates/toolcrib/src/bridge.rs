@@ -58,7 +58,6 @@ const RENEWAL: Duration = Duration::from_secs(10);
 
 /// What all tasks of a bridge share.
 struct Bridge {
-    client: HttpClient,
     gateway: GatewayLocator,
     session: Session,
     login: BridgeLogin,
@@ -87,12 +86,11 @@ pub(crate) async fn run(
     let client = HttpClient::new().context("start the HTTP client")?;
     let home = Home::find(flags.home(), &environment).ok();
     let login = BridgeLogin::new(login, home.as_ref(), client.clone(), &environment);
-    let gateway = GatewayLocator::new(flags, environment).await?;
+    let gateway = GatewayLocator::new(flags, environment, client).await?;
     let (out, queue) = mpsc::channel(OUT);
     let writing = Scope::new();
     let writer = writing.spawn(lines::write(queue));
     let bridge = Arc::new(Bridge {
-        client,
         gateway,
         session: Session::default(),
         login,

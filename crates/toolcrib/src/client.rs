@@ -23,7 +23,7 @@ use toolcrib_protocol::json::{Outline, Rules};
 use toolcrib_protocol::raw::{Edit, Writer};
 use toolcrib_protocol::{Notification, Raw, Request, Revision, RpcError, meta, method, own_meta};
 use toolcrib_transport::Reply;
-use toolcrib_transport::http::client::{Endpoint, HttpClient};
+use toolcrib_transport::http::client::Endpoint;
 use toolcrib_transport::http::link::{Bounds, HttpLink};
 use toolcrib_transport::{CallHandler, CallOptions, Inbox, Link};
 
@@ -254,7 +254,7 @@ impl Client {
         }
         let endpoint = Endpoint { uri: located.uri.clone(), headers };
         let scope = Scope::new();
-        let client = HttpClient::new().context("start the HTTP client")?;
+        let client = located.http_client().context("start the HTTP client")?;
         let link = HttpLink::new(client, endpoint, Arc::new(NotificationSink), scope.clone(), BOUNDS);
         let (declares, deadline) = (declares.map(Declares::capabilities), OPEN.min(flags.timeout));
         let opened = match &declares {

@@ -8,6 +8,7 @@ mod listen;
 mod logins;
 mod sign_on;
 mod stdio;
+mod tls;
 mod user_values;
 
 use std::collections::BTreeSet;
@@ -17,7 +18,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Scope;
@@ -32,6 +32,7 @@ use toolcrib_gateway::KeepSecrets;
 use toolcrib_session::Sessions;
 use toolcrib_store::{Store, StoreError};
 use toolcrib_transport::http::client::HttpClient;
+use toolcrib_transport::http::server::Listener;
 use toolcrib_transport::http::workers::Workers;
 use toolcrib_transport::process::GuardCommand;
 use toolcrib_upstream::{Credentials, Server, ServerDeps, Start};
@@ -52,6 +53,7 @@ use logins::{GatewayLogins, LoginParts};
 
 pub(crate) use demo::run as demo;
 pub(crate) use eval::{Measurement, Question, run as eval};
+pub(crate) use tls::OwnTls;
 
 /// How many events of servers may wait. The task that reads them only stores snapshots and builds views.
 const EVENTS: usize = 1_024;
@@ -97,6 +99,8 @@ pub(crate) struct HttpGateway {
     pub(crate) url: String,
     /// Where its token lies.
     pub(crate) token_file: PathBuf,
+    /// The TLS of its listener, if it speaks it.
+    tls: Option<Arc<OwnTls>>,
 }
 
 /// How clients reach a gateway.
@@ -142,15 +146,26 @@ impl HttpGateway {
         let listener = listen::bind(config.listen).await?;
         let address = listener.local_addr().context("read the listener's address")?;
         let ground = Ground::read(&config, open_store(config.home.state(), store_settings(&config))).await?;
+        config.check_profiles(&ground.definitions.borrow())?;
         let token_file = config.home.token_file();
         let token = {
             let path = token_file.clone();
             tokio::task::spawn_blocking(move || token::obtain(&path)).await??
         };
+        let tls = open_tls(&config).await?;
         let mut running = RunningGateway::new(config, ground, events, Some(address)).await?;
-        running.gateway.keep_settings(Arc::new(ProcessSettings::new(&running.config, Some(address))));
+        let settings = ProcessSettings::new(&running.config, Some(address), tls.clone());
+        running.gateway.keep_settings(Arc::new(settings));
+        let listener = match &tls {
+            Some(tls) => Listener::with_tls(listener, tls.tls()),
+            None => listener.into(),
+        };
         running.open_doors(listener, token)?;
-        Ok(Self { running, url: url(address), token_file })
+        if let Some(tls) = &tls {
+            let house = &running.house;
+            house.spawn(Arc::clone(tls).follow(house.stop_signal()));
+        }
+        Ok(Self { running, url: url(address, tls.is_some()), token_file, tls })
     }
 
     /// Serves over HTTP for as long as `entry` says.
@@ -202,7 +217,8 @@ impl HttpGateway {
 
     fn ready(&self) -> ReadyFile {
         let (url, token_file) = (self.url.clone(), self.token_file.clone());
-        ReadyFile { pid: std::process::id(), url, token_file, unlisted: Vec::new() }
+        let certificate = self.tls.as_ref().map(|tls| tls.shown().to_owned());
+        ReadyFile { pid: std::process::id(), url, token_file, certificate, unlisted: Vec::new() }
     }
 
     /// Waits until every eager server's first listing has ended, well, badly or at its deadline.
@@ -238,7 +254,7 @@ impl RunningGateway {
     async fn start(config: Config, events: LiveEvents) -> anyhow::Result<Self> {
         let ground = Ground::read(&config, open_instance(config.home.state(), store_settings(&config))).await?;
         let running = Self::new(config, ground, events, None).await?;
-        running.gateway.keep_settings(Arc::new(ProcessSettings::new(&running.config, None)));
+        running.gateway.keep_settings(Arc::new(ProcessSettings::new(&running.config, None, None)));
         Ok(running)
     }
 
@@ -360,7 +376,7 @@ impl RunningGateway {
         Ok(Self { gateway, workflows, logins, front, config, doors, house })
     }
 
-    fn open_doors(&mut self, listener: TcpListener, token: Secret) -> anyhow::Result<()> {
+    fn open_doors(&mut self, listener: Listener, token: Secret) -> anyhow::Result<()> {
         let (mut hosts, mut origins) = (self.config.allowed_hosts.clone(), self.config.allowed_origins.clone());
         if let Some(identity) = &self.config.identity {
             hosts.push(identity.host().to_owned());
@@ -368,6 +384,7 @@ impl RunningGateway {
         }
         let uses = key_use::keep(&self.config.home.state(), &self.house);
         let guard = Guard::new(token, hosts, origins).with_clock(Arc::new(SystemClock), uses);
+        let guard = guard.behind(self.config.proxies(), !self.config.tls.is_at_proxy);
         let limits = self.config.limits.clone();
         let site = Site::new(Arc::clone(&self.gateway), guard, limits, self.doors.clone())
             .with_logins(Some(self.logins.logins().clone()))
@@ -448,8 +465,21 @@ fn unlisted_servers(gateway: &Arc<Gateway>) -> Vec<String> {
     waiting.map(|running| running.definition.name.to_string()).collect()
 }
 
-fn url(address: SocketAddr) -> String {
-    format!("http://{address}/mcp")
+/// The TLS of the listener, if it is to speak it.
+async fn open_tls(config: &Config) -> anyhow::Result<Option<Arc<OwnTls>>> {
+    let Some(files) = config.tls_files() else { return Ok(None) };
+    let shown = config.home.certificate_file();
+    let opened = tokio::task::spawn_blocking(move || OwnTls::open(files, shown, Arc::new(SystemClock)));
+    Ok(Some(Arc::new(opened.await??)))
+}
+
+/// Where commands of this machine reach it.
+fn url(mut address: SocketAddr, has_tls: bool) -> String {
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
+    }
+    let scheme = if has_tls { "https" } else { "http" };
+    format!("{scheme}://{address}/mcp")
 }
 
 /// The problems of definitions that the log has, so that each stands there once for as long as it lasts.

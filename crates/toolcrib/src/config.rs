@@ -7,6 +7,7 @@ mod identity;
 mod key;
 mod otlp;
 mod parse;
+mod reach;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,12 +16,16 @@ use std::time::Duration;
 
 use toolcrib_base::{Kind, Limits, Problem};
 use toolcrib_store::Retention;
+use toolcrib_web::Network;
 
 use crate::home::{Environment, Home};
 
-pub(crate) use identity::{ClientConfig, GrantConfig, Grantee, IdentityConfig, IssuerConfig, ServerConfig};
+pub(crate) use identity::{
+    CertificatesConfig, ClientConfig, GrantConfig, Grantee, IdentityConfig, IssuerConfig, ServerConfig,
+};
 pub(crate) use key::{KEYS, Key};
 pub(crate) use otlp::{Otlp, TraceExport};
+pub(crate) use reach::{Protection, TlsConfig};
 
 /// Settings as the command line gave them: nothing is checked yet.
 #[derive(Debug, Clone, Default)]
@@ -50,6 +55,10 @@ pub(crate) struct Config {
     pub(crate) allowed_hosts: Vec<String>,
     /// Values of `Origin` that may call us besides our own.
     pub(crate) allowed_origins: Vec<String>,
+    /// How connections are protected.
+    pub(crate) tls: TlsConfig,
+    /// The proxies whose word on clients' addresses counts.
+    pub(crate) trusted_proxies: Vec<Network>,
     /// Whose access tokens count, if any do.
     pub(crate) identity: Option<IdentityConfig>,
     /// `request_bytes`, `bodies_bytes`, `message_bytes`, `depth`, `sessions` and `session_idle`.
@@ -163,22 +172,6 @@ impl Config {
         parse::address(&given.value).map(Some).map_err(wrong)
     }
 
-    /// Refuses an address that others can reach: there is no key yet that would keep them out.
-    pub(crate) fn check_listen(&self) -> Result<(), Problem> {
-        if self.listen.ip().to_canonical().is_loopback() {
-            return Ok(());
-        }
-        let message = format!(
-            "refusing to listen on `{}` ({}): other machines could call every tool without a key",
-            self.listen, self.listen_place
-        );
-        let hint = format!(
-            "listen on `127.0.0.1:{}` and put a tunnel or an authenticating proxy in front of it",
-            self.listen.port()
-        );
-        Err(Problem::new(Kind::Address, message).hint(hint))
-    }
-
     /// What the defaults of the table are then written over.
     fn blank(home: Home) -> Self {
         Self {
@@ -190,6 +183,8 @@ impl Config {
             public_url: None,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            tls: TlsConfig::default(),
+            trusted_proxies: Vec::new(),
             identity: None,
             limits: Limits::default(),
             audit_queue: 0,

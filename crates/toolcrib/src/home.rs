@@ -87,6 +87,11 @@ impl Home {
         self.state().join("serve.json")
     }
 
+    /// Where a running gateway with TLS puts the certificate that it serves.
+    pub(crate) fn certificate_file(&self) -> PathBuf {
+        self.state().join("certificate.pem")
+    }
+
     /// The folder of the servers' logs.
     pub(crate) fn logs(&self) -> PathBuf {
         self.state().join("logs")

@@ -14,10 +14,12 @@ const FILE_BYTES: u64 = 64 * 1024;
 pub(crate) struct ReadyFile {
     /// The gateway's process.
     pub(crate) pid: u32,
-    /// Its endpoint, `http://127.0.0.1:PORT/mcp`.
+    /// Its endpoint, `http://127.0.0.1:PORT/mcp`, or `https` where it speaks TLS.
     pub(crate) url: String,
     /// Where the token that administers lies.
     pub(crate) token_file: PathBuf,
+    /// Where the certificate lies that it serves, if it speaks TLS: clients of this home trust it and no other.
+    pub(crate) certificate: Option<PathBuf>,
     /// Eager servers whose first listing had not ended when the file was written; the member is there only with some.
     pub(crate) unlisted: Vec<String>,
 }
@@ -41,6 +43,7 @@ pub(crate) fn read(path: &Path) -> Option<ReadyFile> {
         pid: value["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok())?,
         url: value["url"].as_str()?.to_owned(),
         token_file: value["token_file"].as_str()?.into(),
+        certificate: value["certificate"].as_str().map(Into::into),
     })
 }
 
@@ -50,6 +53,9 @@ impl ReadyFile {
     /// Writes the file by rename, for its owner only.
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
         let mut value = json!({ "pid": self.pid, "url": self.url, "token_file": self.token_file });
+        if let Some(certificate) = &self.certificate {
+            value["certificate"] = json!(certificate);
+        }
         if !self.unlisted.is_empty() {
             value["unlisted"] = self.unlisted.as_slice().into();
         }
@@ -74,8 +80,10 @@ mod tests {
         let path = folder.path().join("state").join("serve.json");
         assert_eq!(read(&path), None);
         let url = "http://127.0.0.1:1/mcp".to_owned();
-        let all = ReadyFile { pid: std::process::id(), url, token_file: "/t".into(), unlisted: Vec::new() };
-        for written in [ReadyFile { unlisted: vec!["slow".into()], ..all.clone() }, all] {
+        let (token_file, pid) = ("/t".into(), std::process::id());
+        let all = ReadyFile { pid, url, token_file, certificate: None, unlisted: Vec::new() };
+        let with_tls = ReadyFile { certificate: Some("/c".into()), ..all.clone() };
+        for written in [ReadyFile { unlisted: vec!["slow".into()], ..all.clone() }, with_tls, all] {
             written.write(&path).unwrap();
             assert_eq!(read(&path), Some(written));
         }
@@ -94,6 +102,7 @@ mod tests {
             pid: i32::MAX.unsigned_abs(),
             url: String::new(),
             token_file: PathBuf::new(),
+            certificate: None,
             unlisted: Vec::new(),
         };
         assert!(!dead.is_alive());

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use toml::Spanned;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_gateway::KeepSettings;
 
-use crate::config::Config;
+use crate::compose::OwnTls;
+use crate::config::{Config, Protection};
 use crate::home::Home;
 
 /// The settings of this process.
@@ -21,17 +23,21 @@ pub(crate) struct ProcessSettings {
     configured: SocketAddr,
     /// Where it listens; nothing for a gateway over stdin and stdout.
     bound: Option<SocketAddr>,
+    protection: Protection,
+    /// The TLS of the listener, if it speaks it.
+    tls: Option<Arc<OwnTls>>,
     shown: Value,
 }
 
 impl ProcessSettings {
-    pub(crate) fn new(config: &Config, bound: Option<SocketAddr>) -> Self {
+    pub(crate) fn new(config: &Config, bound: Option<SocketAddr>, tls: Option<Arc<OwnTls>>) -> Self {
         let shown = config.given.iter().map(|(key, given)| {
             let value = serde_json::to_value(&given.value).unwrap_or_default();
             ((*key).to_owned(), json!({ "value": value, "from": given.place }))
         });
         let shown = Value::Object(shown.collect::<Map<_, _>>());
-        Self { home: config.home.clone(), configured: config.listen, bound, shown }
+        let (home, protection) = (config.home.clone(), config.protection());
+        Self { home, configured: config.listen, bound, protection, tls, shown }
     }
 
     fn file(&self) -> PathBuf {
@@ -63,12 +69,11 @@ impl KeepSettings for ProcessSettings {
     }
 
     fn check_listen(&self, address: SocketAddr) -> Result<(), Problem> {
-        if address.ip().to_canonical().is_loopback() {
-            return Ok(());
-        }
-        let message = format!("refusing to listen on `{address}`: other machines could call every tool without a key");
-        Err(Problem::new(Kind::Address, message)
-            .hint(format!("Listen on `127.0.0.1:{}` and put a tunnel or a proxy in front of it.", address.port())))
+        self.protection.check(address, "")
+    }
+
+    fn warnings(&self) -> Vec<Problem> {
+        self.tls.as_ref().map(|tls| tls.warnings()).unwrap_or_default()
     }
 
     fn saved_listen(&self) -> Result<Option<SocketAddr>, Problem> {

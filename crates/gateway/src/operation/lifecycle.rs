@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Row] = &[
             description: "Tell how servers are, since when, what failed, the end of their stderr, and what to do.",
             problems: &[Kind::NotFound],
             input: r#"{"type":"object","properties":{"name":{"type":"string","description":"The server; all without it"}},"additionalProperties":false}"#,
-            output: r#"{"type":"object","properties":{"servers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"since":{"type":"string"},"ok":{"type":"boolean"},"advice":{"type":"string"},"unanswered":{"type":"object","description":"How many calls of each tool were given up and never answered","additionalProperties":{"type":"integer"}}},"required":["name","state","since","ok","advice"]}},"total":{"type":"integer"},"well":{"type":"integer"},"problems":{"type":"array"}},"required":["servers","total","well","problems"]}"#,
+            output: r#"{"type":"object","properties":{"servers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"since":{"type":"string"},"ok":{"type":"boolean"},"advice":{"type":"string"},"unanswered":{"type":"object","description":"How many calls of each tool were given up and never answered","additionalProperties":{"type":"integer"}}},"required":["name","state","since","ok","advice"]}},"total":{"type":"integer"},"well":{"type":"integer"},"problems":{"type":"array"},"warnings":{"type":"array","description":"What is wrong, or soon will be, with the settings of the gateway itself"}},"required":["servers","total","well","problems","warnings"]}"#,
             ..ROW
         },
     ),

@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Row] = &[row(
         summary: "Show how everything is",
         description: "Show how the gateway is: its version and uptime, every server with its state, what failed and what to do, the sessions, the audit log, and the problems of definitions with file and line. Who does not administer sees the servers of the profile with their states, its own sessions, and whether the audit log records.",
         permission: Permission::Open,
-        output: r#"{"type":"object","properties":{"version":{"type":"string"},"started":{"type":"string"},"uptime_s":{"type":"integer"},"sessions":{"type":"integer"},"states":{"type":"object","additionalProperties":{"type":"integer"}},"servers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"since":{"type":"string"},"next":{"type":"string"}},"required":["name","state","since"]}},"problems":{"type":"array"},"audit":{"type":"object"}},"required":["version","started","uptime_s","sessions","states","servers","problems","audit"]}"#,
+        output: r#"{"type":"object","properties":{"version":{"type":"string"},"started":{"type":"string"},"uptime_s":{"type":"integer"},"sessions":{"type":"integer"},"states":{"type":"object","additionalProperties":{"type":"integer"}},"servers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"since":{"type":"string"},"next":{"type":"string"}},"required":["name","state","since"]}},"problems":{"type":"array"},"warnings":{"type":"array"},"audit":{"type":"object"}},"required":["version","started","uptime_s","sessions","states","servers","problems","warnings","audit"]}"#,
         ..ROW
     },
 )];
@@ -43,6 +43,7 @@ fn status(gateway: &Arc<Gateway>, caller: &Caller) -> Value {
         .collect();
     let problems = &gateway.loaded().problems;
     let problems: Vec<Value> = problems.iter().filter(|_| scope.is_everything()).map(definition::problem).collect();
+    let warnings = if scope.is_everything() { gateway.configuration.warnings() } else { Vec::new() };
     let health = gateway.path.store.audit().health();
     let mut audit = json!({ "recording": health.blocked_since.is_none() });
     if scope.is_everything() {
@@ -57,6 +58,7 @@ fn status(gateway: &Arc<Gateway>, caller: &Caller) -> Value {
         "states": states,
         "servers": servers,
         "problems": problems,
+        "warnings": warnings,
         "audit": audit,
     })
 }

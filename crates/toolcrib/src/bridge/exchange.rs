@@ -234,7 +234,7 @@ impl Bridge {
             all.extend(headers.clone());
             let proof = self.proof(&endpoint).await?;
             all.extend(proof.clone());
-            let posted = self.client.post(&endpoint.uri, all, line.clone(), self.limits.message_bytes).await?;
+            let posted = endpoint.client.post(&endpoint.uri, all, line.clone(), self.limits.message_bytes).await?;
             match posted.reply {
                 Reply::Json(body) => sink.take(&body).await,
                 Reply::Stream(stream) => self.follow(*stream, headers, sink).await?,
@@ -362,7 +362,7 @@ impl Bridge {
         }
         let proof = self.proof(&endpoint).await.map_err(|failed| away(failed.into_problem()))?;
         all.extend(proof.clone());
-        let opened = self.client.open_stream(&endpoint.uri, all, self.limits.message_bytes).await;
+        let opened = endpoint.client.open_stream(&endpoint.uri, all, self.limits.message_bytes).await;
         if let Err(LinkError::Status { status: 401, challenge, .. }) = &opened
             && self.denied(&endpoint, &proof, challenge.as_deref()).await.is_ok_and(|renewed| renewed)
         {

@@ -1,6 +1,7 @@
 //! Where the gateway is: found once, and again when it is not there any more. A gateway that was restarted may have
 //! another port and another token.
 
+use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use anyhow::Context;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use tokio::sync::watch;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_transport::http::client::Endpoint;
+use toolcrib_transport::http::client::{Endpoint, HttpClient};
 
 use super::lock;
 use super::start::{GatewayQuery, GatewayStarter};
@@ -17,8 +18,25 @@ use crate::home::Environment;
 
 pub(super) struct GatewayLocator {
     query: Arc<GatewayQuery>,
-    found: Mutex<Option<Arc<Endpoint>>>,
+    /// For gateways that authorities know.
+    client: HttpClient,
+    found: Mutex<Option<Arc<GatewayEndpoint>>>,
     start: watch::Sender<Start>,
+}
+
+/// The gateway's place, and who speaks to it.
+#[derive(Debug)]
+pub(super) struct GatewayEndpoint {
+    endpoint: Endpoint,
+    pub(super) client: HttpClient,
+}
+
+impl Deref for GatewayEndpoint {
+    type Target = Endpoint;
+
+    fn deref(&self) -> &Endpoint {
+        &self.endpoint
+    }
 }
 
 /// What became of starting the gateway.
@@ -34,10 +52,10 @@ enum Start {
 
 impl GatewayLocator {
     /// Fails where what is asked for can never be found; a gateway that is away may come.
-    pub(super) async fn new(flags: ClientFlags, environment: Environment) -> anyhow::Result<Self> {
+    pub(super) async fn new(flags: ClientFlags, environment: Environment, client: HttpClient) -> anyhow::Result<Self> {
         let start = watch::Sender::new(Start::Over);
         let query = Arc::new(GatewayQuery { flags, environment });
-        let this = Self { query, found: Mutex::default(), start };
+        let this = Self { query, client, found: Mutex::default(), start };
         match this.look().await {
             Ok(_) => {}
             Err(problem) if problem.kind == Kind::Unavailable => {}
@@ -81,16 +99,25 @@ impl GatewayLocator {
     }
 
     /// The gateway's place, with the token that it takes.
-    pub(super) async fn look(&self) -> Result<Arc<Endpoint>, Problem> {
+    pub(super) async fn look(&self) -> Result<Arc<GatewayEndpoint>, Problem> {
         if let Some(found) = &*lock(&self.found) {
             return Ok(Arc::clone(found));
         }
         // The sender lives as long as we do, and starting has its own deadline.
         let _ = self.start.subscribe().wait_for(|start| !matches!(start, Start::InProgress)).await;
         let ended = || Problem::new(Kind::Internal, "stopped looking for the gateway");
-        let endpoint = Arc::new(endpoint(&self.query.locate().await.ok_or_else(ended)??)?);
+        let located = self.query.locate().await.ok_or_else(ended)??;
+        let endpoint = Arc::new(self.endpoint(&located)?);
         *lock(&self.found) = Some(Arc::clone(&endpoint));
         Ok(endpoint)
+    }
+
+    fn endpoint(&self, located: &GatewayAddress) -> Result<GatewayEndpoint, Problem> {
+        let client = match located.certificate {
+            Some(_) => located.http_client().map_err(|error| Problem::new(Kind::Internal, error.to_string()))?,
+            None => self.client.clone(),
+        };
+        Ok(GatewayEndpoint { endpoint: endpoint(located)?, client })
     }
 
     /// It is not there: the next one looks again.

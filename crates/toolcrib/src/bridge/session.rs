@@ -202,6 +202,6 @@ impl Bridge {
         headers.extend(held.headers.clone());
         headers.extend(self.login.headers(&endpoint.uri).await.unwrap_or_default());
         // It ends by itself if this is not heard.
-        let _ = self.client.send(Method::DELETE, &endpoint.uri, headers, Bytes::new()).await;
+        let _ = endpoint.client.send(Method::DELETE, &endpoint.uri, headers, Bytes::new()).await;
     }
 }

@@ -1,7 +1,10 @@
 //! Where the gateway is, and with which token we may come.
 
+use std::path::PathBuf;
+
 use http::Uri;
 use toolcrib_base::{Kind, Problem, ProfileName, Secret};
+use toolcrib_transport::http::client::HttpClient;
 
 use super::ClientFlags;
 use crate::config::{Config, SettingFlags};
@@ -28,6 +31,8 @@ pub(crate) struct GatewayAddress {
     pub(crate) token: Option<Secret>,
     /// Where the token was taken from.
     pub(crate) token_place: Option<String>,
+    /// Where the certificate lies of a gateway of this home that speaks TLS.
+    pub(crate) certificate: Option<PathBuf>,
     /// Why no token of a running gateway is sent, where there is a reason to tell.
     pub(crate) no_token: Option<String>,
 }
@@ -57,8 +62,19 @@ pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<G
     let profile = flags.profile.as_ref().or(context.as_ref().and_then(|(context, _)| context.profile.as_ref()));
     let uri = endpoint(&url, profile).ok_or_else(|| not_an_endpoint(&url, &place))?;
     let is_running = !is_named && alive.is_some();
-    let mut located =
-        GatewayAddress { uri, place, is_named, is_running, token: None, token_place: None, no_token: None };
+    // Only the gateway that the file names is who it says: anyone else may listen elsewhere.
+    let own = alive.filter(|ready| ready.url.parse::<Uri>().is_ok_and(|own| is_same_origin(&own, &uri)));
+    let certificate = own.and_then(|ready| ready.certificate.clone());
+    let mut located = GatewayAddress {
+        uri,
+        place,
+        is_named,
+        is_running,
+        token: None,
+        token_place: None,
+        certificate,
+        no_token: None,
+    };
     if flags.without_token {
         return Ok(located);
     }
@@ -74,10 +90,9 @@ pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<G
         }
         located.token = Some(Secret::new(text.trim()));
         located.token_place = Some(format!("`{TOKEN_VARIABLE}`"));
-    } else if let Some(ready) = alive {
+    } else if let Some(ready) = own {
         // Only the gateway that the file names gets its token: anyone else who listens here would learn it.
-        let same = ready.url.parse::<Uri>().is_ok_and(|own| own.authority() == located.uri.authority());
-        if same && is_here(&located.uri) {
+        if is_here(&located.uri) || located.certificate.is_some() {
             match token::read(&ready.token_file) {
                 Ok(token) => {
                     located.token = Some(token);
@@ -88,6 +103,19 @@ pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<G
         }
     }
     Ok(located)
+}
+
+// === impl GatewayAddress ===
+
+impl GatewayAddress {
+    /// A client for it: a gateway of this home with TLS is known by its very certificate, others by their authorities.
+    pub(crate) fn http_client(&self) -> std::io::Result<HttpClient> {
+        self.certificate.clone().map_or_else(HttpClient::new, HttpClient::pinning)
+    }
+}
+
+fn is_same_origin(one: &Uri, other: &Uri) -> bool {
+    one.scheme() == other.scheme() && one.authority() == other.authority()
 }
 
 /// Whether the gateway that is asked for is the one that `toolcrib serve` would start in this home.
@@ -151,7 +179,8 @@ fn from_settings(flags: &ClientFlags, environment: &Environment) -> Result<(Stri
             Problem::new(Kind::Unavailable, "no gateway is running in this home, and its port is chosen at start");
         return Err(problem.hint("start it with `toolcrib serve`"));
     }
-    Ok((format!("http://{address}{PATH}"), format!("`listen`, {}", config.listen_place)))
+    let scheme = if config.tls_files().is_some() { "https" } else { "http" };
+    Ok((format!("{scheme}://{address}{PATH}"), format!("`listen`, {}", config.listen_place)))
 }
 
 /// A URL as an endpoint: `/mcp` where it has no path, `/p/<profile>` after it.
@@ -203,7 +232,13 @@ mod tests {
     }
 
     fn ready(pid: u32, url: &str, token_file: &Path) -> ready::ReadyFile {
-        ready::ReadyFile { pid, url: url.to_owned(), token_file: token_file.to_owned(), unlisted: Vec::new() }
+        ready::ReadyFile {
+            pid,
+            url: url.to_owned(),
+            token_file: token_file.to_owned(),
+            certificate: None,
+            unlisted: Vec::new(),
+        }
     }
 
     fn find(home: &Path, endpoint: Option<&str>, variables: &[(&str, &str)]) -> Result<GatewayAddress, Problem> {
@@ -255,6 +290,19 @@ mod tests {
         let flags = ClientFlags { home: Some(own.path().to_owned()), ..ClientFlags::for_tests() }.without_token();
         let environment = [(TOKEN_VARIABLE.to_owned(), OsString::from("given"))].into_iter().collect();
         assert_eq!(token_of(&locate(&flags, &environment).unwrap()), None);
+        // With TLS it is known by its certificate, at any address; never in plain text.
+        let secure = home("https://192.0.2.1:5000/mcp");
+        let known = ready::ReadyFile {
+            certificate: Some("/c".into()),
+            ..ready::read(&secure.path().join("state/serve.json")).unwrap()
+        };
+        known.write(&secure.path().join("state/serve.json")).unwrap();
+        let located = find(secure.path(), None, &[]).unwrap();
+        assert_eq!((token_of(&located), located.certificate.as_deref()), (Some("secret"), Some(Path::new("/c"))));
+        for other in ["http://192.0.2.1:5000", "https://192.0.2.1:5001", "https://192.0.2.2:5000"] {
+            let located = find(secure.path(), Some(other), &[]).unwrap();
+            assert_eq!((token_of(&located), located.certificate.as_deref()), (None, None), "{other}");
+        }
         let elsewhere = home("http://192.0.2.1:5000/mcp");
         assert_eq!(token_of(&find(elsewhere.path(), None, &[]).unwrap()), None);
         let given = [(TOKEN_VARIABLE, "given")];

@@ -43,7 +43,7 @@ impl Rest {
         let before = uri.path().rsplit_once("/mcp").map_or("", |(before, _)| before);
         let authority = uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();
         let root = format!("{}://{authority}{before}/api/v1", uri.scheme_str().unwrap_or("http"));
-        let http = HttpClient::new().context("start the HTTP client")?;
+        let http = located.http_client().context("start the HTTP client")?;
         Ok(Self { http, located, root, profile: flags.profile.clone(), deadline: flags.timeout })
     }
 

@@ -39,6 +39,10 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
     for problem in value["problems"].as_array().into_iter().flatten() {
         output.text(&format!("bad definition: {}", crate::text::line(&field(problem, "problem"))))?;
     }
+    for warning in value["warnings"].as_array().into_iter().flatten() {
+        let line = |key: &str| crate::text::line(&field(warning, key)).into_owned();
+        output.text(&format!("warning: {}\n  {:<13} {}", line("warning"), "next step:", line("hint")))?;
+    }
     if value["total"] == 0 {
         output.text("no servers")?;
     }

@@ -99,6 +99,10 @@ fn troubles(value: &Value) -> Vec<String> {
         let hint = problem["hint"].as_str().map(|hint| format!("\n  → {hint}")).unwrap_or_default();
         all.push(format!("{}{hint}", field(problem, "problem")));
     }
+    for warning in value["warnings"].as_array().into_iter().flatten() {
+        let hint = warning["hint"].as_str().map(|hint| format!("\n  → {hint}")).unwrap_or_default();
+        all.push(format!("{}{hint}", field(warning, "warning")));
+    }
     if let Some(error) = value["audit"]["lastError"].as_str().filter(|_| value["audit"]["recording"] == false) {
         all.push(format!("the audit log cannot be written, so calls wait: {error}\n  → free space on the disk"));
     }

@@ -8,7 +8,8 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, Secret, SystemClock};
 use toolcrib_catalog::SecretRef;
 use toolcrib_identity::{
-    GrantRule, Grantee, Identities, IntrospectionClient, IssuerSettings, ReadSecret, SignIn, SignInClient, TokenGrant,
+    CertificateAuthority, CertificateGrant, GrantRule, Grantee, Identities, IntrospectionClient, IssuerSettings,
+    ReadSecret, SignIn, SignInClient, TokenGrant,
 };
 use toolcrib_store::Store;
 use toolcrib_transport::http::checked::{CheckedClient, SystemResolver};
@@ -16,7 +17,9 @@ use toolcrib_transport::http::client::HttpClient;
 use toolcrib_web::Front;
 
 use super::sign_on::IssuerSubjects;
-use crate::config::{self, ClientConfig, Config, GrantConfig, IdentityConfig, IssuerConfig, ServerConfig};
+use crate::config::{
+    self, CertificatesConfig, ClientConfig, Config, GrantConfig, IdentityConfig, IssuerConfig, ServerConfig,
+};
 use crate::secrets::HomeSecrets;
 
 /// The door, and our own authorization server where there is one.
@@ -64,6 +67,7 @@ pub(super) async fn front(
         }
     };
     let front = Front::new(config.url.clone(), Arc::clone(&identities) as _, config.scopes.clone(), clock);
+    let front = front.with_certificates(config.certificates.as_ref().map(authority));
     let mut front = front.with_sign_in(identities);
     if let Some(server) = &server {
         front = front.with_server(server.clone());
@@ -105,6 +109,14 @@ fn server_settings(
 
 fn own_secret(reference: &SecretRef, secrets: &Arc<HomeSecrets>) -> Arc<dyn ReadSecret> {
     Arc::new(OwnSecret { reference: reference.clone(), secrets: Arc::clone(secrets) })
+}
+
+fn authority(config: &CertificatesConfig) -> CertificateAuthority {
+    let grants = config.grants.iter().map(|rule| CertificateGrant {
+        name: rule.name.clone(),
+        grant: TokenGrant { role: rule.role, profiles: rule.profiles.clone() },
+    });
+    CertificateAuthority { name: config.ca.as_str().into(), grants: grants.collect() }
 }
 
 fn settings(issuer: &IssuerConfig, secrets: &Arc<HomeSecrets>) -> IssuerSettings {

@@ -150,7 +150,8 @@ impl LoginPlaces {
     /// The URL under which people reach the gateway, if the settings name one; else this machine.
     fn of(config: &Config, address: Option<SocketAddr>) -> Self {
         // Always the same where providers know it: also while this gateway itself does not listen.
-        let here = format!("http://127.0.0.1:{}", address.unwrap_or(config.listen).port());
+        let scheme = if config.tls_files().is_some() { "https" } else { "http" };
+        let here = format!("{scheme}://127.0.0.1:{}", address.unwrap_or(config.listen).port());
         let identity = config.identity.as_ref();
         let public = identity.map(|identity| identity.url.as_str());
         let origin = public.unwrap_or(&here);

@@ -13,6 +13,8 @@ use super::{KEYS, ValueWithSource, identity};
 
 /// A settings file has some dozen lines; a larger one is something else.
 const FILE_BYTES: u64 = 1 << 20;
+/// A table whose keys are keys of their own; it may also be one word.
+const TLS: &str = "tls";
 
 /// The keys that the file sets; none when there is no file.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<&'static str, ValueWithSource>, Problem> {
@@ -45,6 +47,16 @@ fn parse(path: &Path, text: &str) -> Result<BTreeMap<&'static str, ValueWithSour
     let mut known = BTreeMap::new();
     for (name, value) in entries {
         let place = place(name.span().start);
+        if name.get_ref() == TLS
+            && let Value::Table(parts) = value.get_ref()
+        {
+            for (part, value) in parts {
+                let whole = format!("{TLS}.{part}");
+                let key = names().find(|key| *key == whole).ok_or_else(|| unknown(&place, &whole))?;
+                known.insert(key, ValueWithSource { value: value.clone(), place: place.clone() });
+            }
+            continue;
+        }
         let Some(key) = names().find(|key| key == name.get_ref()) else {
             return Err(unknown(&place, name.get_ref()));
         };

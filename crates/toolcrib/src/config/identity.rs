@@ -15,7 +15,9 @@ pub(crate) use server::{ClientConfig, ServerConfig};
 
 /// The name of the table.
 pub(super) const TABLE: &str = "identity";
-const KEYS: [&str; 5] = ["url", "client_document", "scopes", "issuer", "server"];
+const KEYS: [&str; 6] = ["url", "client_document", "scopes", "issuer", "server", "certificates"];
+const CERTIFICATES_KEYS: [&str; 2] = ["ca", "grants"];
+const CERTIFICATE_GRANT_KEYS: [&str; 3] = ["name", "role", "profiles"];
 const ISSUER_KEYS: [&str; 9] =
     ["name", "issuer", "audience", "grants", "introspect", "sign_in", "groups_claim", "tenant_claim", "private"];
 const GRANT_KEYS: [&str; 5] = ["group", "user", "client", "role", "profiles"];
@@ -35,6 +37,28 @@ pub(crate) struct IdentityConfig {
     pub(crate) issuers: Vec<IssuerConfig>,
     /// Our own authorization server, if it is switched on.
     pub(crate) server: Option<ServerConfig>,
+    /// What clients' certificates prove.
+    pub(crate) certificates: Option<CertificatesConfig>,
+}
+
+/// Clients with certificates of the authority in `tls.client_ca`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CertificatesConfig {
+    /// What the authority is called in ids of principals.
+    pub(crate) ca: String,
+    /// What is granted to its clients.
+    pub(crate) grants: Vec<CertificateGrantConfig>,
+}
+
+/// A role in profiles for the client of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CertificateGrantConfig {
+    /// The name in the certificate; `None` for every client.
+    pub(crate) name: Option<String>,
+    /// Which role.
+    pub(crate) role: Role,
+    /// Where.
+    pub(crate) profiles: Vec<ProfileName>,
 }
 
 /// One issuer.
@@ -144,7 +168,23 @@ pub(super) fn read(given: &ValueWithSource) -> Result<IdentityConfig, Problem> {
         return Err(Problem::new(Kind::Definition, message).hint("keep `introspect` at one issuer"));
     }
     let server = part.part("server", &server::KEYS)?.map(|part| server::read(&part)).transpose()?;
-    Ok(IdentityConfig { url, client_document, scopes, issuers, server })
+    let certificates = part.part("certificates", &CERTIFICATES_KEYS)?;
+    let certificates = certificates.as_ref().map(certificates_of).transpose()?;
+    Ok(IdentityConfig { url, client_document, scopes, issuers, server, certificates })
+}
+
+fn certificates_of(part: &Part<'_>) -> Result<CertificatesConfig, Problem> {
+    let ca = part.required("ca")?;
+    // Names of profiles have the same rule.
+    if ProfileName::new(ca).is_err() {
+        return Err(part.wrong("ca", "a name of small letters, digits and `-`, such as `office`"));
+    }
+    let grant = |part: &Part<'_>| {
+        let name = Some(part.required("name")?).filter(|name| *name != "*").map(str::to_owned);
+        Ok(CertificateGrantConfig { name, role: role(part)?, profiles: profiles(part)? })
+    };
+    let grants = part.parts("grants", &CERTIFICATE_GRANT_KEYS)?.iter().map(grant).collect::<Result<_, Problem>>()?;
+    Ok(CertificatesConfig { ca: ca.to_owned(), grants })
 }
 
 fn issuer(part: &Part<'_>) -> Result<IssuerConfig, Problem> {
@@ -196,10 +236,16 @@ fn grant(part: &Part<'_>) -> Result<GrantConfig, Problem> {
                 .hint("write `{group = \"dev\", role = \"member\", profiles = [\"work\"]}`"));
         }
     };
-    let role = part.required("role")?.parse().map_err(|_| part.wrong("role", ROLES))?;
+    Ok(GrantConfig { grantee, role: role(part)?, profiles: profiles(part)? })
+}
+
+fn role(part: &Part<'_>) -> Result<Role, Problem> {
+    part.required("role")?.parse().map_err(|_| part.wrong("role", ROLES))
+}
+
+fn profiles(part: &Part<'_>) -> Result<Vec<ProfileName>, Problem> {
     let profiles = part.texts("profiles")?.iter().map(|name| ProfileName::new(name)).collect::<Result<Vec<_>, _>>();
-    let profiles = profiles.map_err(|_| part.wrong("profiles", "names of profiles"))?;
-    Ok(GrantConfig { grantee, role, profiles })
+    profiles.map_err(|_| part.wrong("profiles", "names of profiles"))
 }
 
 const ROLES: &str = "`viewer`, `member`, `operator`, `admin` or `owner`";
@@ -376,6 +422,20 @@ mod tests {
     }
 
     #[test]
+    fn certificates_have_grants() {
+        let config = parse(
+            "[identity]\nurl = 'https://tools.example.com'\n[identity.certificates]\nca = 'office'\n\
+             grants = [{name = 'ci.example.com', role = 'member', profiles = ['work']}, {name = '*', role = 'viewer'}]",
+        );
+        let certificates = config.unwrap().certificates.unwrap();
+        let names: Vec<_> = certificates.grants.iter().map(|grant| (grant.name.as_deref(), grant.role)).collect();
+        assert_eq!(
+            (certificates.ca.as_str(), names),
+            ("office", vec![(Some("ci.example.com"), Role::Member), (None, Role::Viewer)])
+        );
+    }
+
+    #[test]
     fn a_mistake_is_named() {
         let more = |line: &str| format!("{ACME}{line}");
         for (text, expected) in [
@@ -443,6 +503,16 @@ mod tests {
                      role = 'member'",
                 ),
                 "`identity.server.client[1].id`: another client",
+            ),
+            (more("[identity.certificates]\ngrants = []"), "`identity.certificates` has no `ca`"),
+            (more("[identity.certificates]\nca = 'a/b'"), "`identity.certificates.ca`: expected a name"),
+            (
+                more("[identity.certificates]\nca = 'a'\ngrants = [{role = 'member'}]"),
+                "`identity.certificates.grants[0]` has no `name`",
+            ),
+            (
+                more("[identity.certificates]\nca = 'a'\ngrants = [{group = 'x', role = 'member'}]"),
+                "unknown key `identity.certificates.grants[0].group`",
             ),
             (more("private = 'yes'"), "`identity.issuer[0].private`: expected `true`"),
             (more("audience = ['']"), "`identity.issuer[0].audience`: expected texts"),

@@ -40,7 +40,7 @@ pub(crate) enum Shape {
     Switch,
 }
 
-pub(crate) const KEYS: [Key; 20] = [
+pub(crate) const KEYS: [Key; 25] = [
     Key {
         name: "listen",
         flag: "listen",
@@ -94,6 +94,51 @@ pub(crate) const KEYS: [Key; 20] = [
         help: "Origins of web pages that may call the gateway",
         shape: Shape::List,
         set: |config, value| parse::origins(value).map(|value| config.allowed_origins = value),
+    },
+    Key {
+        name: "tls",
+        flag: "tls",
+        example: "proxy",
+        default: None,
+        help: "`proxy`: a proxy in front of the gateway speaks TLS; it is named in `trusted_proxies`",
+        shape: Shape::One,
+        set: |config, value| parse::proxy(value).map(|()| config.tls.is_at_proxy = true),
+    },
+    Key {
+        name: "tls.cert",
+        flag: "tls-cert",
+        example: "FILE",
+        default: None,
+        help: "Certificate of the gateway as PEM, then those of its issuers; with it the gateway speaks TLS",
+        shape: Shape::One,
+        set: |config, value| parse::path(value).map(|value| config.tls.cert = Some(value)),
+    },
+    Key {
+        name: "tls.key",
+        flag: "tls-key",
+        example: "FILE",
+        default: None,
+        help: "Private key of the certificate as PEM",
+        shape: Shape::One,
+        set: |config, value| parse::path(value).map(|value| config.tls.key = Some(value)),
+    },
+    Key {
+        name: "tls.client_ca",
+        flag: "tls-client-ca",
+        example: "FILE",
+        default: None,
+        help: "Authority of clients' certificates as PEM; what they may do is in `[identity.certificates]`",
+        shape: Shape::One,
+        set: |config, value| parse::path(value).map(|value| config.tls.client_ca = Some(value)),
+    },
+    Key {
+        name: "trusted_proxies",
+        flag: "trusted-proxies",
+        example: "NETWORK,…",
+        default: None,
+        help: "Addresses of the proxies in front of the gateway, whose `X-Forwarded-For` counts",
+        shape: Shape::List,
+        set: |config, value| parse::networks(value).map(|value| config.trusted_proxies = value),
     },
     Key {
         name: "request_bytes",
@@ -228,7 +273,7 @@ pub(crate) const KEYS: [Key; 20] = [
 impl Key {
     /// The environment variable.
     pub(crate) fn variable(&self) -> String {
-        format!("TOOLCRIB_{}", self.name.to_ascii_uppercase())
+        format!("TOOLCRIB_{}", self.name.replace('.', "_").to_ascii_uppercase())
     }
 
     /// The value of a text outside of the file.

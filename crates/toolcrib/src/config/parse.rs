@@ -1,11 +1,13 @@
 //! Values of settings: from what a flag, a variable or the file gave to the type that is used.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http::Uri;
 use toml::Value;
 use toolcrib_catalog::Period;
+use toolcrib_web::{Network, NetworkError};
 use tracing_subscriber::EnvFilter;
 
 use super::LogFormat;
@@ -69,6 +71,32 @@ pub(super) fn origins(value: &Value) -> Result<Vec<String>, ParseError> {
         after_scheme.is_some_and(|rest| !rest.contains('/')) && url(&Value::String(origin.to_owned())).is_ok()
     };
     list(value, EXPECTED, fits)
+}
+
+/// The one word that says who speaks TLS.
+pub(super) fn proxy(value: &Value) -> Result<(), ParseError> {
+    const EXPECTED: &str = "`proxy`, or a table with `cert` and `key`";
+    if text(value, EXPECTED)? == "proxy" { Ok(()) } else { Err(ParseError(EXPECTED)) }
+}
+
+pub(super) fn path(value: &Value) -> Result<PathBuf, ParseError> {
+    const EXPECTED: &str = "a path, from the root or from the home folder";
+    let text = text(value, EXPECTED)?;
+    if text.is_empty() || text.contains('\0') { Err(ParseError(EXPECTED)) } else { Ok(text.into()) }
+}
+
+pub(super) fn networks(value: &Value) -> Result<Vec<Network>, ParseError> {
+    const EXPECTED: &str =
+        "addresses such as `10.0.0.7`, or networks such as `10.0.0.0/24`, with no bits behind the prefix";
+    const TOO_LARGE: &str =
+        "networks of at least `/8`, or `/16` in IPv6: everyone in them could claim to be any client";
+    let items = value.as_array().ok_or(ParseError(EXPECTED))?;
+    let network = |item: &Value| match item.as_str().map(str::parse) {
+        Some(Ok(network)) => Ok(network),
+        Some(Err(NetworkError::TooLarge)) => Err(ParseError(TOO_LARGE)),
+        _ => Err(ParseError(EXPECTED)),
+    };
+    items.iter().map(network).collect()
 }
 
 fn list(value: &Value, expected: &'static str, fits: impl Fn(&str) -> bool) -> Result<Vec<String>, ParseError> {

@@ -62,6 +62,11 @@ fn every_key_can_be_given_in_all_three_ways() {
         ("public_url", "https://a.example"),
         ("allowed_hosts", "a.example"),
         ("allowed_origins", "https://a.example"),
+        ("tls", "proxy"),
+        ("tls.cert", "cert.pem"),
+        ("tls.key", "/tls/key.pem"),
+        ("tls.client_ca", "clients.pem"),
+        ("trusted_proxies", "10.1.0.0/16"),
         ("request_bytes", "2MiB"),
         ("bodies_bytes", "64MiB"),
         ("message_bytes", "1024"),
@@ -78,7 +83,7 @@ fn every_key_can_be_given_in_all_three_ways() {
         ("otlp_endpoint", "http://localhost:4318"),
     ];
     assert_eq!(values.map(|(name, _)| name), KEYS.each_ref().map(|key| key.name));
-    assert!(KEYS.iter().all(|key| key.flag == key.name.replace('_', "-")));
+    assert!(KEYS.iter().all(|key| key.flag == key.name.replace(['_', '.'], "-")));
     let untouched = load(None, &[], &[]).unwrap();
     for (key, (name, value)) in KEYS.iter().zip(values) {
         let line = match key.shape {
@@ -115,6 +120,15 @@ fn what_is_wrong_is_named_with_its_place() {
     };
     check("log = 'info'\nlisen = '127.0.0.1:1'\n", "config.toml:2: unknown key `lisen`", "did you mean `listen`?");
     check("\n\n[server]\nx = 1\n", "config.toml:3: unknown key `server`", "known keys: listen, log");
+    check("\n[tls]\nca = 'x'", "config.toml:2: unknown key `tls.ca`", "");
+    check("tls = 'own'", "config.toml:1: `tls`: expected `proxy`, or a table", "");
+    check("tls.cert = 1", "config.toml:1: `tls.cert`: expected a path", "");
+    for wrong in ["10.1.2.3/16", "10.0.0.0/33", "proxy.example.com", "", "10.0.0.0/8,10.1.0.0/16"] {
+        check(&format!("trusted_proxies = ['{wrong}']"), "config.toml:1: `trusted_proxies`: expected addresses", "");
+    }
+    for wrong in ["0.0.0.0/0", "::/0", "128.0.0.0/1"] {
+        check(&format!("trusted_proxies = ['{wrong}']"), "config.toml:1: `trusted_proxies`: expected networks of", "");
+    }
     check("listen = 8700\n", "config.toml:1: `listen`: expected an address with a port", "");
     check("depth = 1\n", "config.toml:1: `depth`: expected a number from 8 to 120, got `1`", "");
     check("events_days = 0", "config.toml:1: `events_days`: expected a number of days from 1 to 3650", "");
@@ -151,26 +165,94 @@ fn a_file_that_cannot_be_read_is_an_error() {
 }
 
 #[test]
-fn only_loopback_is_listened_on_without_a_key() {
-    for (address, fits) in [
-        ("127.0.0.1:0", true),
-        ("127.9.9.9:80", true),
-        ("[::1]:80", true),
-        ("[::ffff:127.0.0.1]:80", true),
-        ("localhost:1", true),
-        ("0.0.0.0:80", false),
-        ("[::]:80", false),
-        ("192.168.0.1:80", false),
+fn others_are_reached_with_tls_only() {
+    let plain: &[&str] = &[];
+    let tls: &[&str] = &["--tls-cert", "c", "--tls-key", "k"];
+    let proxy: &[&str] = &["--tls", "proxy", "--trusted-proxies", "10.0.0.0/8"];
+    for (address, flags, fits) in [
+        ("127.0.0.1:0", plain, true),
+        ("127.9.9.9:80", plain, true),
+        ("[::1]:80", plain, true),
+        ("[::ffff:127.0.0.1]:80", plain, true),
+        ("localhost:1", plain, true),
+        ("0.0.0.0:80", plain, false),
+        ("[::]:80", plain, false),
+        ("192.168.0.1:80", plain, false),
+        ("192.168.0.1:80", &["--trusted-proxies", "10.0.0.0/8"], false),
+        ("0.0.0.0:80", tls, true),
+        ("0.0.0.0:80", proxy, true),
+        ("127.0.0.1:80", tls, true),
     ] {
-        let config = load(None, &[], &["--listen", address]).unwrap();
+        let config = load(None, &[], &[&["--listen", address], flags].concat()).unwrap();
         let checked = config.check_listen();
-        assert_eq!(checked.is_ok(), fits, "{address}");
+        assert_eq!(checked.is_ok(), fits, "{address} {flags:?}");
         if let Err(problem) = checked {
             assert_eq!(problem.kind, Kind::Address);
-            assert!(problem.message.contains("flag `--listen`") && problem.hint.unwrap().contains("127.0.0.1:80"));
+            let hint = problem.hint.unwrap();
+            assert!(problem.message.contains("flag `--listen`") && hint.contains("127.0.0.1:80"));
+            assert!(hint.contains("`tls.cert`") && hint.contains("`trusted_proxies`"), "{hint}");
         }
     }
     assert!(Path::new(&load(None, &[], &[]).unwrap().home.state()).ends_with("state"));
+}
+
+#[test]
+fn settings_of_tls_fit_each_other() {
+    let identity = "[identity]\nurl = 'https://a.example'\n";
+    let certificates = format!("{identity}[identity.certificates]\nca = 'office'\n");
+    let own = "tls.cert = 'c'\ntls.key = 'k'\n";
+    for (file, expected) in [
+        ("tls.cert = 'c'".to_owned(), "`tls.cert` is set and `tls.key` is not"),
+        ("tls.key = 'k'".into(), "`tls.key` is set and `tls.cert` is not"),
+        ("tls = 'proxy'".into(), "`tls = \"proxy\"` needs `trusted_proxies`"),
+        ("tls.client_ca = 'a'".into(), "`tls.client_ca` needs `tls.cert` and `tls.key`"),
+        (format!("{own}tls.client_ca = 'a'"), "`tls.client_ca` needs `[identity.certificates]`"),
+        (format!("{own}tls.client_ca = 'a'\n{identity}"), "`tls.client_ca` needs `[identity.certificates]`"),
+        (format!("{own}{certificates}"), "`[identity.certificates]` needs `tls.client_ca`"),
+    ] {
+        let problem = load(Some(&file), &[], &[]).unwrap().check_listen().unwrap_err();
+        assert_eq!(problem.message, expected, "{file}");
+        assert!(problem.hint.is_some(), "{file}");
+    }
+    let both = load(Some(own), &[], &["--tls", "proxy"]).unwrap().check_listen().unwrap_err();
+    assert!(both.message.starts_with("`tls` says that a proxy speaks TLS"), "{both}");
+    for file in [
+        format!("trusted_proxies = ['127.0.0.1']\n{own}"),
+        format!("{own}tls.client_ca = '/a'\n{certificates}"),
+        "trusted_proxies = ['127.0.0.1']\ntls = 'proxy'".into(),
+    ] {
+        let config = load(Some(&file), &[], &[]).unwrap();
+        config.check_listen().unwrap_or_else(|problem| panic!("{problem}: {file}"));
+        let files = config.tls_files().map(|files| (files.certificate, files.client_authorities));
+        let home = config.home.path();
+        assert!(
+            files.is_none_or(|(own, clients)| own == home.join("c") && clients.is_none_or(|ca| ca == Path::new("/a")))
+        );
+    }
+}
+
+/// Each profile needs a credential of its own before others are let in.
+#[test]
+fn others_are_not_reached_while_a_profile_asks_for_no_credential() {
+    let folder = tempfile::tempdir().unwrap();
+    let profile = |name: &str, keys: &str| {
+        std::fs::create_dir_all(folder.path().join("profiles")).unwrap();
+        let text = format!("name: {name}\n{keys}");
+        std::fs::write(folder.path().join("profiles").join(format!("{name}.yaml")), text).unwrap();
+    };
+    let check = |address: &str, file: &str| {
+        let config = load(Some(file), &[], &["--listen", address]).unwrap();
+        config.check_profiles(&toolcrib_catalog::load(folder.path())).map_err(|problem| problem.to_string())
+    };
+    let outside = "0.0.0.0:8700";
+    let refused = check(outside, "").unwrap_err();
+    assert!(refused.contains("none is set for `default`") && refused.contains("profile key add default"), "{refused}");
+    assert_eq!(check("127.0.0.1:8700", ""), Ok(()));
+    assert_eq!(check(outside, "[identity]\nurl = 'https://a.example'\n"), Ok(()));
+    profile("default", "keys: []\n");
+    assert_eq!(check(outside, ""), Ok(()));
+    profile("work", "");
+    assert!(check(outside, "").unwrap_err().contains("none is set for `work`"));
 }
 
 /// A secret in each place of the file, as a value, as a key and where the text is broken: no message repeats it.

@@ -52,6 +52,7 @@ const GUIDES: [&str; 21] = [
     "docs/guides/operations.md",
     "docs/guides/profiles.md",
     "docs/guides/registry.md",
+    "docs/guides/remote-access.md",
     "docs/guides/secrets.md",
     "docs/guides/servers.md",
     "docs/guides/service.md",
@@ -129,6 +130,11 @@ fn profiles() {
 #[test]
 fn registry() {
     run("docs/guides/registry.md");
+}
+
+#[test]
+fn remote_access() {
+    run("docs/guides/remote-access.md");
 }
 
 #[test]

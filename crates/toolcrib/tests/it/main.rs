@@ -31,6 +31,7 @@ mod operations;
 mod people;
 mod profile_key;
 mod registry;
+mod remote_access;
 mod scenario;
 mod secrets;
 mod service;
