@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use toolcrib_auth::jose::{ALGORITHMS, JoseError, SignedToken};
 use toolcrib_base::task::Scope;
@@ -14,7 +14,7 @@ use url::Url;
 use crate::bearers::{BearerKind, BearerToken, Bearers};
 use crate::claims::{Claims, Source};
 use crate::introspection;
-use crate::issuer::IssuerSettings;
+use crate::issuer::{IntrospectionClient, IssuerSettings};
 use crate::keys::IssuerKeys;
 use crate::known::{self, Entry, KnownTokens};
 use crate::proof::Proofs;
@@ -124,8 +124,20 @@ impl Identities {
     /// What a token says, once that is proven, and until when that counts.
     async fn claims(&self, token: &str, resource: &Resource<'_>) -> Result<(Claims, Timestamp), TokenRefusal> {
         match SignedToken::parse(token) {
-            Ok(signed) => Ok((self.signed(&signed, resource).await?, self.after(SIGNATURE))),
-            Err(JoseError::NotAToken) => Ok((self.opaque(token).await?, self.after(ANSWER))),
+            Ok(signed) => {
+                let (claims, issuer) = self.signed(&signed, resource).await?;
+                match issuer.settings.introspection.as_ref().filter(|ours| ours.each_request) {
+                    None => Ok((claims, self.after(SIGNATURE))),
+                    Some(ours) => {
+                        self.ask(issuer, ours, token).await?;
+                        Ok((claims, self.after(0)))
+                    }
+                }
+            }
+            Err(JoseError::NotAToken) => {
+                let (claims, ours) = self.opaque(token).await?;
+                Ok((claims, self.after(if ours.each_request { 0 } else { ANSWER })))
+            }
             Err(error) => Err(TokenRefusal::Invalid(error.to_string())),
         }
     }
@@ -134,7 +146,11 @@ impl Identities {
         Timestamp(self.clock.now().0.saturating_add(millis))
     }
 
-    async fn signed(&self, token: &SignedToken<'_>, resource: &Resource<'_>) -> Result<Claims, TokenRefusal> {
+    async fn signed(
+        &self,
+        token: &SignedToken<'_>,
+        resource: &Resource<'_>,
+    ) -> Result<(Claims, &Issuer), TokenRefusal> {
         let invalid = |why: &str| TokenRefusal::Invalid(why.to_owned());
         let kind = token.header("typ").map(str::to_ascii_lowercase);
         if token.has_header("typ") && !kind.is_some_and(|kind| TYPES.contains(&kind.as_str())) {
@@ -154,23 +170,32 @@ impl Identities {
             return Err(not_for_us());
         }
         issuer.keys.verify(token, &self.scope).await?;
-        Ok(claims)
+        Ok((claims, issuer))
     }
 
-    async fn opaque(&self, token: &str) -> Result<Claims, TokenRefusal> {
-        let invalid = || TokenRefusal::Invalid("the token or key is not valid here".to_owned());
+    async fn opaque(&self, token: &str) -> Result<(Claims, &IntrospectionClient), TokenRefusal> {
         let issuer = self.issuers.iter().find_map(|issuer| Some((issuer, issuer.settings.introspection.as_ref()?)));
-        let (issuer, ours) = issuer.filter(|_| token.len() <= OPAQUE_BYTES).ok_or_else(invalid)?;
+        let (issuer, ours) = issuer.filter(|_| token.len() <= OPAQUE_BYTES).ok_or_else(not_valid)?;
+        let claims = self.ask(issuer, ours, token).await?;
+        let claims = Claims::read(&claims, &issuer.settings, Source::Introspection, self.clock.now());
+        Ok((claims.map_err(TokenRefusal::Invalid)?, ours))
+    }
+
+    /// What the issuer says of a token.
+    async fn ask(
+        &self,
+        issuer: &Issuer,
+        ours: &IntrospectionClient,
+        token: &str,
+    ) -> Result<Map<String, Value>, TokenRefusal> {
         let unavailable = |why: String| {
             tracing::warn!(issuer = issuer.settings.issuer, error = why, "a token cannot be checked");
             TokenRefusal::Unavailable(format!("the token cannot be checked now: issuer `{}`", issuer.settings.name))
         };
-        let Ok(_question) = self.questions.acquire().await else { return Err(invalid()) };
+        let Ok(_question) = self.questions.acquire().await else { return Err(not_valid()) };
         let metadata = issuer.keys.metadata().await.map_err(unavailable)?;
         let answer = introspection::ask(&self.client, issuer.policy, &metadata, ours, token).await;
-        let claims = answer.map_err(unavailable)?.ok_or_else(invalid)?;
-        let now = self.clock.now();
-        Claims::read(&claims, &issuer.settings, Source::Introspection, now).map_err(TokenRefusal::Invalid)
+        answer.map_err(unavailable)?.ok_or_else(not_valid)
     }
 
     fn admit(&self, entry: &Entry, presented: &PresentedToken<'_>) -> Result<Arc<KnownToken>, TokenRefusal> {
@@ -216,6 +241,10 @@ impl fmt::Debug for Identities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identities").field("issuers", &self.issuers()).finish_non_exhaustive()
     }
+}
+
+fn not_valid() -> TokenRefusal {
+    TokenRefusal::Invalid("the token or key is not valid here".to_owned())
 }
 
 fn not_for_us() -> TokenRefusal {

@@ -58,6 +58,8 @@ pub struct IntrospectionClient {
     pub id: String,
     /// Where its secret is.
     pub secret: Arc<dyn ReadSecret>,
+    /// Whether the issuer is asked at each request, about signed tokens too: one that was revoked ends at once.
+    pub each_request: bool,
 }
 
 /// Our client at an issuer for people who sign in to our pages.

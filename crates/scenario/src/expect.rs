@@ -40,6 +40,11 @@ impl Answer {
                 return Self { status, raw: value.to_string(), value, ..failed };
             }
         };
+        Self { status, ..Self::of_result(&result) }
+    }
+
+    /// The result of a tool.
+    pub(crate) fn of_result(result: &Value) -> Self {
         let blocks = result["content"].as_array().cloned().unwrap_or_default();
         let mut texts: Vec<String> = blocks
             .iter()
@@ -57,7 +62,7 @@ impl Answer {
             has_content: !blocks.is_empty() || structured.is_some(),
             raw: result.to_string(),
             text,
-            status,
+            status: None,
             tools: None,
         }
     }

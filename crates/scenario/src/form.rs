@@ -2,6 +2,7 @@
 //! JSON schema all come from here. To add a key, give it a row here and read it in `scenario/`.
 
 mod check;
+mod identity;
 mod schema;
 
 pub(crate) use check::{check, check_at};
@@ -109,7 +110,7 @@ pub(crate) static STEP: Table = Table {
         needed("tool", Shape::Text, "the tool by its plain name"),
         key("args", Shape::Map, "its arguments"),
         key("timeout", Shape::Time, "how long one call may take"),
-        key("as_user", Shape::Text, "which user calls; needs identity"),
+        key("as_user", Shape::Text, "which user calls, made by `test_create_user`; the current one without it"),
         key("profile", Shape::Text, "through which profile to call; `default` without it"),
         key("client", CLIENT, "what kind of client calls; the scenario's without it"),
         key("retry", Shape::Object(&RETRY), "how often to try again"),
@@ -129,7 +130,7 @@ pub(crate) static CLEANUP: Table = Table {
         needed("tool", Shape::Text, "the tool by its plain name"),
         key("args", Shape::Map, "its arguments"),
         key("timeout", Shape::Time, "how long the call may take"),
-        key("as_user", Shape::Text, "which user calls; needs identity"),
+        key("as_user", Shape::Text, "which user calls, made by `test_create_user`; the current one without it"),
         key("profile", Shape::Text, "through which profile to call"),
         key("client", CLIENT, "what kind of client calls"),
         key("retry", Shape::Object(&RETRY), "how often to try again"),
@@ -181,8 +182,8 @@ static SETUP: Table = Table {
         ),
         key("files", Shape::TextMap, "further files of the home by their path, as text"),
         key("main_config", Shape::Object(&MAIN), "muster's `config.yaml`"),
-        key("mock_oauth_servers", Shape::List, "mock identity providers; needs identity"),
-        key("muster_broker", Shape::Any, "needs identity"),
+        key("mock_oauth_servers", Shape::Objects(&identity::PROVIDER), "mock identity providers"),
+        key("muster_broker", Shape::Object(&identity::BROKER), "whose signed tokens the gateway accepts"),
     ],
 };
 
@@ -212,7 +213,7 @@ pub(crate) static MOCK: Table = Table {
         key("url", Shape::Text, "an address in place of the mock"),
         key("headers", Shape::Map, "what is sent along to it"),
         key("definition", Shape::Map, "further keys of the server's definition in the gateway's own form"),
-        key("oauth", Shape::Map, "needs identity"),
+        key("oauth", Shape::Object(&identity::PROTECTION), "the mock server wants tokens of a mock provider"),
     ],
 };
 
@@ -225,7 +226,7 @@ static TOOL: Table = Table {
         key("input_schema", Shape::Map, "its JSON schema; defaults of its properties are filled in"),
         key("annotations", Shape::Map, "such as `{readOnlyHint: true}`"),
         key("responses", Shape::Objects(&RESPONSE), "the first whose condition fits is the answer, else the first"),
-        key("echo_token", Shape::Any, "needs identity"),
+        key("echo_token", Shape::Flag, "the answer is what the token of the call says of its bearer"),
     ],
 };
 
@@ -305,8 +306,8 @@ static AGGREGATOR: Table = Table {
         key("enabled", Shape::Ignored, ""),
         key("admin", Shape::Ignored, ""),
         key("musterPrefix", Shape::Words(&["x"]), "`x` is the only one"),
-        key("oauth", Shape::Any, "needs identity"),
-        key("oauthServer", Shape::Any, "needs identity"),
+        key("oauth", Shape::Ignored, ""),
+        key("oauthServer", Shape::Ignored, ""),
     ],
 };
 

@@ -1,9 +1,11 @@
 //! The gateway under test: `serve` of the real binary on its own home and a port that the system chooses.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use toolcrib_base::Secret;
 use toolcrib_base::task::Scope;
 use toolcrib_transport::process::{self, GuardCommand, Process, Spec};
 
@@ -47,6 +49,10 @@ pub(crate) struct Place {
     /// Whether this process is that binary too, so that it can guard the gateway.
     pub(crate) guarded: bool,
     pub(crate) home: PathBuf,
+    /// Where it listens, if not at a port that the system chooses.
+    pub(crate) listen: Option<SocketAddr>,
+    /// Variables of its own.
+    pub(crate) env: Vec<(String, Secret)>,
     pub(crate) scope: Scope,
 }
 
@@ -65,7 +71,8 @@ impl GatewayAddress {
 impl Place {
     /// Starts a gateway and waits until it is ready.
     pub(crate) async fn start(self) -> Result<Gateway, String> {
-        let (process, told) = self.run(ANY_PORT).await?;
+        let listen = self.listen.map_or_else(|| ANY_PORT.to_owned(), |address| address.to_string());
+        let (process, told) = self.run(&listen).await?;
         let GatewayAddress { url, token_file, pid } = told;
         Ok(Gateway { place: self, process, url, token_file, pid, past: Vec::new() })
     }
@@ -84,6 +91,7 @@ impl Place {
         let args = ["serve", "--listen", listen, "--home", &text(&self.home)?, "--ready-file", &text(&ready)?];
         let mut spec = Spec::new(text(&self.program)?, args);
         "gateway".clone_into(&mut spec.name);
+        spec.env.clone_from(&self.env);
         if self.guarded {
             spec.guard = Some(GuardCommand::this_binary().map_err(|error| error.to_string())?);
         }
@@ -126,7 +134,9 @@ impl Gateway {
         let again = match self.place.run(&old).await {
             Ok(started) => Ok(started),
             // Another program may have been given the port; whatever else is wrong is wrong at any port.
-            Err(_) => self.place.run(ANY_PORT).await,
+            Err(_) if self.place.listen.is_none() => self.place.run(ANY_PORT).await,
+            // Its settings name this one.
+            Err(reason) => Err(reason),
         };
         let (process, told) = again.map_err(|reason| format!("after the restart {reason}"))?;
         let same = told.url == self.url;

@@ -1,19 +1,33 @@
 //! Writes the home of a scenario's gateway: definitions in the gateway's own layout.
 
-use std::io;
+mod identity;
+
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use crate::provider::Provider;
 use crate::scenario::{Form, Scenario, Server, Transport};
+
+pub(crate) use identity::{GatewayIssuer, SECRET, settings};
 
 /// Where the files of mock servers over stdio are in the home.
 const MOCKS: &str = "mocks";
+/// The settings in the home.
+const SETTINGS: &str = "config.toml";
 
 /// How the mock servers of a scenario are reached.
 pub(crate) trait Reach {
     /// The URL of one that speaks HTTP.
     fn url(&self, server: &str) -> Option<String>;
+
+    /// A mock provider.
+    fn provider(&self, name: &str) -> Option<&Provider>;
+
+    /// The settings of the gateway, where the scenario needs any.
+    fn settings(&self) -> Option<String>;
 }
 
 /// The file from which a mock over stdio takes its tools.
@@ -32,6 +46,12 @@ pub(crate) fn write(home: &Path, scenario: &Scenario, program: &Path, reach: &dy
             put(home, &format!("{MOCKS}/{}.json", server.name), &server.mock.to_file())?;
         }
         put(home, &path, &server_definition(home, server, program, reach).to_string())?;
+        let provider = server.protection.as_ref().and_then(|protection| reach.provider(protection.provider.as_ref()?));
+        if let Some(secret) = provider.and_then(|provider| provider.settings().client_secret.as_ref()) {
+            let folder = home.join(identity::SECRETS);
+            std::fs::create_dir_all(&folder)?;
+            private(&folder.join(&server.name), secret)?;
+        }
     }
     for (folder, name, value) in &scenario.setup.definitions {
         put(home, &definition(folder, name)?, &value.to_string())?;
@@ -39,7 +59,17 @@ pub(crate) fn write(home: &Path, scenario: &Scenario, program: &Path, reach: &dy
     for (path, text) in &scenario.setup.files {
         put(home, path, text)?;
     }
+    if let Some(settings) = reach.settings() {
+        // What the scenario sets itself stands before it.
+        let own = scenario.setup.files.iter().find(|(path, _)| path == SETTINGS).map(|(_, text)| text.as_str());
+        put(home, SETTINGS, &format!("{}{settings}", own.unwrap_or_default()))?;
+    }
     Ok(())
+}
+
+/// The names of all profiles.
+pub(crate) fn profile_names(scenario: &Scenario) -> Vec<String> {
+    profiles(scenario).into_iter().map(|(name, _)| name).collect()
 }
 
 /// The scenario's own profiles, and a default one in the dialect of its form.
@@ -87,6 +117,9 @@ fn server_definition(home: &Path, server: &Server, program: &Path, reach: &dyn R
         let argument = family.get("instanceArg").or_else(|| family.get("instance_arg"));
         keys["family"] = json!({ "name": family["name"], "instance_arg": argument });
     }
+    if let Some(protection) = &server.protection {
+        keys["auth"] = identity::auth(&server.name, protection, reach).into();
+    }
     for (key, value) in &server.definition {
         keys[key.as_str()] = value.clone();
     }
@@ -99,6 +132,12 @@ fn definition(folder: &str, name: &str) -> io::Result<String> {
         return Err(io::Error::other(format!("`{name}` cannot be the name of a file")));
     }
     Ok(format!("{folder}/{name}.yaml"))
+}
+
+/// Writes a file that only its owner reads.
+pub(crate) fn private(file: &Path, text: &str) -> io::Result<()> {
+    let mut open = std::fs::OpenOptions::new();
+    open.write(true).create(true).truncate(true).mode(0o600).open(file)?.write_all(text.as_bytes())
 }
 
 fn put(home: &Path, path: &str, text: &str) -> io::Result<()> {
@@ -121,6 +160,14 @@ mod tests {
 
     impl Reach for Nowhere {
         fn url(&self, _: &str) -> Option<String> {
+            None
+        }
+
+        fn provider(&self, _: &str) -> Option<&Provider> {
+            None
+        }
+
+        fn settings(&self) -> Option<String> {
             None
         }
     }

@@ -32,7 +32,8 @@ pub async fn core_schemas(config: &Config) -> Result<BTreeMap<String, Value>, St
     let scope = Scope::new();
     let scenario = Scenario::bare("schemas", Path::new("schemas"));
     let mut world = World::build(&scenario, config, &scope).await?;
-    let session = world.session(None, Speaker::Legacy).await?;
+    let key = world.key(None, None, Speaker::Legacy)?;
+    let session = world.session(&key).await?;
     let told = session.call(LIST, json!({ "include_schema": true }), LISTING).await;
     let menu = session.list().await;
     let mut outcome = Outcome::bare("schemas", Path::new("schemas"), Verdict::Passed, "");

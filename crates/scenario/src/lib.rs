@@ -1,4 +1,5 @@
-//! Behaviour tests in YAML: reads scenarios, runs each against its own gateway with mock servers, and reports.
+//! Behaviour tests in YAML: reads scenarios, runs each against its own gateway with mock servers and mock identity
+//! providers, and reports.
 //!
 //! It speaks the wire like any user: the gateway is a process, the client is whatever fills in [`Drive`].
 //!
@@ -17,6 +18,7 @@ mod inspect;
 mod mock;
 mod outcome;
 mod path;
+mod provider;
 mod report;
 mod run;
 mod scenario;

@@ -1,5 +1,6 @@
 //! Mock MCP servers: tools whose answers a scenario writes down, over stdio, Streamable HTTP or HTTP+SSE.
 
+mod guard;
 mod http;
 mod read;
 mod speak;
@@ -15,8 +16,9 @@ use tokio::sync::watch;
 use crate::wrong::Wrong;
 use crate::{document, form, template};
 
+pub(crate) use guard::{Exchange, Guard, Protection};
 pub(crate) use http::HttpMock;
-pub(crate) use read::behaviour;
+pub(crate) use read::{behaviour, protection};
 pub use stdio::serve as serve_stdio;
 
 /// What a mock server does.
@@ -32,6 +34,8 @@ pub(crate) struct Tool {
     pub(crate) input_schema: Option<Value>,
     pub(crate) annotations: Option<Value>,
     pub(crate) responses: Vec<Response>,
+    /// Whether the answer is what the token of the call says of its bearer.
+    pub(crate) echoes: bool,
 }
 
 /// One answer and when it is given.
@@ -41,6 +45,14 @@ pub(crate) struct Response {
     pub(crate) response: Value,
     pub(crate) error: Option<String>,
     pub(crate) delay: Duration,
+}
+
+/// What a tool is called with.
+#[derive(Debug)]
+pub(crate) struct MockCall<'a> {
+    pub(crate) arguments: Map<String, Value>,
+    /// What the token of the call says, where one was asked for.
+    pub(crate) claims: Option<&'a Map<String, Value>>,
 }
 
 /// A mock that runs: its tools may change.
@@ -94,9 +106,9 @@ impl Live {
     }
 
     /// What a call is answered with, and after which time; `None` when there is no such tool.
-    pub(crate) fn call(&self, name: &str, arguments: &Map<String, Value>) -> Option<(Duration, Value)> {
+    pub(crate) fn call(&self, name: &str, request: &MockCall<'_>) -> Option<(Duration, Value)> {
         let mock = self.mock.read().unwrap_or_else(PoisonError::into_inner);
-        mock.tools.iter().find(|tool| tool.name == name).map(|tool| tool.call(arguments))
+        mock.tools.iter().find(|tool| tool.name == name).map(|tool| tool.call(request))
     }
 }
 
@@ -106,7 +118,7 @@ impl Tool {
     /// A tool that answers with its arguments.
     pub(crate) fn plain(name: String, description: Option<String>) -> Self {
         let response = Response { response: json!({ "tool": name, "status": "ok" }), ..Response::default() };
-        Self { name, description, input_schema: None, annotations: None, responses: vec![response] }
+        Self { name, description, input_schema: None, annotations: None, responses: vec![response], echoes: false }
     }
 
     fn entry(&self) -> Value {
@@ -124,9 +136,13 @@ impl Tool {
         entry
     }
 
-    fn call(&self, given: &Map<String, Value>) -> (Duration, Value) {
+    fn call(&self, request: &MockCall<'_>) -> (Duration, Value) {
+        if self.echoes {
+            let claims = request.claims.map_or_else(|| json!({ "token": null }), |claims| json!(claims));
+            return (Duration::ZERO, text_result(&claims.to_string(), false));
+        }
         let mut arguments = self.defaults();
-        arguments.extend(given.clone());
+        arguments.extend(request.arguments.clone());
         let fits = |response: &&Response| !response.condition.is_empty() && response.fits(&arguments);
         // Those with a condition that fits win; else the first that has none, else the first.
         let chosen = self.responses.iter().find(fits);
@@ -162,6 +178,7 @@ impl Tool {
             "input_schema": self.input_schema,
             "annotations": self.annotations,
             "responses": self.responses.iter().map(response).collect::<Vec<_>>(),
+            "echo_token": self.echoes,
         })
     }
 }

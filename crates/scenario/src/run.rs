@@ -1,6 +1,8 @@
 //! Runs one scenario: home, mock servers, gateway, steps, cleanup, end.
 
 mod harness;
+mod login;
+mod people;
 mod step;
 mod world;
 
@@ -15,7 +17,7 @@ use crate::drive::Drive;
 use crate::outcome::{Outcome, StepOutcome, Verdict};
 use crate::scenario::{Scenario, Step};
 
-pub(crate) use world::World;
+pub(crate) use world::{SessionKey, World};
 
 /// How long all cleanups of a scenario may take. They have time of their own: the scenario's may be used up.
 const CLEANUP: Duration = Duration::from_secs(60);

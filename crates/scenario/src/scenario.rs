@@ -11,10 +11,12 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use toolcrib_catalog::yaml::Node;
 
+pub(crate) use identity::IdentitySetup;
+
 use crate::document;
 use crate::drive::Speaker;
 use crate::form;
-use crate::mock::Mock;
+use crate::mock::{Mock, Protection};
 use crate::value::text;
 use crate::wrong::Wrong;
 
@@ -73,6 +75,7 @@ pub(crate) struct Setup {
     pub(crate) definitions: Vec<(&'static str, String, Value)>,
     pub(crate) profiles: Vec<(String, Map<String, Value>)>,
     pub(crate) files: Vec<(String, String)>,
+    pub(crate) identity: IdentitySetup,
 }
 
 /// A mock server.
@@ -88,6 +91,8 @@ pub(crate) struct Server {
     /// A program or an address of the scenario's own in place of the mock.
     pub(crate) is_real: bool,
     pub(crate) mock: Mock,
+    /// What it asks of its callers.
+    pub(crate) protection: Option<Protection>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +110,7 @@ pub(crate) struct Step {
     pub(crate) act: Act,
     pub(crate) profile: Option<String>,
     pub(crate) speaker: Speaker,
-    /// Who calls; needs identity.
+    /// Who calls; the current user without it.
     pub(crate) user: Option<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<Retry>,
@@ -177,7 +182,8 @@ pub fn read(file: &Path, text: &str) -> Result<Scenario, Vec<Wrong>> {
         return Err(found);
     }
     let scenario = if is_scooter { scooter::scenario(&root, file) } else { muster::scenario(&root, file) };
-    let found = references::check(&scenario);
+    let mut found = references::check(&scenario);
+    found.extend(identity::check(&scenario));
     if found.is_empty() { Ok(scenario) } else { Err(found) }
 }
 

@@ -7,6 +7,11 @@ const MOST: Duration = Duration::from_secs(24 * 3600);
 
 /// Reads a time, at most a day.
 pub fn parse(text: &str) -> Option<Duration> {
+    parse_within(text, MOST)
+}
+
+/// Reads a time that is not longer than `most`.
+pub(crate) fn parse_within(text: &str, most: Duration) -> Option<Duration> {
     let mut rest = text.trim();
     let mut sum = Duration::ZERO;
     if rest.is_empty() {
@@ -29,7 +34,7 @@ pub fn parse(text: &str) -> Option<Duration> {
         sum = sum.checked_add(Duration::try_from_secs_f64(number * unit).ok()?)?;
         rest = &rest[units..];
     }
-    (sum <= MOST).then_some(sum)
+    (sum <= most).then_some(sum)
 }
 
 #[cfg(test)]

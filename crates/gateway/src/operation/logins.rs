@@ -1,6 +1,7 @@
 //! Logins at servers, each in the caller's own name. Anyone who may call a server may log in to it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, Secret, ServerName};
@@ -9,11 +10,15 @@ use toolcrib_call::{
 };
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
+use toolcrib_upstream::State;
 use toolcrib_view::arguments::text;
 use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::{ROW, Row, Run, row};
 use crate::gateway::Gateway;
+
+/// How long the answer to a login waits at most until the server has taken it.
+const SETTLING: Duration = Duration::from_secs(10);
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -112,17 +117,46 @@ async fn login(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Resu
     let is_forced = arguments.get("force").is_some_and(|force| force.as_str() == "true");
     let values = values(arguments);
     if !is_forced && values.is_empty() && is_logged_in(&*logins, &server, principal).await? {
-        return Ok(connected(&server, &format!("already authenticated with `{server}`")));
+        settled(gateway, &server, principal).await;
+        return Ok(connected(&server, &format!("already connected: already authenticated with `{server}`")));
     }
     let browser = arguments.text("browser").map(Secret::new);
     let at = LoginPlace { server: &server, principal };
     let request = LoginRequest { at, joins: false, browser: browser.as_ref(), values: &values };
-    Ok(step(Some(&server), logins.begin(request).await?))
+    let begun = logins.begin(request).await?;
+    if let LoginStep::Done(server) = &begun {
+        settled(gateway, server, principal).await;
+    }
+    Ok(step(Some(&server), begun))
 }
 
-async fn complete(gateway: &Arc<Gateway>, _: &Caller, arguments: &Raw) -> Result<Value, Problem> {
+async fn complete(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
     let (answer, browser) = (needed(arguments, "answer")?, Secret::new(needed(arguments, "browser")?));
-    Ok(step(None, logins(gateway)?.complete(&answer, &browser).await?))
+    let done = logins(gateway)?.complete(&answer, &browser).await?;
+    if let LoginStep::Done(server) = &done {
+        settled(gateway, server, principal_at_servers(caller)).await;
+    }
+    Ok(step(None, done))
+}
+
+/// Waits until the server has taken the owner's new login, so that its tools are there when the answer says that it is
+/// connected. The connections of others are opened when they call.
+async fn settled(gateway: &Gateway, server: &ServerName, principal: Option<&str>) {
+    let running = gateway.path.servers.table().get(server.as_str()).cloned();
+    let Some(running) = running.filter(|_| principal.is_none()) else { return };
+    let mut status = running.server.watch_status();
+    let timeouts = running.server.config().timeouts;
+    let has_taken = async {
+        loop {
+            let state = status.borrow_and_update().state;
+            // Whoever waits for a login is restarted a moment after it.
+            if state != State::NeedsLogin && state.has_settled() || status.changed().await.is_err() {
+                return;
+            }
+        }
+    };
+    // Where it does not, its state says so.
+    let _ = tokio::time::timeout((timeouts.connect + timeouts.list).min(SETTLING), has_taken).await;
 }
 
 async fn refresh(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
@@ -201,7 +235,9 @@ fn connected(server: &ServerName, message: &str) -> Value {
 
 fn step(server: Option<&ServerName>, step: LoginStep) -> Value {
     match step {
-        LoginStep::Done(server) => connected(&server, &format!("logged in to `{server}`")),
+        LoginStep::Done(server) => {
+            connected(&server, &format!("successfully connected to `{server}`: logged in"))
+        }
         LoginStep::Values(names) => {
             let server = server.map(ServerName::as_str).unwrap_or_default();
             let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();

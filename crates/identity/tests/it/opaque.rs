@@ -5,6 +5,7 @@ use std::str;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
+use toolcrib_auth::jose::SigningKey;
 use toolcrib_identity::TokenRefusal;
 
 use crate::world::{ORIGIN, SECRET, World, invalid};
@@ -91,4 +92,31 @@ async fn credentials_go_into_the_body_where_the_issuer_wants_them_there() {
     assert!(
         str::from_utf8(&asked[0].body).unwrap().ends_with("client_id=tools%3A1&client_secret=s3cret+of+ours+%26+more")
     );
+}
+
+#[tokio::test]
+async fn an_issuer_that_is_asked_at_each_request_ends_signed_tokens_at_once() {
+    let world = World::start_with(|settings| {
+        settings.introspection.as_mut().unwrap().each_request = true;
+    });
+    let signed = world.key().sign("at+jwt", &world.claims(&json!({})));
+    says(&world, &json!({}));
+    for token in [signed.as_str(), "opaque"] {
+        assert_eq!(world.prove(token).await.unwrap().id.as_str(), "user:acme/ann", "{token}");
+        assert!(world.known(token).is_none(), "{token} is asked about again");
+    }
+    assert_eq!(world.asked("/introspect").len(), 2);
+    // A signature alone proves nothing here: neither once the token is taken back, nor while no one can say.
+    world.answers.lock().unwrap().introspection = json!({"active": false});
+    for token in [signed.as_str(), "opaque"] {
+        invalid(&world.prove(token).await.unwrap_err(), "not valid here");
+    }
+    world.answers.lock().unwrap().introspection = json!({});
+    assert!(matches!(world.prove(&signed).await.unwrap_err(), TokenRefusal::Unavailable(_)));
+    // A token that is not the issuer's own makes no question.
+    let asked = world.asked("/introspect").len();
+    let forged = SigningKey::read(&SigningKey::generate()).unwrap();
+    let forged = forged.sign("at+jwt", &world.claims(&json!({})));
+    assert!(world.prove(&forged).await.is_err());
+    assert_eq!(world.asked("/introspect").len(), asked);
 }

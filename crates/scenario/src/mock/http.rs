@@ -18,7 +18,7 @@ use toolcrib_protocol::sse::Event;
 use toolcrib_transport::http::body::{Body, Feed};
 use toolcrib_transport::http::server;
 
-use super::{Live, Mock, speak};
+use super::{Guard, Live, Mock, speak};
 use crate::speak::largest;
 
 /// How many messages may wait on one stream.
@@ -35,6 +35,8 @@ pub(crate) struct HttpMock {
 #[derive(Debug)]
 struct Door {
     live: Arc<Live>,
+    /// Who looks at the tokens of callers, where some are asked for.
+    guard: Option<Guard>,
     scope: Scope,
     /// The streams of HTTP+SSE by the number in the URL for messages.
     streams: Mutex<HashMap<String, mpsc::Sender<Bytes>>>,
@@ -43,12 +45,16 @@ struct Door {
 // === impl HttpMock ===
 
 impl HttpMock {
-    /// Starts to listen.
-    pub(crate) async fn start(mock: Mock, scope: &Scope) -> io::Result<Self> {
+    /// Starts to listen. `guard` makes who looks at tokens, for the origin of the server.
+    pub(crate) async fn start(
+        mock: Mock,
+        guard: impl FnOnce(String) -> Option<Guard>,
+        scope: &Scope,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let live = Arc::new(Live::new(mock));
-        let door = Door { live: Arc::clone(&live), scope: scope.clone(), streams: Mutex::default() };
+        let (live, guard) = (Arc::new(Live::new(mock)), guard(format!("http://{address}")));
+        let door = Door { live: Arc::clone(&live), guard, scope: scope.clone(), streams: Mutex::default() };
         let door = Arc::new(door);
         scope.spawn(server::serve(listener, scope.clone(), move |_, request| {
             let door = Arc::clone(&door);
@@ -82,10 +88,22 @@ impl Door {
         if !host.starts_with("127.0.0.1") || head.headers.contains_key(ORIGIN) {
             return status(StatusCode::FORBIDDEN);
         }
+        let claims = match &self.guard {
+            None => None,
+            Some(guard) => {
+                if let Some(metadata) = guard.metadata(head.uri.path()).filter(|_| head.method == Method::GET) {
+                    return json(Body::full(metadata.to_string()));
+                }
+                match guard.admit(&head.headers) {
+                    Ok(claims) => Some(claims),
+                    Err(refusal) => return refusal,
+                }
+            }
+        };
         match (&head.method, head.uri.path()) {
             (&Method::GET, "/mcp") => self.changes(),
             (&Method::POST, "/mcp") => match server::read_body(body, largest()).await {
-                Ok(body) => match speak::answer(&self.live, &body).await {
+                Ok(body) => match speak::answer(&self.live, &body, claims.as_ref()).await {
                     Some(answer) => json(Body::pieces(answer.to_parts())),
                     None => status(StatusCode::ACCEPTED),
                 },
@@ -102,7 +120,7 @@ impl Door {
                 drop(streams);
                 let live = Arc::clone(&self.live);
                 self.scope.spawn(async move {
-                    if let Some(answer) = speak::answer(&live, &body).await {
+                    if let Some(answer) = speak::answer(&live, &body, claims.as_ref()).await {
                         // The client has gone when this fails.
                         let _ = stream.send(answer.to_bytes()).await;
                     }
@@ -169,7 +187,7 @@ impl Feed for Stream {
     }
 }
 
-fn status(status: StatusCode) -> Response<Body> {
+pub(super) fn status(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     response

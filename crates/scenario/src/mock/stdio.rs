@@ -33,7 +33,7 @@ pub async fn serve(
     }
     let answer = move |bytes: Bytes| {
         let live = Arc::clone(&live);
-        async move { speak::answer(&live, &bytes).await }
+        async move { speak::answer(&live, &bytes, None).await }
     };
     let served = stdio::serve(answer, changes, input, output).await;
     scope.close(Duration::ZERO).await;

@@ -30,8 +30,12 @@ fn live() -> Live {
     Live::new(Mock::read(Path::new("mock.yaml"), FILE).unwrap())
 }
 
+fn call(arguments: &Value) -> MockCall<'static> {
+    MockCall { arguments: arguments.as_object().unwrap().clone(), claims: None }
+}
+
 fn check(live: &Live, tool: &str, arguments: &Value, expected: &str, is_error: bool) {
-    let (_, result) = live.call(tool, arguments.as_object().unwrap()).unwrap();
+    let (_, result) = live.call(tool, &call(arguments)).unwrap();
     assert_eq!(result["content"][0]["text"], expected, "{tool} {arguments}");
     assert_eq!(result["isError"], is_error, "{tool} {arguments}");
 }
@@ -46,8 +50,8 @@ fn answers_follow_conditions_defaults_and_templates() {
     check(&live, "bare", &json!({}), "{}", false);
     check(&live, "conditional", &json!({"a": 2}), "second", false);
     check(&live, "conditional", &json!({"a": 3}), "first", false);
-    assert!(live.call("nothing", &Map::new()).is_none());
-    let delay = live.call("create", json!({"name": "seven", "size": "7"}).as_object().unwrap()).unwrap().0;
+    assert!(live.call("nothing", &call(&json!({}))).is_none());
+    let delay = live.call("create", &call(&json!({"name": "seven", "size": "7"}))).unwrap().0;
     assert_eq!(delay, Duration::from_millis(20));
 }
 

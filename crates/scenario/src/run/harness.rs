@@ -1,20 +1,28 @@
 //! Calls the tools that the runner itself answers. What they are called and take is in `harness.rs`.
 
+mod mocks;
+mod oauth;
+mod tokens;
+mod users;
+
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::World;
-use crate::drive::Speaker;
+use super::{SessionKey, World};
 use crate::expect::Answer;
 use crate::harness::WAYS;
-use crate::mock::Tool;
 
 /// Who calls one of them, and how long that may take.
-pub(super) struct Caller<'a> {
-    pub(super) profile: Option<&'a str>,
-    pub(super) speaker: Speaker,
+pub(super) struct Caller {
+    pub(super) key: SessionKey,
     pub(super) deadline: Duration,
+}
+
+/// The arguments of a call.
+struct Arguments<'a> {
+    tool: &'a str,
+    given: &'a Map<String, Value>,
 }
 
 /// Calls one of them; `Err` is a call that cannot be made.
@@ -22,57 +30,66 @@ pub(super) async fn act(
     world: &mut World,
     tool: &str,
     args: &Map<String, Value>,
-    caller: &Caller<'_>,
+    caller: &Caller,
 ) -> Result<Answer, String> {
-    let word = |key: &str| args.get(key).and_then(Value::as_str);
-    let map = |key: &str| args.get(key).cloned().unwrap_or_else(|| json!({}));
+    let args = Arguments { tool, given: args };
     match tool {
         "test_call_meta_tool" => {
-            let meta = word("tool").or(word("name"));
+            let meta = args.text("tool").or(args.text("name"));
             let meta = meta.ok_or("`test_call_meta_tool` needs the argument `tool`, the name of a meta-tool")?;
-            let session = world.session(caller.profile, caller.speaker).await?;
-            Ok(Answer::of_call(session.call_direct(meta, map("arguments"), caller.deadline).await))
+            let session = world.session(&caller.key).await?;
+            Ok(Answer::of_call(session.call_direct(meta, args.map("arguments"), caller.deadline).await))
         }
         "test_send_request" => {
-            let method = word("method").ok_or("`test_send_request` needs the argument `method`, a text")?;
-            let session = world.session(caller.profile, caller.speaker).await?;
-            Ok(Answer::of_request(session.send(method, map("params"), caller.deadline).await))
+            let method = args.needed("method")?;
+            let session = world.session(&caller.key).await?;
+            Ok(Answer::of_request(session.send(method, args.map("params"), caller.deadline).await))
         }
         "test_restart_gateway" => {
-            let how = word("how").unwrap_or(WAYS[0]);
+            let how = args.text("how").unwrap_or(WAYS[0]);
             if !WAYS.contains(&how) {
                 return Err(format!("`test_restart_gateway`: `how` is one of {}, not `{how}`", WAYS.join(", ")));
             }
             let same_address = world.restart(how == "kill").await?;
             Ok(Answer::done(json!({ "success": true, "how": how, "same_address": same_address })))
         }
-        _ => Ok(change_mock(world, tool, args).map_or_else(Answer::failed, Answer::done)),
+        "test_simulate_oauth_callback" => oauth::simulate_callback(world, &args, caller).await,
+        "test_inject_token" => oauth::inject_token(world, &args, caller).await,
+        "test_get_oauth_server_info" => Ok(told(oauth::info(world, &args))),
+        "test_advance_oauth_clock" => Ok(told(oauth::advance_clock(world, &args))),
+        "test_revoke_token" => Ok(told(oauth::revoke(world, &args))),
+        "test_read_auth_status" => users::auth_status(world, &args, caller).await,
+        "test_create_user" => users::create(world, &args).await,
+        "test_switch_user" => Ok(told(users::switch(world, &args))),
+        "test_get_current_user" => Ok(Answer::done(users::current(world))),
+        "test_list_tools_for_user" => users::list_tools(world, &args, caller).await,
+        "test_muster_auth_login" => users::log_in(world, &args, caller).await,
+        "test_simulate_muster_reauth" => users::log_in_again(world, caller).await,
+        "test_mint_token" => Ok(told(tokens::mint(world, &args))),
+        "test_reconnect_with_token" => tokens::reconnect(world, &args, caller).await,
+        "test_call_protected_mcp" => tokens::call_server(world, &args, caller).await,
+        "test_broker_token_exchange" => tokens::exchange(world, &args, caller).await,
+        _ => Ok(told(mocks::change(world, &args))),
     }
 }
 
-/// Adds a tool to a mock server, or takes one away; `Err` is a call that fails.
-fn change_mock(world: &mut World, tool: &str, args: &Map<String, Value>) -> Result<Value, String> {
-    let word = |key: &str| args.get(key).and_then(Value::as_str).map(str::to_owned);
-    let needed = |key: &str| word(key).ok_or_else(|| format!("`{tool}` needs the argument `{key}`, a text"));
-    let (server, name) = (needed("server")?, needed("tool_name")?);
-    let mut mock = world.mock(&server).ok_or_else(|| format!("there is no mock server `{server}`"))?;
-    let told = match tool {
-        "test_add_mock_tool" => {
-            if mock.tools.iter().any(|tool| tool.name == name) {
-                return Err(format!("`{server}` already has a tool `{name}`"));
-            }
-            mock.tools.push(Tool::plain(name.clone(), word("tool_description")));
-            "added"
-        }
-        _ => {
-            let before = mock.tools.len();
-            mock.tools.retain(|tool| tool.name != name);
-            if mock.tools.len() == before {
-                return Err(format!("`{server}` has no tool `{name}`"));
-            }
-            "removed"
-        }
-    };
-    world.replace_mock(&server, mock).map_err(|error| format!("cannot change `{server}`: {error}"))?;
-    Ok(json!({ "success": true, "server": server, "tool_name": name, "status": told }))
+/// What a tool answers: `Err` is a call that fails.
+fn told(outcome: Result<Value, String>) -> Answer {
+    outcome.map_or_else(Answer::failed, Answer::done)
+}
+
+// === impl Arguments ===
+
+impl<'a> Arguments<'a> {
+    fn text(&self, key: &str) -> Option<&'a str> {
+        self.given.get(key).and_then(Value::as_str)
+    }
+
+    fn needed(&self, key: &str) -> Result<&'a str, String> {
+        self.text(key).ok_or_else(|| format!("`{}` needs the argument `{key}`, a text", self.tool))
+    }
+
+    fn map(&self, key: &str) -> Value {
+        self.given.get(key).cloned().unwrap_or_else(|| json!({}))
+    }
 }

@@ -10,8 +10,8 @@ use crate::outcome::{StepOutcome, Verdict};
 use crate::scenario::{Act, Step};
 use crate::template;
 
-use super::Course;
 use super::harness::{self, Caller};
+use super::{Course, SessionKey, login};
 
 /// How long a call may take where neither the step nor the scenario says less.
 const CALL: Duration = Duration::from_secs(120);
@@ -100,11 +100,13 @@ async fn act(step: &Step, course: &mut Course<'_>, deadline: Duration) -> Result
     let (tool, args) = match &step.act {
         Act::Call { tool, args } => (tool.as_str(), args),
         Act::Open => {
-            course.world.session(step.profile.as_deref(), step.speaker).await?;
+            let key = key(step, course)?;
+            course.world.session(&key).await?;
             return Ok(Answer::done(Value::Object(Map::new())));
         }
         Act::List => {
-            let entries = course.world.session(step.profile.as_deref(), step.speaker).await?.list().await;
+            let key = key(step, course)?;
+            let entries = course.world.session(&key).await?.list().await;
             return Ok(entries.map_or_else(Answer::failed, |entries| Answer::of_list(&entries)));
         }
         Act::Wait(time) => {
@@ -115,9 +117,22 @@ async fn act(step: &Step, course: &mut Course<'_>, deadline: Duration) -> Result
     let filled = template::fill(&Value::Object(args.clone()), &course.results, &course.ids)?;
     let Value::Object(args) = filled else { return Err("the arguments are no map".to_owned()) };
     if tools::find(tool).is_some() {
-        let caller = Caller { profile: step.profile.as_deref(), speaker: step.speaker, deadline };
+        let caller = Caller { key: key(step, course)?, deadline };
         return harness::act(&mut course.world, tool, &args, &caller).await;
     }
-    let session = course.world.session(step.profile.as_deref(), step.speaker).await?;
-    Ok(Answer::of_call(session.call(tool, Value::Object(args), deadline).await))
+    let caller = Caller { key: key(step, course)?, deadline };
+    let session = match course.world.session(&caller.key).await {
+        Ok(session) => session,
+        // A gateway that does not let the caller in has answered the call.
+        Err(refused) => return Ok(Answer::failed(refused)),
+    };
+    let answer = Answer::of_call(session.call(tool, Value::Object(args.clone()), deadline).await);
+    if tool == login::TOOL {
+        return login::follow(&mut course.world, &caller, &args, answer).await;
+    }
+    Ok(answer)
+}
+
+fn key(step: &Step, course: &Course<'_>) -> Result<SessionKey, String> {
+    course.world.key(step.user.as_deref(), step.profile.as_deref(), step.speaker)
 }

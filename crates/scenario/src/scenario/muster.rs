@@ -41,7 +41,7 @@ pub(super) fn scenario(root: &Node, file: &Path) -> Scenario {
         steps,
         cleanup,
     };
-    scenario.skip = identity::needed(root, &scenario).or(scenario.skip);
+    scenario.setup.identity.has_users = identity::has_users(&scenario);
     scenario
 }
 
@@ -116,6 +116,7 @@ pub(super) fn setup(node: &Node) -> Setup {
         definitions,
         profiles: profiles.map(|node| (text(node, "name").unwrap_or_default(), map(node, "config"))).collect(),
         files: files.filter_map(|entry| Some((entry.key.to_string(), entry.value.text()?))).collect(),
+        identity: identity::setup(node),
     }
 }
 
@@ -141,6 +142,7 @@ fn server(node: &Node) -> Server {
         definition: real_definition(config),
         is_real: config.get("command").is_some() || config.get("url").is_some(),
         mock: mock::behaviour(config),
+        protection: mock::protection(config),
     }
 }
 

@@ -211,21 +211,86 @@ fn templates_of_workflows_are_not_ours() {
 }
 
 #[test]
-fn what_needs_identity_is_skipped_whatever_its_name() {
+fn only_the_file_says_what_is_skipped() {
     let skipped = |text: &str| read(Path::new("s.yaml"), text).unwrap().skip;
-    for text in [
-        "name: n\npre_configuration: {mock_oauth_servers: [{name: i}]}\nsteps: [{tool: t}]\n",
-        "name: n\npre_configuration: {mcp_servers: [{name: a, config: {oauth: {required: true}}}]}\nsteps: [{tool: t}]\n",
-        "name: n\nsteps: [{tool: t, cleanup: [{tool: test_switch_user}]}]\n",
-        "name: n\nsteps: [{tool: t}]\ncleanup: [{tool: test_create_user}]\n",
-        "name: n\nsteps: [{tool: t, as_user: u}]\n",
-        "name: n\npre_configuration: {main_config: {config: {aggregator: {oauth: {}}}}}\nsteps: [{tool: t}]\n",
-    ] {
-        assert!(skipped(text).unwrap().starts_with("needs identity"), "{text}");
-    }
     assert_eq!(skipped("name: oauth-x\nsteps: [{tool: t}]\n"), None);
-    assert_eq!(skipped("name: n\nsteps: [{tool: test_call_meta_tool, args: {tool: list_tools}}]\n"), None);
     assert_eq!(skipped("name: n\nskip: true\nsteps: [{tool: t}]\n").unwrap(), "the file says `skip`");
     assert_eq!(skipped("name: n\nskip: later\nsteps: [{tool: t}]\n").unwrap(), "the file says `skip`: later");
     assert_eq!(skipped("name: n\nskip: false\nsteps: [{tool: t}]\n"), None);
+}
+
+#[test]
+fn providers_and_what_servers_ask_are_read() {
+    let text = "
+name: n
+pre_configuration:
+  mock_oauth_servers:
+  - name: a
+    scopes: [openid, read]
+    auto_approve: false
+    pkce_required: true
+    token_lifetime: 30m
+    client_id: app
+    client_secret: hush
+    simulate_error: invalid_grant
+    use_mock_clock: true
+    use_as_muster_oauth_server: true
+    sign_tokens: true
+  - {name: b, issuer: https://ignored.example, use_tls: true, trusted_issuers: [{connector_id: c, oauth_server_ref: a}]}
+  muster_broker: {trusted_issuers: [b, {oauth_server_ref: a, audiences: [x]}]}
+  mcp_servers:
+  - name: s
+    config:
+      type: streamable-http
+      oauth:
+        required: true
+        mock_oauth_server_ref: a
+        scope: read write
+        forward_token: true
+        trust_issuer_ref: b
+        expected_audience: aud
+        token_exchange: {oauth_server_ref: b, connector_id: c, scopes: openid, expected_issuer: https://i.example}
+      tools: [{name: t, echo_token: true}]
+  - {name: open, config: {type: sse, oauth: {required: false, mock_oauth_server_ref: a}}}
+steps: [{tool: t, as_user: u}]
+";
+    let setup = read(Path::new("s.yaml"), text).unwrap().setup;
+    let [a, b] = &setup.identity.providers[..] else { panic!("two providers") };
+    assert!(!a.approves && a.wants_pkce && a.has_mock_clock && a.is_of_gateway && a.signs && !a.has_tls);
+    assert_eq!((a.lifetime, a.scopes.len(), a.error.as_deref()), (Duration::from_secs(1_800), 2, Some("invalid_grant")));
+    assert!(b.approves && b.has_tls && b.trusted[0].provider == "a" && b.trusted[0].connector == "c");
+    assert_eq!(setup.identity.brokered[1].audiences, ["x"]);
+    assert!(setup.identity.has_users);
+    let asked = setup.servers[0].protection.as_ref().unwrap();
+    assert_eq!((asked.scopes.len(), asked.forwards, asked.audience.as_deref()), (2, true, Some("aud")));
+    let exchange = asked.exchange.as_ref().unwrap();
+    assert_eq!((exchange.provider.as_deref(), exchange.is_off), (Some("b"), false));
+    assert!(setup.servers[0].mock.tools[0].echoes);
+    assert_eq!(setup.servers[1].protection, None);
+}
+
+#[test]
+fn providers_and_tools_of_the_runner_that_are_not_there_are_named() {
+    let servers = |oauth: &str| {
+        format!(
+            "name: n\npre_configuration:\n  mock_oauth_servers: [{{name: login}}]\n  mcp_servers:\n  - {{name: s, config: \
+             {{type: sse, oauth: {{{oauth}}}}}}}\nsteps: [{{tool: t}}]\n"
+        )
+    };
+    for (text, expected) in [
+        (servers("mock_oauth_server_ref: logni"), "there is no mock provider `logni` (did you mean `login`?)"),
+        (servers("trust_issuer_ref: x"), "there is no mock provider `x`"),
+        (servers("token_exchange: {oauth_server_ref: x}"), "there is no mock provider `x`"),
+        (servers("mock_oauth_server: login"), "is not a known key (did you mean `mock_oauth_server_ref`?)"),
+        (
+            "name: n\npre_configuration: {mock_oauth_servers: [{name: a, trusted_issuers: [{connector_id: c, \
+             oauth_server_ref: b}]}]}\nsteps: [{tool: t}]\n"
+                .to_owned(),
+            "there is no mock provider `b`",
+        ),
+        ("name: n\nsteps: [{tool: test_switch_usr}]\n".to_owned(), "has no tool `test_switch_usr` (did you mean `test_switch_user`?)"),
+    ] {
+        let found = wrong(&text);
+        assert!(found.iter().any(|found| found.contains(expected)), "{text}\n{found:?}\nlacks {expected}");
+    }
 }

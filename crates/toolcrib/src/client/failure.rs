@@ -27,7 +27,13 @@ pub(super) fn of_link(error: LinkError, located: &GatewayAddress) -> Problem {
             let message = format!("the gateway at `{url}` did not answer within {} s", after.as_secs_f32());
             Problem::new(Kind::Timeout, message).hint("wait longer with `--timeout 10m`")
         }
-        LinkError::Status { status, body, .. } => of_status(status, &body, located),
+        LinkError::Status { status, body, challenge } => {
+            let problem = of_status(status, &body, located);
+            match challenge.as_deref().and_then(named_error) {
+                Some(error) => Problem { message: format!("{} (HTTP {status}, {error})", problem.message), ..problem },
+                None => problem,
+            }
+        }
         LinkError::SessionLost => {
             let message = format!("the gateway at `{url}` was restarted during the request");
             Problem::new(Kind::Unavailable, message).hint("try again")
@@ -55,6 +61,14 @@ pub(super) fn of_status(status: u16, body: &str, located: &GatewayAddress) -> Pr
             .hint("see `toolcrib list profiles`; an endpoint looks like `http://127.0.0.1:8700/mcp`"),
         _ => Problem::new(Kind::BadServer, format!("the gateway at `{url}` answered HTTP status {status}{told}")),
     }
+}
+
+/// The `error` of a challenge (RFC 6750, section 3), where it is a plain word.
+fn named_error(challenge: &str) -> Option<&str> {
+    let rest = challenge.split_once("error=\"")?.1;
+    let word = rest.split('"').next()?;
+    let is_plain = (1..=40).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    is_plain.then_some(word)
 }
 
 /// What to do about a missing token.
@@ -136,6 +150,19 @@ mod tests {
             ("Search with find_tools. Now.", "Search with find_tools. Now."),
         ] {
             assert_eq!(for_a_shell(message), expected);
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_challenge_is_a_plain_word() {
+        for (challenge, expected) in [
+            (r#"Bearer error="invalid_token", resource_metadata="http://x""#, Some("invalid_token")),
+            (r#"Bearer resource_metadata="http://x", error="insufficient_scope""#, Some("insufficient_scope")),
+            (r#"Bearer realm="x""#, None),
+            ("Bearer error=\"\u{1b}[31mred\"", None),
+            (r#"Bearer error="""#, None),
+        ] {
+            assert_eq!(named_error(challenge), expected, "{challenge}");
         }
     }
 

@@ -124,7 +124,11 @@ fn settings(issuer: &IssuerConfig, secrets: &Arc<HomeSecrets>) -> IssuerSettings
     let introspection = issuer
         .introspect
         .as_ref()
-        .map(|ours| IntrospectionClient { id: ours.client_id.clone(), secret: secret(&ours.client_secret) });
+        .map(|ours| IntrospectionClient {
+            id: ours.client_id.clone(),
+            secret: secret(&ours.client_secret),
+            each_request: ours.each_request,
+        });
     let sign_in = issuer.sign_in.as_ref().map(|ours| SignInClient {
         id: ours.client_id.clone(),
         secret: ours.client_secret.as_ref().map(secret),

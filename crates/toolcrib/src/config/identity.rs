@@ -21,7 +21,7 @@ const CERTIFICATE_GRANT_KEYS: [&str; 3] = ["name", "role", "profiles"];
 const ISSUER_KEYS: [&str; 9] =
     ["name", "issuer", "audience", "grants", "introspect", "sign_in", "groups_claim", "tenant_claim", "private"];
 const GRANT_KEYS: [&str; 5] = ["group", "user", "client", "role", "profiles"];
-const INTROSPECT_KEYS: [&str; 2] = ["client_id", "client_secret"];
+const INTROSPECT_KEYS: [&str; 3] = ["client_id", "client_secret", "each_request"];
 const SIGN_IN_KEYS: [&str; 3] = ["client_id", "client_secret", "scopes"];
 
 /// Teams with a provider.
@@ -111,6 +111,8 @@ pub(crate) enum Grantee {
 pub(crate) struct IntrospectConfig {
     pub(crate) client_id: String,
     pub(crate) client_secret: SecretRef,
+    /// Whether each request asks, also with a signed token.
+    pub(crate) each_request: bool,
 }
 
 /// Our client for people who sign in to our pages.
@@ -216,11 +218,7 @@ fn issuer(part: &Part<'_>) -> Result<IssuerConfig, Problem> {
         sign_in: sign_in.as_ref().map(pages).transpose()?,
         groups_claim: part.text("groups_claim")?.map(str::to_owned),
         tenant_claim: part.text("tenant_claim")?.map(str::to_owned),
-        private: match part.table.get("private") {
-            None => false,
-            Some(Value::Boolean(private)) => *private,
-            Some(_) => return Err(part.wrong("private", "`true` or `false`")),
-        },
+        private: part.flag("private")?,
     })
 }
 
@@ -252,7 +250,8 @@ const ROLES: &str = "`viewer`, `member`, `operator`, `admin` or `owner`";
 
 fn credentials(part: &Part<'_>) -> Result<IntrospectConfig, Problem> {
     let client_secret = secret(part, part.required("client_secret")?)?;
-    Ok(IntrospectConfig { client_id: part.required("client_id")?.to_owned(), client_secret })
+    let each_request = part.flag("each_request")?;
+    Ok(IntrospectConfig { client_id: part.required("client_id")?.to_owned(), client_secret, each_request })
 }
 
 fn pages(part: &Part<'_>) -> Result<SignInConfig, Problem> {
@@ -322,6 +321,14 @@ impl<'a> Part<'a> {
             Problem::new(Kind::Definition, format!("{}: `{}` has no `{key}`", self.place, self.name))
                 .hint(format!("add `{key}` to it"))
         })
+    }
+
+    fn flag(&self, key: &str) -> Result<bool, Problem> {
+        match self.table.get(key) {
+            None => Ok(false),
+            Some(Value::Boolean(flag)) => Ok(*flag),
+            Some(_) => Err(self.wrong(key, "`true` or `false`")),
+        }
     }
 
     fn texts(&self, key: &str) -> Result<Vec<String>, Problem> {
@@ -472,6 +479,10 @@ mod tests {
                 "`identity.issuer[0].introspect.client_secret`: expected a reference",
             ),
             (more("introspect = {client_secret = 'env:X'}"), "`identity.issuer[0].introspect` has no `client_id`"),
+            (
+                more("introspect = {client_id = 'us', client_secret = 'env:X', each_request = 1}"),
+                "`identity.issuer[0].introspect.each_request`: expected `true` or `false`",
+            ),
             (
                 more(
                     "introspect = {client_id = 'us', client_secret = 'env:X'}\n[[identity.issuer]]\nname = 'b'\n\

@@ -68,15 +68,15 @@ async fn scenarios_run_with_mock_servers_of_every_transport() {
 - {{id: b, tool: x_pipe_echo, args: {{text: unreached}}}}
 "
     );
-    let identity = "steps: [{tool: test_switch_user, args: {name: a}}]\n";
-    let suite = Suite::new(&[("good", &good), ("bad", &bad), ("identity", identity), ("typo", "steps: [{tol: x}]\n")]);
+    let later = "skip: later\nsteps: [{tool: test_switch_user, args: {name: a}}]\n";
+    let suite = Suite::new(&[("good", &good), ("bad", &bad), ("later", later), ("typo", "steps: [{tol: x}]\n")]);
     let (ran, report) = suite.run(&["--parallel", "4"]).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (1, "1 passed, 1 failed, 1 skipped, 1 errors\n"), "{}", ran.stderr);
     assert_eq!(scenario(&report, "good")["steps"].as_array().unwrap().len(), 5);
     let failed = scenario(&report, "bad");
     assert!(failed["reason"].as_str().unwrap().starts_with("step `a` (x_pipe_echo, line "), "{failed:#}");
     assert_eq!(failed["steps"].as_array().unwrap().len(), 1, "nothing runs after a failure");
-    assert!(scenario(&report, "identity")["reason"].as_str().unwrap().contains("`test_switch_user`"));
+    assert!(scenario(&report, "later")["reason"].as_str().unwrap().contains("`skip`: later"));
     let typo = scenario(&report, "typo")["reason"].as_str().unwrap();
     assert!(typo.contains("typo.yaml:2: `steps[0].tol`: is not a known key (did you mean `tool`?)"), "{typo}");
 }
