@@ -37,7 +37,7 @@ const REPEATED: [&str; 6] =
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 21] = [
+const GUIDES: [&str; 22] = [
     "README.md",
     "docs/guides/audit.md",
     "docs/guides/bridge.md",
