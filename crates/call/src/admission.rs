@@ -65,6 +65,8 @@ pub struct AuditContext<'a> {
     pub keep_arguments: bool,
     /// Where the end of the call is published.
     pub events: &'a LiveEvents,
+    /// Whose credential goes to the server, as a word.
+    pub credential: Option<&'static str>,
 }
 
 /// A call from its admission to its end: the proof that the rules let it through, its audit event in the making, its
@@ -147,7 +149,8 @@ impl AdmittedCall {
             Err(denial) => Decision::Deny(Cow::Borrowed(denial.reason.name())),
         };
         let arguments = audit.keep_arguments.then(|| asked.arguments.map(redact::redacted)).flatten();
-        let event = AuditEvent { arguments, ..event(clock.now(), caller, asked, hash, decision) };
+        let credential = audit.credential.filter(|_| verdict.is_ok());
+        let event = AuditEvent { arguments, credential, ..event(clock.now(), caller, asked, hash, decision) };
         let mut entry = Entry::new(slot, event, audit.events);
         match verdict {
             Ok(permit) => Ok(Self { permit: Some(permit), entry, slot: None }),
@@ -226,6 +229,7 @@ fn event(
         duration: Duration::ZERO,
         request_id: asked.request_id,
         session: caller.session.as_ref().map(|session| session.name().to_text()),
+        credential: None,
     }
 }
 

@@ -11,7 +11,8 @@ use toolcrib_upstream::Server;
 use toolcrib_view::view::View;
 
 use crate::admission::{self, AdmittedCall, AuditContext, AuditedRequest, Refusal};
-use crate::client::ClientOptions;
+use crate::client::{self, ClientOptions};
+use crate::login::LoginPlace;
 use crate::path::CallPath;
 use crate::reply::ReplyChannel;
 use crate::snapshot::ProfileSnapshot;
@@ -62,7 +63,11 @@ impl<'a> RequestContext<'a> {
     /// # Errors
     /// The rules say no, or the gateway is ending.
     pub async fn admit(&self, act: &Act, asked: AuditedRequest<'_>) -> Result<AdmittedCall, Refusal> {
-        AdmittedCall::open(self.audit(), act, asked).await
+        let credential = act.server().and_then(|server| {
+            let at = LoginPlace { server, principal: client::principal_at_servers(self.caller) };
+            self.path.logins.as_ref()?.credential(at)
+        });
+        AdmittedCall::open(AuditContext { credential, ..self.audit() }, act, asked).await
     }
 
     /// Records that something unknown was asked for.

@@ -32,6 +32,13 @@ pub trait Logins: fmt::Debug + Send + Sync {
     /// Revokes and forgets a credential; whether there was one.
     fn end<'a>(&'a self, at: LoginPlace<'a>) -> BoxFuture<'a, Result<bool, Problem>>;
 
+    /// Whose credential a request of a principal carries now and how it was got, as a word for the audit log; `None` where
+    /// it carries none but what the definition says.
+    fn credential(&self, at: LoginPlace<'_>) -> Option<&'static str> {
+        let _ = at;
+        None
+    }
+
     /// The logins of a principal at all servers that may want one; `None` is the owner.
     fn status<'a>(&'a self, principal: Option<&'a str>) -> BoxFuture<'a, Result<Vec<LoginStatus>, Problem>>;
 }

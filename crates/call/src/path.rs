@@ -161,6 +161,7 @@ impl CallPath {
             caller,
             keep_arguments: self.keep_arguments,
             events: &self.events,
+            credential: None,
         }
     }
 

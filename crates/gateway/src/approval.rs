@@ -127,6 +127,7 @@ impl Gateway {
             duration: Duration::ZERO,
             request_id: String::new(),
             session: by.session.as_ref().map(|session| session.name().to_text()),
+            credential: None,
         });
     }
 }

@@ -39,6 +39,8 @@ const ATTEMPT: Duration = Duration::from_secs(15);
 const RETRY_MILLIS: (i64, i64) = (5 * 60_000, 30 * 60_000);
 /// A token that came in place of one that the server refused, and is refused within this time, is of no use.
 const REFUSED_AGAIN_MILLIS: u64 = 60_000;
+/// How long no one can ask for an attempt again, in milliseconds: ten a minute, as in muster.
+const ASKED_MILLIS: u64 = 6_000;
 /// The most principals and servers that are remembered; more begin again.
 const ENTRIES: usize = 32_768;
 
@@ -188,7 +190,7 @@ impl SignOns {
     /// It cannot be signed on now.
     pub async fn begin(&self, server: &ServerName, principal: Option<&str>) -> Result<(), SignOnError> {
         if let Some(target) = self.0.target(server).filter(|target| target.is_own(principal)) {
-            self.0.entries().remove(&target.key(principal));
+            self.0.entry(&target.key(principal)).ask(self.0.clock.now());
         }
         match self.headers(server, principal).await {
             Some(headers) => headers.map(drop),
@@ -241,6 +243,8 @@ impl SignOns {
     }
 }
 
+/// Why a token is not sent again for a while.
+const REFUSED: &str = "the server refuses the token";
 /// Why there is nothing after a logout.
 const LOGGED_OUT: &str = "the caller has logged out of it";
 
@@ -320,7 +324,6 @@ impl Inner {
         let is_sent = |headers: &HeaderMap| sent.and_then(|sent| sent.get(AUTHORIZATION)) == headers.get(AUTHORIZATION);
         let Ok(subject) = self.subject(target, principal) else { return false };
         let own = digest(subject.as_ref());
-        const REFUSED: &str = "the server refuses the token";
         if let (SignOnMethod::Forward(_), Some(subject)) = (&target.method, &subject) {
             let is_same = bearer(&subject.token).is_ok_and(|headers| is_sent(&headers));
             if is_same {

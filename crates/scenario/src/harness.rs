@@ -107,7 +107,10 @@ pub(crate) static TOOLS: [Table; 21] = [
             key("args", Shape::Map, "the arguments"),
         ],
     ),
-    table("test_reconnect_with_token", &[needed("token_ref", Shape::Text, "the minted token that is sent from now on")]),
+    table(
+        "test_reconnect_with_token",
+        &[needed("token_ref", Shape::Text, "the minted token that is sent from now on")],
+    ),
 ];
 
 const SERVER: Key = needed("server", Shape::Text, "the server of the gateway");

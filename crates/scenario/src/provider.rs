@@ -111,15 +111,7 @@ impl Provider {
 
     fn new(settings: ProviderSettings, issuer: String) -> Self {
         let (ledger, signer) = (Mutex::default(), Signer::new());
-        Self {
-            settings,
-            issuer,
-            authority: None,
-            signer,
-            ledger,
-            trusted: OnceLock::new(),
-            audiences: OnceLock::new(),
-        }
+        Self { settings, issuer, authority: None, signer, ledger, trusted: OnceLock::new(), audiences: OnceLock::new() }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -257,7 +249,8 @@ impl Provider {
     /// An access token for a user of the gateway, as after a login there.
     pub(crate) fn sign_in(&self, bearer: &Bearer) -> String {
         let client = self.settings.client_id.clone().unwrap_or_else(|| "toolcrib-scenario".to_owned());
-        let scopes = if self.settings.scopes.is_empty() { vec!["openid".to_owned()] } else { self.settings.scopes.clone() };
+        let scopes =
+            if self.settings.scopes.is_empty() { vec!["openid".to_owned()] } else { self.settings.scopes.clone() };
         let audiences = self.audiences.get().cloned().unwrap_or_default();
         self.issue(&client, bearer, &scopes, &audiences)
     }
@@ -265,7 +258,8 @@ impl Provider {
     /// A signed token with claims that a scenario writes; `typ` is that of its header.
     pub(crate) fn mint(&self, claims: &Map<String, Value>, typ: &str) -> String {
         let (now, life) = (SystemClock.now().0 / 1_000, self.life());
-        let mut all = json!({ "iss": self.issuer, "iat": now, "exp": now + life, "jti": toolcrib_base::random::hex_128() });
+        let mut all =
+            json!({ "iss": self.issuer, "iat": now, "exp": now + life, "jti": toolcrib_base::random::hex_128() });
         let members = all.as_object_mut().expect("it was written as an object");
         members.extend(claims.clone());
         let claims = members.clone();

@@ -66,6 +66,7 @@ async fn record(audit: &AuditLog, events: u64, burst: u64) -> Result<(), AnyErro
             duration: Duration::from_micros(1_234),
             request_id: number.to_string(),
             session: Some(Arc::from("0123456789abcdef0123456789abcdef")),
+            credential: None,
         });
     }
     audit.flush().await?;

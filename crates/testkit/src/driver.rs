@@ -31,8 +31,10 @@ use session::Reach;
 /// The suite gives up later, and only ends the shell around this program.
 const DEADLINE: Duration = Duration::from_secs(50);
 
-/// The variable with the secret of a client that the suite has registered by hand: a definition holds none.
+/// The variables with what the suite gives a client, such as its secret: a definition holds none.
 const CLIENT_SECRET: &str = "CONFORMANCE_CLIENT_SECRET";
+const PRIVATE_KEY: &str = "CONFORMANCE_PRIVATE_KEY";
+const ASSERTION: &str = "CONFORMANCE_ASSERTION";
 
 const HELP: &str = "\
 usage: conformance-driver (--direct | --gateway PATH --work FOLDER) URL
@@ -60,8 +62,8 @@ struct Definition {
     text: String,
     /// The gateway's own settings.
     settings: &'static str,
-    /// What [`CLIENT_SECRET`] holds.
-    secret: String,
+    /// The variables that it refers to, with their values.
+    secrets: Vec<(&'static str, String)>,
 }
 
 /// What the suite says about the scenario.
@@ -158,12 +160,33 @@ impl Scenario {
     /// The definition of the suite's server, with the client that the suite has registered by hand.
     fn definition(&self, url: &str) -> Definition {
         let mut text = format!("name: suite\ntransport: http\nurl: {url}\nstart: eager\n");
-        let secret = self.context["client_secret"].as_str();
-        if let Some(id) = self.context["client_id"].as_str() {
-            text += &format!("auth:\n  type: oauth\n  client_id: {id}\n");
-            text.extend(secret.map(|_| format!("  client_secret: \"env:{CLIENT_SECRET}\"\n")));
+        let given = |name: &str| self.context[name].as_str();
+        let secrets = [
+            (CLIENT_SECRET, "client_secret", given("client_secret")),
+            (PRIVATE_KEY, "private_key", given("private_key_pem")),
+            (ASSERTION, "assertion", given("valid_jwt")),
+        ];
+        if let Some(id) = given("client_id") {
+            let kind = match self.name.as_str() {
+                name if name.starts_with("auth/client-credentials") => "client_credentials",
+                "auth/enterprise-managed-authorization" => "enterprise",
+                "auth/wif-jwt-bearer" => "workload",
+                _ => "oauth",
+            };
+            text += &format!("auth:\n  type: {kind}\n  client_id: {id}\n");
+            for (variable, key, value) in &secrets {
+                text.extend(value.map(|_| format!("  {key}: \"env:{variable}\"\n")));
+            }
+        }
+        let mut secrets: Vec<_> =
+            secrets.into_iter().filter_map(|(variable, _, value)| Some((variable, value?.to_owned()))).collect();
+        if let (Some(token), Some(endpoint)) = (given("idp_id_token"), given("idp_token_endpoint")) {
+            let client = given("idp_client_id").unwrap_or_default();
+            text += &format!("  identityProvider:\n    tokenEndpoint: {endpoint}\n    clientId: {client}\n");
+            text += &format!("    idToken: \"env:{ASSERTION}\"\n");
+            secrets.push((ASSERTION, token.to_owned()));
         }
         let settings = if self.is_at_public_url() { PUBLIC } else { "" };
-        Definition { text, settings, secret: secret.unwrap_or_default().to_owned() }
+        Definition { text, settings, secrets }
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! The only crate that knows all others: `compose` puts the gateway together, `command` is the command line.
 
+// The future of a request is nested deeply.
+#![recursion_limit = "256"]
+
 mod autostart;
 mod bridge;
 mod browser;

@@ -13,11 +13,19 @@ use crate::config::ServerConfig;
 
 /// Gives the headers that a request to a server carries for a principal, on top of the definition's own.
 ///
-/// The client's own token never goes to a server: what is given here belongs to that server.
+/// The client's own token goes to a server only where its definition says so: all else that is given here belongs to that
+/// server.
 pub trait Credentials: fmt::Debug + Send + Sync {
     /// Asked for each request, so that what expires is renewed in time. `principal` is `None` for the owner of this
     /// installation.
     fn headers<'a>(&'a self, server: &'a ServerConfig, principal: Option<&'a str>) -> Proof<'a>;
+
+    /// Whether a principal can be proven to a server without a person, although it may hold nothing for it yet: its first
+    /// request may open a connection of its own.
+    fn is_automatic(&self, server: &ServerConfig, principal: Option<&str>) -> bool {
+        let _ = (server, principal);
+        false
+    }
 
     /// Takes note that a server refused a request, and gets a better credential where it can without a person. A
     /// refused request has not run.

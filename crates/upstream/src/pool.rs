@@ -414,6 +414,18 @@ impl Pool {
         });
     }
 
+    /// Forgets that connections of a principal could not be opened: what it was for has changed.
+    pub(crate) fn forget_failed(&self, principal: Option<&str>) {
+        self.lock().retain(|key, extra| {
+            let has_failed = matches!(&*extra.state.borrow(), ExtraState::Failed(_) | ExtraState::NeedsLogin);
+            let goes = has_failed && key.principal.as_deref() == principal;
+            if goes {
+                extra.end();
+            }
+            !goes
+        });
+    }
+
     /// Ends all of them: the server is stopped, restarted or of another era now.
     pub(crate) fn clear(&self) {
         self.lock().drain().for_each(|(_, extra)| extra.end());

@@ -131,6 +131,11 @@ impl Server {
         self.context.order(Order::Restart);
     }
 
+    /// Has the next call of a principal try again what failed a moment ago: the principal has another credential now.
+    pub fn retry_for(&self, principal: Option<&str>) {
+        self.pool.forget_failed(principal);
+    }
+
     /// Forgets what it listed, until it is listed again: what a login showed is nobody's after it.
     pub async fn forget_lists(&self) {
         let inventory = Arc::<Inventory>::default();

@@ -37,7 +37,7 @@ pub struct Cell {
     pub side: Side,
 }
 
-pub const CELLS: [Cell; 17] = [
+pub const CELLS: [Cell; 18] = [
     server("legacy-to-legacy-http", Era::Legacy, Era::Legacy, Carrier::Http),
     server("legacy-to-legacy-stdio", Era::Legacy, Era::Legacy, Carrier::Stdio),
     server("modern-to-modern-http", Era::Modern, Era::Modern, Carrier::Http),
@@ -85,6 +85,20 @@ pub const CELLS: [Cell; 17] = [
         name: "login-modern",
         suite: Era::Modern,
         side: Side::Login { revision: "2026-07-28", scenarios: &MODERN_LOGINS },
+    },
+    // Of extensions; the suite runs them without scoring them.
+    Cell {
+        name: "sign-on",
+        suite: Era::Modern,
+        side: Side::Login {
+            revision: "2026-07-28",
+            scenarios: &[
+                "auth/client-credentials-basic",
+                "auth/client-credentials-jwt",
+                "auth/enterprise-managed-authorization",
+                "auth/wif-jwt-bearer",
+            ],
+        },
     },
 ];
 

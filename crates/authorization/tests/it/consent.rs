@@ -62,7 +62,10 @@ async fn a_person_reads_who_asks_and_where_the_answer_goes() {
     let prompt = prompt.unwrap();
     assert_eq!((prompt.client_name.as_str(), prompt.client.as_str()), ("Hosted", DOCUMENT));
     assert_eq!(prompt.redirect, "https://hosted.example/callback");
-    assert_eq!((prompt.resource.as_str(), prompt.issuers.as_slice()), ("https://tools.example.com/mcp/p/work", &["acme".into()][..]));
+    assert_eq!(
+        (prompt.resource.as_str(), prompt.issuers.as_slice()),
+        ("https://tools.example.com/mcp/p/work", &["acme".into()][..])
+    );
     let prompt = world.asked(&[("redirect_uri", "http://127.0.0.1:7777/callback"), ("resource", "")]).await.unwrap();
     assert_eq!((prompt.redirect.as_str(), prompt.resource.as_str()), ("http://127.0.0.1:7777/callback", ORIGIN));
 }

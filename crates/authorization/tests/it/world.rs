@@ -134,7 +134,11 @@ impl World {
         self.server.authorize(&query(changes), &self.browser).await
     }
 
-    pub(crate) async fn said(&self, prompt: &ConsentPrompt, choice: ConsentChoice) -> Result<ConsentStep, AuthorizeRefusal> {
+    pub(crate) async fn said(
+        &self,
+        prompt: &ConsentPrompt,
+        choice: ConsentChoice,
+    ) -> Result<ConsentStep, AuthorizeRefusal> {
         self.said_in(prompt, choice, &self.browser).await
     }
 

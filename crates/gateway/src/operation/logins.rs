@@ -235,9 +235,7 @@ fn connected(server: &ServerName, message: &str) -> Value {
 
 fn step(server: Option<&ServerName>, step: LoginStep) -> Value {
     match step {
-        LoginStep::Done(server) => {
-            connected(&server, &format!("successfully connected to `{server}`: logged in"))
-        }
+        LoginStep::Done(server) => connected(&server, &format!("successfully connected to `{server}`: logged in")),
         LoginStep::Values(names) => {
             let server = server.map(ServerName::as_str).unwrap_or_default();
             let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();

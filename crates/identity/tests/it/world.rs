@@ -97,7 +97,11 @@ impl World {
             issuer: format!("http://{}", server.address()),
             audiences: Vec::new(),
             grants: vec![GrantRule { grantee: Grantee::Group("dev".into()), grant }],
-            introspection: Some(IntrospectionClient { id: "tools:1".into(), secret: Arc::new(FixedSecret), each_request: false }),
+            introspection: Some(IntrospectionClient {
+                id: "tools:1".into(),
+                secret: Arc::new(FixedSecret),
+                each_request: false,
+            }),
             sign_in: None,
             groups_claim: None,
             tenant_claim: None,

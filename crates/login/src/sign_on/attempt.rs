@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use toolcrib_base::{Secret, Timestamp};
 
 use super::token_request::IssuedToken;
-use super::{ATTEMPT, Inner, RETRY_MILLIS, SignOnTarget};
+use super::{ASKED_MILLIS, ATTEMPT, Inner, RETRY_MILLIS, SignOnTarget};
 use crate::subject::SubjectToken;
 
 /// The SHA-256 of the principal's token that something came from; `None` where a method needs none.
@@ -31,6 +31,8 @@ struct Known {
     failure: Option<Failure>,
     /// With which token of the principal it was ended.
     ended: Option<Subject>,
+    /// When someone asked for another attempt last.
+    asked: Option<Timestamp>,
 }
 
 /// A token as it is used.
@@ -87,12 +89,22 @@ impl Entry {
         Some((failure.reason.clone(), failure.until))
     }
 
+    /// Forgets that it was ended, and what failed, because someone asks for it; a failure not again too soon.
+    pub(super) fn ask(&self, now: Timestamp) {
+        let mut known = self.known();
+        known.ended = None;
+        if known.failure.is_some() && known.asked.is_none_or(|asked| now.since(asked) >= ASKED_MILLIS) {
+            (known.failure, known.asked) = (None, Some(now));
+        }
+    }
+
     pub(super) fn is_ended(&self, subject: Subject) -> bool {
         self.known().ended == Some(subject)
     }
 
     pub(super) fn end(&self, subject: Subject) {
-        *self.known() = Known { ended: Some(subject), ..Known::default() };
+        let mut known = self.known();
+        (known.held, known.failure, known.ended) = (None, None, Some(subject));
     }
 
     /// Takes note of a failure: what is held is of no use.
@@ -107,7 +119,9 @@ impl Entry {
 
     fn put(&self, held: Held) -> Arc<Held> {
         let held = Arc::new(held);
-        *self.known() = Known { held: Some(Arc::clone(&held)), ..Known::default() };
+        let mut known = self.known();
+        (known.held, known.failure, known.ended) = (Some(Arc::clone(&held)), None, None);
+        drop(known);
         held
     }
 

@@ -278,9 +278,15 @@ async fn a_failed_exchange_says_why_and_waits() {
         let SignOnState::Failed { reason, retry_at } = desk.state(ANN) else { panic!("{expected}") };
         assert!(reason.contains(expected) && retry_at.since(desk.clock.now()) == 300_000, "{reason}");
     }
+    desk.says(503, &json!({}));
+    desk.sign_ons.begin(&desk.server, ANN).await.unwrap_err();
+    let before = desk.asked().len();
     desk.says(200, &issued(&jwt(&json!({"iss": "https://dex"}))));
+    desk.sign_ons.begin(&desk.server, ANN).await.unwrap_err();
+    assert_eq!(desk.asked().len(), before, "not twice within seconds");
+    desk.clock.advance(6_000);
     desk.sign_ons.begin(&desk.server, ANN).await.unwrap();
-    assert!(matches!(desk.state(ANN), SignOnState::On { .. }), "who asks for it does not wait");
+    assert!(matches!(desk.state(ANN), SignOnState::On { .. }), "who asks for it waits for seconds only");
     desk.says(400, &json!({"error": "invalid_grant"}));
     desk.comes(BOB, "bobs", &[]);
     desk.header(BOB).await.unwrap_err();

@@ -48,11 +48,7 @@ pub(super) static PROTECTION: Table = Table {
     ],
 };
 
-static EXCHANGE: Table = Table {
-    name: "token_exchange",
-    open: false,
-    keys: EXCHANGE_KEYS,
-};
+static EXCHANGE: Table = Table { name: "token_exchange", open: false, keys: EXCHANGE_KEYS };
 
 const EXCHANGE_KEYS: &[Key] = &[
     key("enabled", Shape::Flag, "`false` turns it off"),

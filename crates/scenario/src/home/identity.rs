@@ -94,6 +94,7 @@ fn quoted(text: &str) -> String {
 
 /// A name as the settings want it: small letters, digits and dashes, and no two alike.
 fn named(name: &str, at: usize) -> String {
-    let plain: String = name.to_lowercase().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(40).collect();
+    let plain: String =
+        name.to_lowercase().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(40).collect();
     format!("i{at}-{}", plain.trim_matches('-')).trim_end_matches('-').to_owned()
 }

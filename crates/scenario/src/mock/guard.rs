@@ -74,13 +74,18 @@ impl Guard {
             if !self.is_for_us(&claims) {
                 return Err(Refused::Token("the token is for another audience"));
             }
-            let granted: Vec<&str> = claims.get("scope").and_then(Value::as_str).unwrap_or_default().split(' ').collect();
+            let granted: Vec<&str> =
+                claims.get("scope").and_then(Value::as_str).unwrap_or_default().split(' ').collect();
             // A token that a step minted need not say anything about scopes.
             let has_all = !claims.contains_key("scope") || self.scopes.iter().all(|scope| granted.contains(&&**scope));
             return if has_all { Ok(claims) } else { Err(Refused::Scope) };
         }
         if let Some(claims) = self.trusted.as_ref().and_then(|provider| provider.claims(token)) {
-            return if self.is_for_us(&claims) { Ok(claims) } else { Err(Refused::Token("the token is for another audience")) };
+            return if self.is_for_us(&claims) {
+                Ok(claims)
+            } else {
+                Err(Refused::Token("the token is for another audience"))
+            };
         }
         let known = self.provider.as_ref().or(self.trusted.as_ref());
         Err(Refused::Token(known.map_or("no token counts here", |provider| provider.why_not(token))))

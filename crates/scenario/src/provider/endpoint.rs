@@ -105,7 +105,8 @@ fn register(provider: &Provider, body: &[u8]) -> Response<Body> {
     let asked = serde_json::from_slice::<Value>(body).unwrap_or_default();
     let redirects = asked["redirect_uris"].as_array().cloned().unwrap_or_default();
     if provider.settings().client_id.is_some() || redirects.is_empty() {
-        return Refusal::new("invalid_client_metadata", "clients register by hand, or with `redirect_uris`").to_response();
+        return Refusal::new("invalid_client_metadata", "clients register by hand, or with `redirect_uris`")
+            .to_response();
     }
     let (id, is_public) = (random::hex_128(), asked["token_endpoint_auth_method"] == "none");
     let secret = (!is_public).then(random::hex_128);
@@ -132,7 +133,9 @@ impl Form {
         let basic = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Basic "));
         let (client, secret) = match basic {
             Some(basic) => of_basic(basic).ok_or_else(|| Refusal::of_client("no Basic credentials"))?,
-            None => (form.get("client_id").unwrap_or_default().to_owned(), form.get("client_secret").map(str::to_owned)),
+            None => {
+                (form.get("client_id").unwrap_or_default().to_owned(), form.get("client_secret").map(str::to_owned))
+            }
         };
         let own = provider.settings().client_id.as_deref() == Some(client.as_str());
         let expected = match provider.ledger().clients.get(&client) {

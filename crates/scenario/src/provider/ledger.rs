@@ -147,7 +147,8 @@ impl Ledger {
                 token.is_revoked = true;
             }
         }
-        let is_meant = |grant: &Grant| audience.is_none_or(|audience| grant.audiences.iter().any(|own| own == audience));
+        let is_meant =
+            |grant: &Grant| audience.is_none_or(|audience| grant.audiences.iter().any(|own| own == audience));
         self.refresh.retain(|_, grant| !is_meant(grant));
         count
     }

@@ -12,7 +12,8 @@ pub(super) const INTROSPECT: &str = "/introspect";
 pub(super) const REVOKE: &str = "/revoke";
 pub(super) const REGISTER: &str = "/register";
 /// Both documents say the same.
-pub(super) const DOCUMENTS: [&str; 2] = ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"];
+pub(super) const DOCUMENTS: [&str; 2] =
+    ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"];
 
 pub(super) fn document(provider: &Provider) -> Value {
     let at = |path: &str| format!("{}{path}", provider.issuer());

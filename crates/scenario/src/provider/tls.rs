@@ -80,10 +80,7 @@ fn certificate() -> (Vec<u8>, Vec<u8>) {
     let name = sequence(&[tlv(0x31, &sequence(&[oid(&[0x55, 4, 3]), tlv(0x0c, b"toolcrib mock provider")]))]);
     let algorithm = sequence(&[oid(&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2])]);
     let times = sequence(&[utc_time(now - VALID.0), utc_time(now + VALID.1)]);
-    let curve = sequence(&[
-        oid(&[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1]),
-        oid(&[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7]),
-    ]);
+    let curve = sequence(&[oid(&[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1]), oid(&[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7])]);
     let key = sequence(&[curve, bits(pair.public_key().as_ref())]);
     let hosts = sequence(&[tlv(0x87, &[127, 0, 0, 1]), tlv(0x82, b"localhost")]);
     let extension = sequence(&[oid(&[0x55, 0x1d, 0x11]), tlv(0x04, &hosts)]);

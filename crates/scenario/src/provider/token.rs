@@ -34,7 +34,8 @@ fn redeem(provider: &Provider, form: &Form) -> Result<Value, Refusal> {
     if code.client != form.client || form.get("redirect_uri") != Some(code.redirect.as_str()) {
         return Err(invalid("the code was for another client or redirect URL"));
     }
-    if !code.challenge.is_empty() && jws::challenge_of(form.get("code_verifier").unwrap_or_default()) != code.challenge {
+    if !code.challenge.is_empty() && jws::challenge_of(form.get("code_verifier").unwrap_or_default()) != code.challenge
+    {
         return Err(invalid("the verifier is not that of the challenge"));
     }
     let resource = form.get("resource").map(str::to_owned).or_else(|| code.resource.clone());
@@ -94,10 +95,12 @@ fn exchange(provider: &Provider, form: &Form) -> Result<Value, Refusal> {
     let subject = form.get("subject_token").unwrap_or_default();
     let connector = form.get("connector_id");
     let is_asked = |name: &String| connector.is_none_or(|connector| connector == name);
-    let issuers = provider.trusted().iter().filter(|(name, _)| is_asked(name)).filter_map(|(_, issuer)| issuer.upgrade());
+    let issuers =
+        provider.trusted().iter().filter(|(name, _)| is_asked(name)).filter_map(|(_, issuer)| issuer.upgrade());
     let own = connector.is_none().then(|| provider.claims(subject)).flatten();
     let claims = own.or_else(|| issuers.into_iter().find_map(|issuer| issuer.claims(subject)));
-    let claims = claims.ok_or_else(|| Refusal::new("invalid_grant", "the subject token is not one of a trusted issuer"))?;
+    let claims =
+        claims.ok_or_else(|| Refusal::new("invalid_grant", "the subject token is not one of a trusted issuer"))?;
     let subject = claims.get("sub").and_then(Value::as_str).unwrap_or_default().to_owned();
     let bearer = Bearer { subject, role: None };
     let mut audiences: Vec<String> = form.all("audience").chain(form.all("resource")).map(str::to_owned).collect();

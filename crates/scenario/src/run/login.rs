@@ -77,7 +77,8 @@ pub(super) async fn follow(
     }
     let provider = world.protection(server).and_then(|protection| world.provider(protection.provider.as_ref()?));
     let user = world.people.user(&caller.key.user);
-    let has_session = |provider: &Arc<Provider>| user.sessions.contains(provider.name()) && provider.settings().approves;
+    let has_session =
+        |provider: &Arc<Provider>| user.sessions.contains(provider.name()) && provider.settings().approves;
     if !provider.as_ref().is_some_and(has_session) {
         return Ok(answer);
     }

@@ -74,9 +74,8 @@ impl People {
         if self.users.contains_key(&key) {
             return Err(format!("there is a user `{name}` already"));
         }
-        let is_taken = |subject: &String| {
-            self.users.iter().any(|(key, user)| key.is_some() && user.bearer.subject == *subject)
-        };
+        let is_taken =
+            |subject: &String| self.users.iter().any(|(key, user)| key.is_some() && user.bearer.subject == *subject);
         let subject = self.newcomer.take().filter(|subject| !is_taken(subject)).unwrap_or_else(|| name.to_owned());
         if is_taken(&subject) {
             return Err(format!("a user with the subject `{subject}` was made before"));

@@ -1,8 +1,8 @@
 //! What surrounds the steps of one scenario: its home, mock servers, gateway and sessions.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
@@ -139,7 +139,9 @@ impl Doors {
     fn audiences(&self, scenario: &Scenario, origin: &str) -> Vec<String> {
         let mut all = vec![origin.to_owned()];
         for server in &scenario.setup.servers {
-            let Some(protection) = server.protection.as_ref().filter(|protection| protection.forwards) else { continue };
+            let Some(protection) = server.protection.as_ref().filter(|protection| protection.forwards) else {
+                continue;
+            };
             all.extend(protection.audience.clone().or_else(|| self.url(&server.name)));
         }
         all
@@ -246,7 +248,12 @@ impl World {
     }
 
     /// The key of a step's session.
-    pub(crate) fn key(&self, user: Option<&str>, profile: Option<&str>, speaker: Speaker) -> Result<SessionKey, String> {
+    pub(crate) fn key(
+        &self,
+        user: Option<&str>,
+        profile: Option<&str>,
+        speaker: Speaker,
+    ) -> Result<SessionKey, String> {
         Ok(SessionKey { user: self.people.meant(user)?, profile: profile.map(str::to_owned), speaker })
     }
 

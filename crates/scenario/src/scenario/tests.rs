@@ -257,7 +257,10 @@ steps: [{tool: t, as_user: u}]
     let setup = read(Path::new("s.yaml"), text).unwrap().setup;
     let [a, b] = &setup.identity.providers[..] else { panic!("two providers") };
     assert!(!a.approves && a.wants_pkce && a.has_mock_clock && a.is_of_gateway && a.signs && !a.has_tls);
-    assert_eq!((a.lifetime, a.scopes.len(), a.error.as_deref()), (Duration::from_secs(1_800), 2, Some("invalid_grant")));
+    assert_eq!(
+        (a.lifetime, a.scopes.len(), a.error.as_deref()),
+        (Duration::from_secs(1_800), 2, Some("invalid_grant"))
+    );
     assert!(b.approves && b.has_tls && b.trusted[0].provider == "a" && b.trusted[0].connector == "c");
     assert_eq!(setup.identity.brokered[1].audiences, ["x"]);
     assert!(setup.identity.has_users);
@@ -288,7 +291,10 @@ fn providers_and_tools_of_the_runner_that_are_not_there_are_named() {
                 .to_owned(),
             "there is no mock provider `b`",
         ),
-        ("name: n\nsteps: [{tool: test_switch_usr}]\n".to_owned(), "has no tool `test_switch_usr` (did you mean `test_switch_user`?)"),
+        (
+            "name: n\nsteps: [{tool: test_switch_usr}]\n".to_owned(),
+            "has no tool `test_switch_usr` (did you mean `test_switch_user`?)",
+        ),
     ] {
         let found = wrong(&text);
         assert!(found.iter().any(|found| found.contains(expected)), "{text}\n{found:?}\nlacks {expected}");

@@ -38,6 +38,7 @@ pub(crate) struct Fields<'a> {
     pub(crate) duration_us: i64,
     pub(crate) request_id: &'a str,
     pub(crate) session: Option<&'a str>,
+    pub(crate) credential: Option<&'a str>,
 }
 
 /// The hash of row `seq`, which follows `previous`. `scratch` is only there to be used again.
@@ -68,6 +69,7 @@ fn encode(seq: u64, previous: RowHash, fields: &Fields<'_>, out: &mut Vec<u8>) {
         duration_us,
         request_id,
         session,
+        credential,
     } = *fields;
     out.extend_from_slice(&at.to_be_bytes());
     push(out, principal.as_bytes());
@@ -82,6 +84,10 @@ fn encode(seq: u64, previous: RowHash, fields: &Fields<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(&duration_us.to_be_bytes());
     push(out, request_id.as_bytes());
     push_option(out, session.map(str::as_bytes));
+    // Rows were written before there was such a field: without it, nothing follows.
+    if let Some(credential) = credential {
+        push(out, credential.as_bytes());
+    }
 }
 
 fn push(out: &mut Vec<u8>, bytes: &[u8]) {

@@ -48,6 +48,9 @@ pub struct AuditEvent {
     pub request_id: String,
     /// Names the session. Where a session's id is a credential, give a digest of it.
     pub session: Option<Arc<str>>,
+    /// Whose credential went to the server and how it was got, as a word such as `owner` or `forwarded`; `None` where
+    /// none did.
+    pub credential: Option<&'static str>,
 }
 
 /// By which way a request came in.
@@ -196,6 +199,7 @@ mod tests {
             duration: Duration::ZERO,
             request_id: long.clone(),
             session: Some(long.as_str().into()),
+            credential: None,
         };
         event.cut();
         assert!(format!("{event:?}").len() < 6 * TEXT_MAX + ARGUMENTS_MAX + 500);

@@ -94,6 +94,9 @@ pub struct AuditRecord {
     /// The session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// Whose credential went to the server and how it was got.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credential: Option<String>,
     /// The hash of the row before, in hexadecimal digits.
     pub prev_hash: String,
     /// The hash of this row, in hexadecimal digits.
@@ -185,6 +188,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
         duration_us: row.get("duration_us")?,
         request_id: text(row, "request_id")?,
         session: optional(row, "session")?,
+        credential: optional(row, "credential")?,
         prev_hash: text(row, "prev_hash")?,
         hash: text(row, "hash")?,
     })

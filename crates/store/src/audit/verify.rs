@@ -191,6 +191,7 @@ fn parts<'a>(row: &'a Row<'_>) -> rusqlite::Result<(Fields<'a>, &'a [u8], &'a [u
         duration_us: row.get("duration_us")?,
         request_id: text("request_id")?,
         session: optional("session")?,
+        credential: optional("credential")?,
     };
     Ok((fields, row.get_ref("prev_hash")?.as_blob()?, row.get_ref("hash")?.as_blob()?))
 }

@@ -25,8 +25,8 @@ const RETRY_MOST: Duration = Duration::from_secs(2);
 const CLOSING_TRIES: u32 = 3;
 
 const INSERT: &str = "INSERT INTO audit (seq, at, principal, profile, door, method, target, args_hash, arguments, \
-                      decision, outcome, duration_us, request_id, session, prev_hash, hash) \
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+                      decision, outcome, duration_us, request_id, session, credential, prev_hash, hash) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
 
 /// Owns the receiving end of the queue and the head of the chain.
 #[derive(Debug)]
@@ -215,6 +215,7 @@ fn insert_row(
         duration_us: i64::try_from(event.duration.as_micros()).unwrap_or(i64::MAX),
         request_id: &event.request_id,
         session: event.session.as_deref(),
+        credential: event.credential,
     };
     let seq = head.seq + 1;
     let hash = row_hash(seq, head.hash, &fields, bytes);
@@ -233,6 +234,7 @@ fn insert_row(
         fields.duration_us,
         fields.request_id,
         fields.session,
+        fields.credential,
         &head.hash.0,
         &hash.0,
     ])?;

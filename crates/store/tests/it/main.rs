@@ -81,6 +81,7 @@ fn event(number: u64) -> AuditEvent {
         duration: Duration::from_micros(number),
         request_id: number.to_string(),
         session: odd.then(|| "s".into()),
+        credential: odd.then_some("forwarded"),
     }
 }
 

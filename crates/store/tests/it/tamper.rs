@@ -54,6 +54,8 @@ async fn every_field_is_covered() {
         "duration_us = 0",
         "request_id = '6'",
         "session = NULL",
+        "credential = NULL",
+        "credential = 'owner'",
         "hash = zeroblob(32)",
         "hash = x''",
         "principal = '', door = principal || door",

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{CLIENT_SECRET, Definition};
+use super::Definition;
 
 const POLL: Duration = Duration::from_millis(20);
 const READY_DEADLINE: Duration = Duration::from_secs(30);
@@ -47,7 +47,7 @@ impl Gateway {
         let file = File::create(&log)?;
         let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--home"]).arg(&home).arg("--ready-file").arg(&ready);
-        command.env(CLIENT_SECRET, &definition.secret);
+        command.envs(definition.secrets.iter().map(|(variable, value)| (variable, value)));
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let child = command.spawn().with_context(|| format!("failed to start `{}`", program.display()))?;
         let mut gateway = Self { child, home, log, url: String::new() };

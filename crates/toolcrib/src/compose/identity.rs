@@ -121,14 +121,11 @@ fn authority(config: &CertificatesConfig) -> CertificateAuthority {
 
 fn settings(issuer: &IssuerConfig, secrets: &Arc<HomeSecrets>) -> IssuerSettings {
     let secret = |reference: &SecretRef| own_secret(reference, secrets);
-    let introspection = issuer
-        .introspect
-        .as_ref()
-        .map(|ours| IntrospectionClient {
-            id: ours.client_id.clone(),
-            secret: secret(&ours.client_secret),
-            each_request: ours.each_request,
-        });
+    let introspection = issuer.introspect.as_ref().map(|ours| IntrospectionClient {
+        id: ours.client_id.clone(),
+        secret: secret(&ours.client_secret),
+        each_request: ours.each_request,
+    });
     let sign_in = issuer.sign_in.as_ref().map(|ours| SignInClient {
         id: ours.client_id.clone(),
         secret: ours.client_secret.as_ref().map(secret),

@@ -487,6 +487,10 @@ impl Credentials for GatewayLogins {
         self.values.add(proof, &server.name, || self.owner(&server.name, principal))
     }
 
+    fn is_automatic(&self, server: &ServerConfig, principal: Option<&str>) -> bool {
+        self.signed_on(server).is_some() && self.sign_ons.can(&server.name, principal)
+    }
+
     fn renew<'a>(&'a self, refusal: Refusal<'a>) -> Pin<Box<dyn Future<Output = Renewal> + Send + 'a>> {
         Box::pin(self.renewal(refusal))
     }
@@ -555,6 +559,10 @@ impl toolcrib_call::Logins for GatewayLogins {
             }
             Ok(was_there || had_values)
         })
+    }
+
+    fn credential(&self, at: LoginPlace<'_>) -> Option<&'static str> {
+        self.credential_word(at)
     }
 
     fn status<'a>(

@@ -179,6 +179,11 @@ async fn a_callers_own_token_is_forwarded_and_no_other() {
         assert!(called.contains("someone"), "{called}");
         assert_eq!(office.carried().last(), Some(&format!("Bearer {token}")), "byte for byte");
     }
+    let events = run(office.home.path(), &["audit", "list", "--target", "files/whoami", "-o", "json"], &[]).await;
+    let events: Value = serde_json::from_str(&events.stdout).unwrap();
+    let whose = |event: &Value| (event["principal"].clone(), event["credential"].clone());
+    let whose: Vec<_> = events["events"].as_array().unwrap_or_else(|| panic!("{events}")).iter().map(whose).collect();
+    assert!(whose.contains(&(json!("user:acme/ann"), json!("forwarded"))), "{events}");
     let login = ann.call("core_auth_login", json!({"server": "files"})).await;
     assert!(login.contains("already authenticated"), "{login}");
     // Who logs out is out until it logs in again.

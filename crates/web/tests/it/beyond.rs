@@ -104,7 +104,10 @@ async fn a_certificate_opens_what_is_granted_to_its_name() {
         assert_eq!(said[0], said[1]);
     }
     // Metrics, details and administration are for others.
-    assert_eq!(house.ask(Some(&ci), Ask::new(http::Method::POST, "/api/v1/servers?profile=work", "{}")).await.status, 403);
+    assert_eq!(
+        house.ask(Some(&ci), Ask::new(http::Method::POST, "/api/v1/servers?profile=work", "{}")).await.status,
+        403
+    );
     let ready = house.ask(Some(&ci), Ask::get("/readyz")).await.json();
     assert!(ready["servers"].is_null(), "{ready}");
 }

@@ -49,7 +49,8 @@ pub(super) async fn inject_token(world: &mut World, args: &Arguments<'_>, caller
     if !report.answer.success {
         return Ok(report.answer);
     }
-    let told = json!({ "success": true, "server": server, "message": format!("the login at `{server}` uses this token") });
+    let told =
+        json!({ "success": true, "server": server, "message": format!("the login at `{server}` uses this token") });
     Ok(Answer::done(told))
 }
 

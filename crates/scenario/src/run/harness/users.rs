@@ -27,9 +27,10 @@ pub(super) async fn auth_status(world: &mut World, args: &Arguments<'_>, caller:
     let all: Value = serde_json::from_str(text).map_err(|error| format!("`{STATUS}` is no JSON: {error}"))?;
     let Some(name) = args.text("server") else { return Ok(Answer::done(all)) };
     let one = all["servers"].as_array().into_iter().flatten().find(|server| server["name"] == name);
-    Ok(one.map_or_else(|| Answer::failed(format!("server not found: `{STATUS}` has no `{name}`")), |one| {
-        Answer::done(one.clone())
-    }))
+    Ok(one.map_or_else(
+        || Answer::failed(format!("server not found: `{STATUS}` has no `{name}`")),
+        |one| Answer::done(one.clone()),
+    ))
 }
 
 /// Makes a user, who is logged in from the start.
@@ -46,7 +47,9 @@ pub(super) async fn create(world: &mut World, args: &Arguments<'_>) -> Result<An
     let front = world.front().ok_or("no provider is the gateway's")?;
     world.send_token(&Some(name.to_owned()), &front.sign_in(&bearer)).await?;
     let message = format!("Created user `{name}`");
-    Ok(Answer::done(json!({ "success": true, "name": name, "subject": bearer.subject, "role": role, "message": message })))
+    Ok(Answer::done(
+        json!({ "success": true, "name": name, "subject": bearer.subject, "role": role, "message": message }),
+    ))
 }
 
 pub(super) fn switch(world: &mut World, args: &Arguments<'_>) -> Result<Value, String> {
@@ -65,7 +68,8 @@ pub(super) fn current(world: &World) -> Value {
 /// Everything that a user may call.
 pub(super) async fn list_tools(world: &mut World, args: &Arguments<'_>, caller: &Caller) -> Result<Answer, String> {
     let name = args.needed("name")?;
-    let key = SessionKey { user: world.people.meant(Some(name).filter(|name| *name != DEFAULT))?, ..caller.key.clone() };
+    let key =
+        SessionKey { user: world.people.meant(Some(name).filter(|name| *name != DEFAULT))?, ..caller.key.clone() };
     let session = match world.session(&key).await {
         Ok(session) => session,
         Err(refused) => return Ok(Answer::failed(refused)),

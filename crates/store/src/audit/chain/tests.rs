@@ -11,14 +11,14 @@ struct Row {
     previous: [u8; 32],
     numbers: [i64; 2],
     texts: [String; 7],
-    options: [Option<String>; 3],
+    options: [Option<String>; 4],
     args_hash: Option<Vec<u8>>,
 }
 
 impl Row {
     fn encoded(&self) -> Vec<u8> {
         let [principal, door, method, target, decision, outcome, request_id] = &self.texts;
-        let [profile, arguments, session] = &self.options;
+        let [profile, arguments, session, credential] = &self.options;
         let fields = Fields {
             at: self.numbers[0],
             principal,
@@ -33,6 +33,7 @@ impl Row {
             duration_us: self.numbers[1],
             request_id,
             session: session.as_deref(),
+            credential: credential.as_deref(),
         };
         let mut out = Vec::new();
         encode(self.seq, RowHash(self.previous), &fields, &mut out);
@@ -55,9 +56,17 @@ impl Row {
         let duration_us = reader.number();
         let request_id = reader.text();
         let session = reader.option().map(text);
+        let credential = (!reader.0.is_empty()).then(|| reader.text());
         assert!(reader.0.is_empty());
         let texts = [principal, door, method, target, decision, outcome, request_id];
-        Row { seq, previous, numbers: [at, duration_us], texts, options: [profile, arguments, session], args_hash }
+        Row {
+            seq,
+            previous,
+            numbers: [at, duration_us],
+            texts,
+            options: [profile, arguments, session, credential],
+            args_hash,
+        }
     }
 }
 

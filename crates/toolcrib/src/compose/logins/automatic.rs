@@ -87,6 +87,32 @@ impl GatewayLogins {
         Owner::of(principal).is_installation() && auth.get(server).is_some_and(needs_subject)
     }
 
+    /// Whose credential a request carries now, for the audit log.
+    pub(super) fn credential_word(&self, at: LoginPlace<'_>) -> Option<&'static str> {
+        let is_automatic = self.is_automatic.load(Ordering::Acquire);
+        // Mostly nobody has ever logged in anywhere.
+        if !is_automatic && !self.is_used.load(Ordering::Acquire) {
+            return None;
+        }
+        let running = self.running(at.server)?;
+        let config = running.server.config();
+        if let Some(automatic) = self.signed_on(config) {
+            let status = self.sign_ons.status(at.server, at.principal)?;
+            let is_on = !matches!(status.state, SignOnState::Out(_) | SignOnState::Failed { .. });
+            if is_on || !automatic.falls_back {
+                return is_on.then_some(status.method);
+            }
+        }
+        if !self.note_target(config) {
+            return self.values.has(at.server).then_some("own");
+        }
+        let owner = self.owner(at.server, at.principal);
+        let held = Box::pin(self.logins.headers(at.server, &owner));
+        // One that is not in memory yet, or is being renewed, is there.
+        let is_there = held.now_or_never().is_none_or(|headers| headers.is_ok_and(|headers| headers.is_some()));
+        is_there.then_some(if owner.is_installation() { "owner" } else { "own" })
+    }
+
     /// What to do after a server refused who was signed on.
     pub(super) async fn sign_on_renewal(&self, refusal: Refusal<'_>) -> Renewal {
         if refusal.status != 401 {
@@ -104,6 +130,9 @@ impl GatewayLogins {
         let auth = self.signed_on(self.running(at.server)?.server.config())?;
         match self.sign_ons.begin(at.server, at.principal).await {
             Ok(()) => {
+                if let Some(running) = self.running(at.server) {
+                    running.server.retry_for(at.principal);
+                }
                 if Owner::of(at.principal).is_installation() {
                     self.restart(|name, state| name == at.server && state == State::NeedsLogin);
                 }
