@@ -8,7 +8,7 @@ use toolcrib_session::Caller;
 use toolcrib_upstream::{CallHandler, Client, Conversation};
 
 /// The principals that stand for the owner of this installation, to whom the main connections belong.
-const OWNER: [&str; 2] = ["local", "admin"];
+pub(crate) const OWNER: [&str; 2] = ["local", "admin"];
 
 /// In whose name servers are called; `None` is the owner of this installation.
 pub fn principal_at_servers(caller: &Caller) -> Option<&str> {

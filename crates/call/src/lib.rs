@@ -13,6 +13,7 @@
 
 pub mod admission;
 mod answer;
+mod build;
 mod checks;
 mod client;
 mod context;
@@ -45,6 +46,7 @@ mod views;
 
 pub use admission::{AdmittedCall, AuditContext, AuditedRequest, Refusal};
 pub use answer::CallAnswer;
+pub use build::{Build, HeldBy, ViewMaker, Views};
 pub use client::{ClientOptions, principal_at_servers};
 pub use context::RequestContext;
 pub use environment::EnvironmentChange;
@@ -61,4 +63,4 @@ pub use snapshot::ProfileSnapshot;
 pub use source::{CallTool, Invocation, Source, SourceCall, Sources};
 pub use ticket::{KnownTask, Ticket};
 pub use tool_call::{CallResult, ToolCall, problem_of};
-pub use views::{ViewTable, Views};
+pub use views::ViewTable;

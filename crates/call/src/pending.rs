@@ -27,6 +27,7 @@ impl CallPath {
         caller: &Caller,
         request: &Request,
     ) -> Result<ProfileSnapshot, Problem> {
+        let taken = &taken.seen_by(&caller.principal.id);
         let view = taken.view();
         if view.is_complete || request.method != method::TOOLS_CALL {
             return Ok(taken.clone());

@@ -18,7 +18,7 @@ use toolcrib_catalog::{
 };
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::{Capabilities, Era, Raw, json};
-use toolcrib_store::{Facts, Snapshots, Store};
+use toolcrib_store::{Facts, OwnSnapshots, Snapshots, Store};
 use toolcrib_upstream::{
     CONNECTIONS, Concurrency, Endpoint, Inventory, Nature, Server, ServerConfig, ServerDeps, SessionPolicy, Timeouts,
 };
@@ -51,6 +51,7 @@ pub struct Servers {
     secrets: Arc<dyn ResolveSecret>,
     environments: Arc<Environments>,
     snapshots: Snapshots,
+    own_snapshots: OwnSnapshots,
     facts: Facts,
     scope: Scope,
     /// Where relative working folders begin.
@@ -60,10 +61,10 @@ pub struct Servers {
 impl Servers {
     /// None yet. Their tasks will belong to `scope`.
     pub fn new(deps: ServerDeps, secrets: Arc<dyn ResolveSecret>, store: &Store, scope: Scope) -> Self {
-        let (snapshots, facts) = (store.snapshots(), store.facts());
+        let (snapshots, own_snapshots, facts) = (store.snapshots(), store.own_snapshots(), store.facts());
         let environments = Arc::new(Environments::new(Arc::clone(&secrets)));
         let table = ArcSwap::default();
-        Self { table, deps, secrets, environments, snapshots, facts, scope, home: PathBuf::new() }
+        Self { table, deps, secrets, environments, snapshots, own_snapshots, facts, scope, home: PathBuf::new() }
     }
 
     /// The same with the home folder, at which relative working folders begin.
@@ -159,7 +160,28 @@ impl Servers {
         let config = self.config(definition);
         let known = self.known(definition);
         let server = Server::start(config, self.deps.clone(), known, &self.scope);
+        self.remember_own(definition, &server);
         ServerEntry { definition: Arc::clone(definition), server }
+    }
+
+    /// What principals with credentials of their own were shown of it.
+    fn remember_own(&self, definition: &ServerDefinition, server: &Server) {
+        if !server.tells_apart() {
+            return;
+        }
+        let known = match self.own_snapshots.of_server(&definition.name) {
+            Ok(known) => known,
+            Err(error) => return tracing::warn!(server = %definition.name, %error, "no snapshots of principals"),
+        };
+        // Read once each, however many principals have it.
+        let mut read: BTreeMap<*const u8, Option<Arc<Inventory>>> = BTreeMap::new();
+        for snapshot in known.iter().filter(|it| fingerprint::fits(&it.definition_hash, definition)) {
+            let text = &snapshot.inventory;
+            let inventory = read.entry(text.as_ptr()).or_insert_with(|| Inventory::from_json(text).ok().map(Arc::new));
+            if let Some(inventory) = inventory {
+                server.remember_own(&snapshot.principal, Arc::clone(inventory));
+            }
+        }
     }
 
     /// What is known of the server's tools: the snapshot in `state/`, else the definition's own.

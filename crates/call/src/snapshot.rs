@@ -12,9 +12,13 @@ use toolcrib_policy::Rules;
 use toolcrib_session::Principal;
 use toolcrib_view::View;
 
+use crate::build::Build;
+
 /// The view, the rules and the keys of one profile, as they were together. Clones share them.
 #[derive(Debug, Clone)]
 pub struct ProfileSnapshot {
+    /// What the view is of, also that of any other principal.
+    build: Arc<Build>,
     /// One value that is built at once, so that no part of it can be of another build.
     view: Arc<View>,
 }
@@ -23,8 +27,15 @@ pub struct ProfileSnapshot {
 
 impl ProfileSnapshot {
     /// The snapshot of a view that has just been looked up.
-    pub(crate) fn new(view: Arc<View>) -> Self {
-        Self { view }
+    pub(crate) fn new(build: Arc<Build>, view: Arc<View>) -> Self {
+        Self { build, view }
+    }
+
+    /// The same for a principal, with what only this one sees: of the same build, whatever was built meanwhile.
+    #[must_use]
+    pub fn seen_by(&self, principal: &PrincipalId) -> Self {
+        let view = self.build.seen_by(&self.profile().name, principal);
+        Self { build: Arc::clone(&self.build), view: view.unwrap_or_else(|| Arc::clone(&self.view)) }
     }
 
     /// What the profile shows.
@@ -52,6 +63,7 @@ impl ProfileSnapshot {
     /// # Errors
     /// The key with which the principal came is revoked, or the profile needs one by now.
     pub fn renewed(&self, newer: Self, principal: &Principal) -> Result<Self, Problem> {
+        let newer = newer.seen_by(&principal.id);
         let is_same = Arc::ptr_eq(&self.view, &newer.view) || self.keys() == newer.keys();
         if is_same
             || matches!(principal.identity.proof, Proof::GatewayToken | Proof::AccessToken)

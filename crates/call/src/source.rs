@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use toolcrib_base::{Problem, ProfileName};
+use toolcrib_base::Problem;
 use toolcrib_catalog::{Catalog, DefinitionProblem};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
@@ -67,11 +67,11 @@ pub struct SourceCall<'a> {
 
 /// All that a source sees of the gateway: what a profile shows, and the path that every call takes.
 pub trait CallTool: fmt::Debug + Send + Sync {
-    /// What a profile shows now.
+    /// What a caller's profile shows it now.
     ///
     /// # Errors
     /// There is no such profile.
-    fn view(&self, profile: &ProfileName) -> Result<Arc<View>, Problem>;
+    fn view(&self, caller: &Caller) -> Result<Arc<View>, Problem>;
 
     /// Calls a tool. The result is one of `tools/call` in the form of the caller's revision.
     ///

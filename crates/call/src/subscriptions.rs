@@ -5,7 +5,7 @@
 
 mod session;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,7 +20,9 @@ use toolcrib_upstream::{Server, Subscription};
 use toolcrib_view::ServerTable;
 use toolcrib_view::view::ResourcePlace;
 
-use crate::views::{ViewTable, Views};
+use crate::build::Build;
+use crate::client::OWNER;
+use crate::views::ViewTable;
 
 /// How many `subscriptions/listen` one principal may have open.
 const PER_PRINCIPAL: usize = 64;
@@ -82,8 +84,8 @@ struct Watcher {
 #[derive(Debug)]
 struct Entry {
     listener: Arc<Listener>,
-    /// Whose `subscriptions/listen` it is.
-    principal: Option<Principal>,
+    /// Whether it is a `subscriptions/listen`, and not a session.
+    is_listen: bool,
     resources: Places,
     tasks: Places,
 }
@@ -102,6 +104,8 @@ struct Watch {
 pub(crate) struct Listener {
     number: u64,
     profile: ProfileName,
+    /// Who listens.
+    principal: Principal,
     /// The lists whose changes it receives.
     lists: Filter,
     changes: Mutex<ChangeQueue>,
@@ -182,7 +186,7 @@ impl Subscriptions {
         }
         state.listens += 1;
         *state.listens_of.entry(principal.id.clone()).or_default() += 1;
-        Ok(state.add(profile, lists, Some(principal.clone())))
+        Ok(state.add(profile, principal, lists, true))
     }
 
     pub(crate) fn leave(&self, number: u64) {
@@ -200,10 +204,12 @@ impl Subscriptions {
         permitted: &ResourcePlace,
     ) -> Option<Subscription> {
         let mut state = lock(&self.state);
-        let profile = state.listeners.get(&number)?.listener.profile.clone();
+        let listener = Arc::clone(&state.listeners.get(&number)?.listener);
         // Looked at under the lock: a view that is built later is compared with what is watched (see `reconcile`).
-        let place = views.get(profile.as_str())?.resources.place(uri)?;
-        if (&place.name, &place.uri) != (&permitted.name, &permitted.uri) {
+        let place = views.seen_by(&listener.profile, &listener.principal.id)?.resources.place(uri)?;
+        if !hears(&place.server, &listener.principal.id)
+            || (&place.name, &place.uri) != (&permitted.name, &permitted.uri)
+        {
             return None;
         }
         let watcher = Watcher { listener: number, exposed: uri.into() };
@@ -213,7 +219,11 @@ impl Subscriptions {
     /// Has a listener hear of a task that it knows as `exposed`.
     pub(crate) fn watch_task(&self, number: u64, server: &Server, id: &str, exposed: &str) -> Option<Subscription> {
         let watcher = Watcher { listener: number, exposed: exposed.into() };
-        lock(&self.state).watch(WatchKind::Task, server, id.into(), watcher)
+        let mut state = lock(&self.state);
+        if !hears(server, &state.listeners.get(&number)?.listener.principal.id) {
+            return None;
+        }
+        state.watch(WatchKind::Task, server, id.into(), watcher)
     }
 
     /// Has a listener hear no longer of what it knows by this name.
@@ -249,17 +259,25 @@ impl Subscriptions {
 
     /// Ends the listening of principals that may do so no longer in a profile.
     pub fn end_of(&self, profile: &ProfileName, lost: impl Fn(&Principal) -> bool) {
-        for Entry { listener, principal, .. } in lock(&self.state).listeners.values() {
-            if listener.profile == *profile && principal.as_ref().is_some_and(&lost) {
+        for Entry { listener, is_listen, .. } in lock(&self.state).listeners.values() {
+            if *is_listen && listener.profile == *profile && lost(&listener.principal) {
                 listener.end();
             }
         }
     }
 
-    /// Lists of a profile have changed.
-    pub fn lists_changed(&self, profile: &ProfileName, changed: &[Change]) {
+    /// Who listens in a profile.
+    pub fn principals_of(&self, profile: &ProfileName) -> BTreeSet<PrincipalId> {
         let state = lock(&self.state);
-        for Entry { listener, .. } in state.listeners.values().filter(|entry| entry.listener.profile == *profile) {
+        let listeners = state.listeners.values().map(|entry| &entry.listener);
+        listeners.filter(|it| it.profile == *profile).map(|it| it.principal.id.clone()).collect()
+    }
+
+    /// Lists of a profile have changed for a principal.
+    pub fn lists_changed(&self, profile: &ProfileName, principal: &PrincipalId, changed: &[Change]) {
+        let state = lock(&self.state);
+        let listeners = state.listeners.values().map(|entry| &entry.listener);
+        for listener in listeners.filter(|it| it.profile == *profile && it.principal.id == *principal) {
             for change in changed.iter().filter(|change| listener.lists.admits(&change.to_notification())) {
                 listener.push(change.clone());
             }
@@ -268,11 +286,11 @@ impl Subscriptions {
 
     /// Compares what is watched with new views and servers: what a profile shows no longer is heard no longer, a server
     /// that was replaced is subscribed to again, and listeners of a profile that is gone have ended.
-    pub fn reconcile(&self, views: &Views, table: &ServerTable) {
+    pub fn reconcile(&self, build: &Build, table: &ServerTable) {
         let mut state = lock(&self.state);
         let State { listeners, resources, .. } = &mut *state;
         let mut gone = Vec::new();
-        for entry in listeners.values().filter(|entry| !views.contains_key(&entry.listener.profile)) {
+        for entry in listeners.values().filter(|entry| !build.main().contains_key(&entry.listener.profile)) {
             entry.listener.end();
         }
         for (name, of_server) in resources.iter_mut() {
@@ -284,8 +302,10 @@ impl Subscriptions {
                 }
                 for (Watcher { listener, exposed }, shown) in &mut watched.heard_by {
                     let Some(entry) = listeners.get(listener) else { continue };
-                    let view = views.get(&entry.listener.profile);
+                    let Listener { profile, principal, .. } = &*entry.listener;
+                    let view = build.seen_by(profile, &principal.id);
                     let place = view.and_then(|view| view.resources.place(exposed));
+                    let place = place.filter(|place| hears(&place.server, &principal.id));
                     let before =
                         std::mem::replace(shown, place.is_some_and(|place| place.name == *name && *place.uri == **uri));
                     if *shown && (!before || replaced.is_some()) {
@@ -304,18 +324,19 @@ impl Subscriptions {
 // === impl State ===
 
 impl State {
-    fn add(&mut self, profile: &ProfileName, lists: Filter, principal: Option<Principal>) -> Arc<Listener> {
+    fn add(&mut self, profile: &ProfileName, principal: &Principal, lists: Filter, is_listen: bool) -> Arc<Listener> {
         self.next += 1;
         let listener = Arc::new(Listener {
             number: self.next,
             profile: profile.clone(),
+            principal: principal.clone(),
             lists,
             changes: Mutex::default(),
             wake: Notify::new(),
             ended: AtomicBool::new(false),
         });
         let entry =
-            Entry { listener: Arc::clone(&listener), principal, resources: Places::new(), tasks: Places::new() };
+            Entry { listener: Arc::clone(&listener), is_listen, resources: Places::new(), tasks: Places::new() };
         self.listeners.insert(self.next, entry);
         listener
     }
@@ -324,7 +345,8 @@ impl State {
     fn remove(&mut self, number: u64) -> Vec<Watch> {
         let Some(entry) = self.listeners.remove(&number) else { return Vec::new() };
         entry.listener.end();
-        if let Some(principal) = entry.principal {
+        if entry.is_listen {
+            let principal = &entry.listener.principal;
             self.listens -= 1;
             if let Some(count) = self.listens_of.get_mut(&principal.id) {
                 *count -= 1;
@@ -388,6 +410,12 @@ impl State {
             }
         }
     }
+}
+
+/// Whether what a server tells its main connection may be told a principal.
+fn hears(server: &Server, principal: &PrincipalId) -> bool {
+    let principal = principal.as_str();
+    server.hears_for((!OWNER.contains(&principal)).then_some(principal))
 }
 
 /// Has a listener hear no more of a place. Gives what nobody watches any more.

@@ -2,22 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
-use toolcrib_base::{Kind, Problem, ProfileName, ServerName};
+use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, ServerName};
 use toolcrib_upstream::{Inventory, Server};
 use toolcrib_view::{ServerTable, View};
 
+use crate::build::{Build, ViewMaker, Views};
 use crate::snapshot::ProfileSnapshot;
-
-/// The views of all profiles.
-pub type Views = BTreeMap<ProfileName, Arc<View>>;
 
 /// The views in force. Swapped whole: who reads sees all of one build or all of the next.
 #[derive(Debug)]
 pub struct ViewTable {
-    views: ArcSwap<Views>,
+    build: ArcSwap<Build>,
+    /// Changes when what some principal sees does.
+    stamp: Arc<AtomicU64>,
     /// What each server offered when the views were built.
     shown: ArcSwap<BTreeMap<ServerName, Arc<Inventory>>>,
     /// Counts the builds, so that others can wait for one.
@@ -26,37 +27,61 @@ pub struct ViewTable {
 
 impl Default for ViewTable {
     fn default() -> Self {
-        Self { views: ArcSwap::default(), shown: ArcSwap::default(), builds: watch::Sender::new(0) }
+        Self {
+            build: ArcSwap::from_pointee(Build::empty()),
+            stamp: Arc::default(),
+            shown: ArcSwap::default(),
+            builds: watch::Sender::new(0),
+        }
     }
 }
 
 // === impl ViewTable ===
 
 impl ViewTable {
-    /// The view of a profile.
-    pub fn get(&self, profile: &str) -> Option<Arc<View>> {
-        self.views.load().get(profile).cloned()
+    /// What the owner of this installation sees of a profile.
+    pub fn main(&self, profile: &str) -> Option<Arc<View>> {
+        self.build.load().main().get(profile).cloned()
     }
 
-    /// What a request in a profile is answered by.
+    /// What a principal sees of a profile.
+    pub fn seen_by(&self, profile: &ProfileName, principal: &PrincipalId) -> Option<Arc<View>> {
+        self.build.load().seen_by(profile, principal)
+    }
+
+    /// What a request in a profile is answered by, as long as no one is known to have asked: nothing of anyone's own is
+    /// in it. [`ProfileSnapshot::seen_by`] is the same for the one who asks.
     ///
     /// # Errors
     /// There is no such profile: names those that need no key.
     pub fn snapshot(&self, profile: &ProfileName) -> Result<ProfileSnapshot, Problem> {
-        let view = self.get(profile.as_str());
-        view.map(ProfileSnapshot::new).ok_or_else(|| self.no_profile(profile))
+        let build = self.build.load_full();
+        let view = build.public(profile.as_str()).cloned();
+        view.map(|view| ProfileSnapshot::new(build, view)).ok_or_else(|| self.no_profile(profile))
     }
 
-    /// All views.
-    pub fn all(&self) -> Arc<Views> {
-        self.views.load_full()
+    /// The build in force.
+    pub fn build(&self) -> Arc<Build> {
+        self.build.load_full()
     }
 
-    /// Puts the views of a build into force, made from what the servers offered then. Gives those before.
-    pub fn replace(&self, views: Views, shown: BTreeMap<ServerName, Arc<Inventory>>) -> Arc<Views> {
-        let before = self.views.swap(Arc::new(views));
+    /// Puts the views of a build into force, made from what the servers offered then. Gives the build before. Blocks
+    /// where there is a `maker`.
+    pub fn replace(
+        &self,
+        views: Views,
+        maker: Option<ViewMaker>,
+        shown: BTreeMap<ServerName, Arc<Inventory>>,
+    ) -> Arc<Build> {
+        let build = Build::new(views, maker, Arc::clone(&self.stamp));
+        let before = self.build.swap(Arc::new(build));
         self.shown.store(Arc::new(shown));
         before
+    }
+
+    /// What some principal sees of servers has changed.
+    pub fn principals_changed(&self) {
+        self.stamp.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Marks a build as in force, with every session notified.
@@ -83,7 +108,8 @@ impl ViewTable {
 
     /// The answer to a profile that is not there, with those that are.
     pub fn no_profile(&self, profile: &ProfileName) -> Problem {
-        let views = self.views.load();
+        let build = self.build.load();
+        let views = build.main();
         // Those that require a key are for anyone who has been given one.
         let open = views.iter().filter(|(_, view)| view.profile.keys.is_none());
         let names: Vec<_> = open.map(|(name, _)| name.as_str()).collect();

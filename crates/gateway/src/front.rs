@@ -114,6 +114,7 @@ impl Gateway {
         let revision = Revision::negotiate_legacy(&asked);
         let client = Introduction::read(params, revision).at(address);
         let session = self.sessions.open(principal.clone(), snapshot.profile().name.clone(), client)?;
+        let snapshot = snapshot.seen_by(&principal.id);
         self.reset_active_set(snapshot.view(), &principal.id);
         Ok((self.initialize_result(snapshot.view(), revision), session))
     }

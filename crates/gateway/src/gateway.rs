@@ -8,14 +8,15 @@ use tokio::sync::watch;
 use toolcrib_base::{Problem, ProfileName, Timestamp};
 use toolcrib_call::live_events::Kind;
 use toolcrib_call::pins::Quarantine;
-use toolcrib_call::{CallPath, EnvironmentChange, LiveEvent, LiveEvents, ProfileSnapshot, Servers, Views};
+use toolcrib_call::{
+    CallPath, EnvironmentChange, HeldBy, LiveEvent, LiveEvents, ProfileSnapshot, Servers, ViewMaker, Views,
+};
 use toolcrib_catalog::{Catalog, ChangedTools, Files};
-use toolcrib_protocol::subscription::Change;
 use toolcrib_protocol::{Notification, Raw};
 use toolcrib_session::{Caller, Principal, Sessions};
 use toolcrib_store::Store;
 use toolcrib_view::metrics::Metrics;
-use toolcrib_view::view::{Builder, Entries, PagedList, View};
+use toolcrib_view::view::{Builder, Entries, View};
 use toolcrib_view::{Embed, OperationTable, ServerTable, Visibility};
 
 use crate::active::ActiveTools;
@@ -73,19 +74,20 @@ impl Gateway {
         self.path.views.snapshot(profile)
     }
 
-    /// The view of a profile.
+    /// The view of a profile as the owner of this installation sees it.
     pub fn view(&self, profile: &str) -> Option<Arc<View>> {
-        self.path.views.get(profile)
+        self.path.views.main(profile)
     }
 
-    /// All views.
-    pub fn views(&self) -> Arc<Views> {
-        self.path.views.all()
+    /// All views as the owner of this installation sees them.
+    pub fn views(&self) -> Views {
+        self.path.views.build().main().clone()
     }
 
     /// What a caller may know of, as things are now.
     pub fn visibility(&self, caller: &Caller) -> Visibility {
-        Visibility::new(&caller.principal, &caller.profile, self.view(caller.profile.as_str()))
+        let view = self.path.views.seen_by(&caller.profile, &caller.principal.id);
+        Visibility::new(&caller.principal, &caller.profile, view)
     }
 
     /// The definitions in force.
@@ -132,7 +134,7 @@ impl Gateway {
         );
         self.path.events.publish(|| LiveEvent { kind: Kind::Event, what: object_events::shown(&event) });
         self.followers.notify(&event, |session| {
-            let view = self.view(session.profile.as_str());
+            let view = self.path.views.seen_by(&session.profile, &session.principal.id);
             let visibility = Visibility::new(&session.principal, &session.profile, view);
             let params = || Raw::from_value(&object_events::shown_to(&visibility, &event));
             let method = object_events::NOTIFICATION.to_owned();
@@ -182,6 +184,9 @@ impl Gateway {
         let loaded = self.loaded.load_full();
         for gone in self.path.servers.reconcile(&loaded.servers) {
             self.metrics.forget_server(gone.as_str());
+            if let Err(error) = self.path.store.own_snapshots().remove_server(&gone) {
+                tracing::warn!(server = %gone, %error, "failed to delete what principals are shown");
+            }
             if let Err(error) = self.path.store.snapshots().remove(&gone) {
                 tracing::warn!(server = %gone, %error, "failed to delete the snapshot");
             }
@@ -224,46 +229,29 @@ impl Gateway {
             .iter()
             .map(|(name, profile)| (name.clone(), Arc::new(builder.view(profile, &servers, &held))))
             .collect();
-        let before = self.path.views.replace(views, shown);
+        let maker = servers.values().any(|running| running.server.tells_apart()).then(|| ViewMaker {
+            builder: builder.clone(),
+            servers,
+            profiles: loaded.profiles.clone(),
+            held: self.held_by(),
+        });
+        let before = self.path.views.replace(views, maker, shown);
         drop(building);
-        let after = self.path.views.all();
-        for (name, after) in after.iter() {
-            if let Some(before) = before.get(name) {
-                self.notify_changes(name, before, after);
-            }
+        let after = self.path.views.build();
+        for name in after.main().keys().filter(|name| before.main().contains_key(*name)) {
+            self.notify_changes(name, &|principal| before.last_seen_by(name, principal), &after, None);
         }
         self.path.subscriptions.reconcile(&after, &self.path.servers.table());
         self.path.views.built();
     }
 
-    fn notify_changes(&self, profile: &ProfileName, before: &View, after: &View) {
-        let resources = &before.resources;
-        let mut changed = Vec::new();
-        let same = |before: Option<&PagedList>, after: Option<&PagedList>| match (before, after) {
-            (Some(before), Some(after)) => before.equals(after),
-            (before, after) => before.is_none() && after.is_none(),
-        };
-        if !before.listed.equals(&after.listed) || !same(before.whole.as_ref(), after.whole.as_ref()) {
-            changed.push(Change::Tools);
-        }
-        if !before.prompts_listed.equals(&after.prompts_listed) {
-            changed.push(Change::Prompts);
-        }
-        if !resources.resources_listed.equals(&after.resources.resources_listed)
-            || !resources.templates_listed.equals(&after.resources.templates_listed)
-        {
-            changed.push(Change::Resources);
-        }
-        if !changed.is_empty() {
-            self.path.subscriptions.lists_changed(profile, &changed);
-        }
-        for session in self.sessions.of_profile(profile) {
-            let alone = self.lists_loaded_again(&session, before, after) && !changed.contains(&Change::Tools);
-            for change in changed.iter().chain(alone.then_some(&Change::Tools)) {
-                // A client that does not keep up lists again at its own time.
-                session.notify(&change.to_notification());
-            }
-        }
+    /// What profiles hold back of servers as they look to someone.
+    fn held_by(&self) -> HeldBy {
+        let path = Arc::downgrade(&self.path);
+        Arc::new(move |servers| {
+            let path = path.upgrade();
+            path.map(|path| Quarantine::default().update(servers, &path.pins)).unwrap_or_default()
+        })
     }
 }
 

@@ -31,6 +31,7 @@ pub mod gateway;
 mod install;
 mod learning;
 mod meta;
+mod news;
 mod object_events;
 mod operate;
 mod operation;

@@ -49,6 +49,8 @@ impl Gateway {
         caller: &Caller,
         arguments: Raw,
     ) -> Result<Raw, Problem> {
+        let seen = snapshot.map(|snapshot| snapshot.seen_by(&caller.principal.id));
+        let snapshot = seen.as_ref();
         let needed = || snapshot.ok_or_else(|| self.path.views.no_profile(&caller.profile));
         if operation.is_call() {
             // The same check is made where the name is resolved; here it keeps its kind and its hint.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
-use toolcrib_base::{Kind, Problem, ProfileName, ToolId};
+use toolcrib_base::{Kind, Problem, ToolId};
 use toolcrib_call::{CallAnswer, CallTool, ClientOptions, ProfileSnapshot, ReplyChannel, RequestContext, SourceCall};
 use toolcrib_catalog::Exposure;
 use toolcrib_protocol::convert::{self, Caching};
@@ -97,6 +97,7 @@ impl Gateway {
             return Ok(());
         }
         let name = request.params.text("name");
+        let snapshot = snapshot.seen_by(&caller.principal.id);
         let tool = name.and_then(|name| snapshot.view().tool(&name));
         let Some(tool) = tool.filter(|tool| !tool.param_headers().is_empty()) else { return Ok(()) };
         let arguments = request.params.get("arguments").unwrap_or_else(Raw::empty_object);
@@ -121,13 +122,14 @@ impl Gateway {
 }
 
 impl CallTool for Gateway {
-    fn view(&self, profile: &ProfileName) -> Result<Arc<View>, Problem> {
-        self.path.views.snapshot(profile).map(|snapshot| Arc::clone(snapshot.view()))
+    fn view(&self, caller: &Caller) -> Result<Arc<View>, Problem> {
+        let view = self.path.views.seen_by(&caller.profile, &caller.principal.id);
+        view.ok_or_else(|| self.path.views.no_profile(&caller.profile))
     }
 
     fn call(self: Arc<Self>, call: SourceCall<'_>) -> BoxFuture<'_, Result<Raw, Problem>> {
         Box::pin(async move {
-            let snapshot = self.path.views.snapshot(&call.caller.profile)?;
+            let snapshot = self.path.views.snapshot(&call.caller.profile)?.seen_by(&call.caller.principal.id);
             let id = Id::from_text(call.label);
             let context = RequestContext {
                 path: &self.path,

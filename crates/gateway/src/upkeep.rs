@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use toolcrib_base::ServerName;
 use toolcrib_base::task::Stop;
+use toolcrib_base::{PrincipalId, ServerName};
 use toolcrib_call::LiveEvent;
 use toolcrib_call::servers::fingerprint;
 use toolcrib_catalog::SessionScope;
-use toolcrib_store::Snapshot;
+use toolcrib_store::{OwnSnapshot, Snapshot};
 use toolcrib_upstream::{Event, Inventory, State};
 
 use crate::gateway::Gateway;
@@ -91,6 +91,17 @@ impl Gateway {
                 let _ = tokio::task::spawn_blocking(move || gateway.remember(&server, &inventory)).await;
                 true
             }
+            Event::Own { server, principal, .. } => {
+                let gateway = Arc::clone(self);
+                // Waited for, as above.
+                let _ = tokio::task::spawn_blocking(move || {
+                    let principal = PrincipalId::new(&principal);
+                    gateway.remember_own(&server, &principal);
+                    gateway.note_principal(&principal);
+                })
+                .await;
+                false
+            }
             Event::Nature { server, nature } => {
                 self.path.servers.remember_nature(&server, nature);
                 // Of its era depends whether it is shown with sessions.
@@ -125,6 +136,26 @@ impl Gateway {
             && let Err(error) = self.path.store.snapshots().remove(server)
         {
             tracing::warn!(%server, %error, "failed to delete the snapshot");
+        }
+    }
+
+    /// Keeps what a server shows a principal by now, or removes what it showed.
+    pub(crate) fn remember_own(&self, server: &ServerName, principal: &PrincipalId) {
+        let (kept, principal) = (self.path.store.own_snapshots(), principal.as_str());
+        let table = self.path.servers.table();
+        let shown = table.get(server).and_then(|running| Some((running, running.server.own_inventory(principal)?)));
+        let written = match shown {
+            Some((running, inventory)) => kept.put(&OwnSnapshot {
+                server: server.clone(),
+                principal: principal.to_owned(),
+                taken_at: self.path.clock.now(),
+                definition_hash: fingerprint(&running.definition),
+                inventory: inventory.to_json().into(),
+            }),
+            None => kept.remove(server, principal).map(drop),
+        };
+        if let Err(error) = written {
+            tracing::warn!(%server, principal, %error, "failed to save what a principal is shown");
         }
     }
 

@@ -17,6 +17,7 @@ mod folder;
 mod logins;
 mod migration;
 mod names;
+mod own_snapshots;
 mod pins;
 mod retention;
 mod runs;
@@ -42,6 +43,7 @@ pub use logins::{
     SEALED_MAX, StoredCredential, UserValues,
 };
 pub use names::{Names, RememberedName};
+pub use own_snapshots::{OwnSnapshot, OwnSnapshots};
 pub use pins::{PinChange, PinRecord, PinnedPart, Pins, RejectedPart};
 pub use retention::Retention;
 pub use runs::{RunQuery, RunRecord, RunStepRecord, Runs};

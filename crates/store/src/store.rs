@@ -15,6 +15,7 @@ use crate::events::Events;
 use crate::facts::Facts;
 use crate::logins::{ClientRegistrations, Credentials, PendingLogins, UserValues};
 use crate::names::Names;
+use crate::own_snapshots::OwnSnapshots;
 use crate::pins::Pins;
 use crate::retention::Retention;
 use crate::runs::Runs;
@@ -99,6 +100,11 @@ impl Store {
     /// The last good inventories of the servers.
     pub fn snapshots(&self) -> Snapshots {
         Snapshots::new(Arc::clone(&self.database))
+    }
+
+    /// What servers showed single principals.
+    pub fn own_snapshots(&self) -> OwnSnapshots {
+        OwnSnapshots::new(Arc::clone(&self.database))
     }
 
     /// Who owns which exposed name.

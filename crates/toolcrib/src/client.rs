@@ -252,7 +252,7 @@ impl Client {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let endpoint = Endpoint { uri: located.uri.clone(), headers };
+        let endpoint = Endpoint { uri: located.uri.clone(), headers, proof: HeaderMap::new() };
         let scope = Scope::new();
         let client = located.http_client().context("start the HTTP client")?;
         let link = HttpLink::new(client, endpoint, Arc::new(NotificationSink), scope.clone(), BOUNDS);

@@ -60,6 +60,9 @@ pub struct CallOptions {
     pub cancel_on_drop: Arc<AtomicBool>,
     /// Headers of this call alone, such as mirrored parameters or a credential; HTTP only.
     pub headers: HeaderMap,
+    /// Whether these headers are all that proves for whom the call is: then what proves whose connection it is stays
+    /// away from it. Only where each request stands alone, as in the modern era.
+    pub proves: bool,
     /// Where the status of the answer goes, for anyone who wants to see it; HTTP only.
     pub status: Option<Arc<AtomicU16>>,
 }

@@ -64,6 +64,8 @@ pub(crate) struct ConnectionKey {
     /// The era that it is opened in, beside a main connection of the other one; `None` is that of the main one.
     pub(crate) era: Option<Era>,
     pub(crate) offered: Arc<Capabilities>,
+    /// Whether it is opened in whichever era the server speaks: the main connection, which would find out, is not there.
+    pub(crate) any_era: bool,
     /// Which of several alike: a server that asks without saying in which call gets one connection for each call.
     pub(crate) slot: u8,
     /// Whether it is for one call only.
@@ -108,9 +110,15 @@ impl ConnectionKey {
             environment,
             era: None,
             offered: Arc::default(),
+            any_era: false,
             slot: 0,
             once: false,
         }
+    }
+
+    /// The same in whichever era the server speaks.
+    pub(crate) fn of_any_era(self) -> Self {
+        Self { any_era: true, ..self }
     }
 
     /// The same beside a main connection of another era.

@@ -97,7 +97,7 @@ impl Endpoint {
             value.set_sensitive(true);
             map.insert(name, value);
         }
-        Ok(HttpEndpoint { uri, headers: map })
+        Ok(HttpEndpoint { uri, headers: map, proof: HeaderMap::new() })
     }
 }
 

@@ -10,7 +10,8 @@ use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::RequestTrace;
 
-use crate::config::{ServerConfig, Start};
+use crate::config::{Endpoint, ServerConfig, Start};
+use crate::credentials::Whose;
 use crate::deps::ServerDeps;
 use crate::eras::Eras;
 use crate::event::Event;
@@ -18,6 +19,7 @@ use crate::gate::Gate;
 use crate::install::{self, HalfWritten};
 use crate::inventory::Inventory;
 use crate::live::LiveConnection;
+use crate::own_lists::OwnLists;
 use crate::places::Places;
 use crate::status::{State, Status};
 use crate::subscribe::Subscriptions;
@@ -54,6 +56,9 @@ pub(crate) struct ServerContext {
     pub(crate) deps: ServerDeps,
     pub(crate) live: ArcSwapOption<LiveConnection>,
     pub(crate) inventory: ArcSwap<Inventory>,
+    /// Whether its inventory has ever been one that only its owner may see. It stays so: whoever looks may have a view that
+    /// was made of that one.
+    was_own: AtomicBool,
     pub(crate) status: watch::Sender<Status>,
     pub(crate) orders: mpsc::Sender<Order>,
     /// When a call last succeeded, on the clock.
@@ -73,6 +78,8 @@ pub(crate) struct ServerContext {
     pub(crate) eras: Arc<Eras>,
     /// How many calls may run, and who is next.
     pub(crate) places: Places,
+    /// What it shows to principals with credentials of their own.
+    pub(crate) own: OwnLists,
     /// Calls that were given up and not answered.
     pub(crate) unanswered: UnansweredCalls,
     /// Whether it was there once by this definition: then nothing is installed any more.
@@ -117,9 +124,12 @@ impl ServerContext {
             note: None,
             half_written: None,
         };
+        let was_own = AtomicBool::new(known.as_ref().is_some_and(|known| known.is_own));
         let context = Self {
+            was_own,
             eras: Arc::new(Eras::new(config.only, config.nature, Arc::clone(&deps.clock))),
             places: Places::new(config.concurrency),
+            own: OwnLists::default(),
             unanswered: UnansweredCalls::default(),
             was_there: AtomicBool::new(known.is_some()),
             turn: Arc::default(),
@@ -161,6 +171,33 @@ impl ServerContext {
     /// Whether its next start may be a download.
     pub(crate) fn may_install(&self) -> bool {
         self.config.installs.is_some() && !self.was_there.load(Ordering::Relaxed)
+    }
+
+    /// Shows what was listed by the main connection from now on.
+    pub(crate) fn show(&self, inventory: Arc<Inventory>) {
+        if inventory.is_own {
+            // Before anyone can see it.
+            self.was_own.store(true, Ordering::SeqCst);
+        }
+        self.inventory.store(inventory);
+    }
+
+    /// Whether it may look different to principals.
+    pub(crate) fn tells_apart(&self) -> bool {
+        let is_remote = matches!(self.config.endpoint, Endpoint::Http(_) | Endpoint::Sse(_));
+        self.deps.credentials.is_some() && is_remote
+    }
+
+    /// Whether what its main connection lists is its owner's alone.
+    pub(crate) fn is_personal(&self) -> bool {
+        let says_so = || self.was_own.load(Ordering::SeqCst) || self.status.borrow().state == State::NeedsLogin;
+        self.tells_apart() && (self.config.wants_login || says_so())
+    }
+
+    /// Whether requests of a principal carry what is its own, so that no connection of another one will do.
+    pub(crate) fn proves_own(&self, principal: Option<&str>) -> bool {
+        let (Some(credentials), Some(principal)) = (&self.deps.credentials, principal) else { return false };
+        self.tells_apart() && credentials.whose(&self.config, Some(principal)) == Whose::Own
     }
 
     /// Lists have changed: another connection than the main one reports it.

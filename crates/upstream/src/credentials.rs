@@ -27,9 +27,26 @@ pub trait Credentials: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whose credential the requests of a principal carry. Says nothing of whether there is one; cheap, as it is asked
+    /// for each request.
+    fn whose(&self, _server: &ServerConfig, _principal: Option<&str>) -> Whose {
+        Whose::Own
+    }
+
     /// Takes note that a server refused a request, and gets a better credential where it can without a person. A
     /// refused request has not run.
     fn renew<'a>(&'a self, refusal: Refusal<'a>) -> Pin<Box<dyn Future<Output = Renewal> + Send + 'a>>;
+}
+
+/// Whose credential requests carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// No one's: all principals are the same to the server.
+    Anyone,
+    /// That of the owner of this installation.
+    Owner,
+    /// The principal's own, and no other one's.
+    Own,
 }
 
 /// The headers of one request.

@@ -26,6 +26,13 @@ pub enum Event {
         /// What it offers now.
         inventory: Arc<Inventory>,
     },
+    /// What it offers a principal with a credential of its own is something else now, or nothing, or may be.
+    Own {
+        /// The server.
+        server: ServerName,
+        /// The principal.
+        principal: Arc<str>,
+    },
     /// Which era it is of, and whether it asks without saying in which call: worth remembering for the next start.
     Nature {
         /// The server.

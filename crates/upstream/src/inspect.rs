@@ -137,7 +137,7 @@ impl Server {
         }
         let known = self.context.inventory.load();
         if **known != inventory {
-            self.context.inventory.store(Arc::new(inventory));
+            self.context.show(Arc::new(inventory));
         }
         self.context.status.send_modify(|status| status.listed = true);
     }

@@ -10,7 +10,7 @@ use toolcrib_protocol::inventory::{self, Entry, Listing};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::meta::SERVER_INFO;
 use toolcrib_protocol::raw::{self, Edit, Writer};
-use toolcrib_protocol::{Raw, Revision, error};
+use toolcrib_protocol::{Raw, Revision, RpcError, error};
 use toolcrib_transport::LinkError;
 
 use crate::live::LiveConnection;
@@ -47,6 +47,33 @@ pub struct Inventory {
     pub instructions: Option<String>,
     /// What was odd in its lists.
     pub warnings: Vec<String>,
+    /// Whether it was listed with a credential, and is therefore for no one but its owner.
+    pub is_own: bool,
+}
+
+/// Who asks for the pages of a list.
+pub(crate) trait Ask: Sync {
+    /// Whether the server is asked in the modern era.
+    fn is_modern(&self) -> bool;
+
+    /// Asks once.
+    fn ask(
+        &self,
+        method: &str,
+        params: &Raw,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Result<Raw, RpcError>, LinkError>> + Send;
+}
+
+/// The gateway itself, on a connection of its own.
+impl Ask for LiveConnection {
+    fn is_modern(&self) -> bool {
+        Self::is_modern(self)
+    }
+
+    async fn ask(&self, method: &str, params: &Raw, deadline: Duration) -> Result<Result<Raw, RpcError>, LinkError> {
+        Self::ask(self, method, params, deadline).await
+    }
 }
 
 /// The inventory as it is written down. Raw, because a tree would change numbers and refuse some of what servers send.
@@ -65,6 +92,8 @@ struct Record<'a> {
     #[serde(borrow)]
     server_info: Option<&'a RawValue>,
     instructions: Option<String>,
+    #[serde(default)]
+    is_own: bool,
 }
 
 impl Inventory {
@@ -115,6 +144,9 @@ impl Inventory {
         if let Some(instructions) = &self.instructions {
             out.text("instructions", instructions);
         }
+        if self.is_own {
+            out.member("is_own", "true");
+        }
         out.finish().as_str().to_owned()
     }
 
@@ -132,6 +164,7 @@ impl Inventory {
             capabilities: record.capabilities.map(inside),
             server_info: record.server_info.map(inside),
             instructions: record.instructions,
+            is_own: record.is_own,
             ..Self::default()
         };
         let lists = [
@@ -187,7 +220,7 @@ pub(crate) fn revision(result: &Raw) -> Option<Revision> {
 /// Beside it, how long what was read may be taken as it is, where no one will tell when it changes (2026-07-28,
 /// caching).
 pub(crate) async fn drain(
-    live: &LiveConnection,
+    asking: &impl Ask,
     mut inventory: Inventory,
     before: &Inventory,
     deadline: Duration,
@@ -203,11 +236,11 @@ pub(crate) async fn drain(
         if !inventory.has_capability(capability) {
             continue;
         }
-        match drain_one(live, listing, started + deadline).await {
+        match drain_one(asking, listing, started + deadline).await {
             // What was left for the last page says nothing to people.
             Err(LinkError::Timeout(_)) if listing == Listing::Tools => return Err(LinkError::Timeout(deadline)),
             Ok((entries, warnings, ttl)) => {
-                if live.is_modern() && !inventory.declares(capability, "listChanged") {
+                if asking.is_modern() && !inventory.declares(capability, "listChanged") {
                     fresh = Some(fresh.map_or(ttl, |fresh| fresh.min(ttl)));
                 }
                 *inventory.list_mut(listing) = entries;
@@ -224,7 +257,7 @@ pub(crate) async fn drain(
 }
 
 async fn drain_one(
-    live: &LiveConnection,
+    asking: &impl Ask,
     listing: Listing,
     until: tokio::time::Instant,
 ) -> Result<(Vec<Entry>, Vec<String>, Duration), LinkError> {
@@ -234,7 +267,7 @@ async fn drain_one(
     let mut params = Raw::empty_object();
     for _ in 0..PAGES {
         let left = until.saturating_duration_since(tokio::time::Instant::now());
-        let result = match live.ask(listing.method(), &params, left).await? {
+        let result = match asking.ask(listing.method(), &params, left).await? {
             Ok(result) => result,
             // Many servers declare resources and have no templates.
             Err(error) if error.code == error::METHOD_NOT_FOUND && listing == Listing::Templates => break,

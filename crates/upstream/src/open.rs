@@ -152,7 +152,9 @@ async fn open_within(opening: &OpenRequest<'_>, span: &OpenSpan) -> Result<OpenC
         let unanswered = opening.unanswered.on(&opening.config.name, opening.generation);
         let calls = Calls::new(Arc::clone(&opening.offered), opening.owner.clone(), asks, unanswered);
         let remote = proven(opening, sse, until).await?;
-        let sent = remote.as_ref().and_then(|remote| remote.endpoint().headers.get(AUTHORIZATION)).cloned();
+        let endpoint = remote.as_ref().map(Remote::endpoint);
+        let sent = endpoint.and_then(|it| it.proof.get(AUTHORIZATION).or_else(|| it.headers.get(AUTHORIZATION)));
+        let (sent, is_own) = (sent.cloned(), endpoint.is_some_and(|it| !it.proof.is_empty()));
         let connected = connect(opening, &calls, span, remote, until).await;
         let (link, stderr) = match connected {
             Ok(connected) => connected,
@@ -190,7 +192,11 @@ async fn open_within(opening: &OpenRequest<'_>, span: &OpenSpan) -> Result<OpenC
             Ok(opened) => {
                 let logs = opened.inventory.has_capability("logging");
                 let live = LiveConnection::new(opening.generation, link, opened.revision, calls, logs);
-                return Ok(OpenConnection { live, bare: opened.inventory, names_legacy: opened.names_legacy });
+                return Ok(OpenConnection {
+                    live,
+                    bare: Inventory { is_own, ..opened.inventory },
+                    names_legacy: opened.names_legacy,
+                });
             }
             Err(error) => error,
         };
@@ -380,7 +386,7 @@ async fn proven(
                 Err(_) => return Err("timed out waiting for a credential".into()),
             },
         };
-        endpoint.headers.extend(headers);
+        endpoint.proof = headers;
     }
     Ok(Some(if sse { Remote::Sse(endpoint) } else { Remote::Http(endpoint) }))
 }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -22,6 +22,7 @@ use crate::conversation::Conversation;
 use crate::environment::Environment;
 use crate::eras::Failure;
 use crate::event::Event;
+use crate::inventory::Inventory;
 use crate::live::LiveConnection;
 use crate::open::{self, Cause, OpenConnection, OpenError, OpenRequest};
 use crate::report::{REPORTS, Report};
@@ -75,6 +76,8 @@ struct ExtraConnection {
     turn: Arc<Semaphore>,
     /// When its opening began.
     begun: Timestamp,
+    /// What the server said of itself when it was opened.
+    bare: OnceLock<Inventory>,
 }
 
 /// When it was last used, and by how many calls now.
@@ -120,8 +123,16 @@ pub(crate) struct Lease {
     pub(crate) environment: Option<Arc<Environment>>,
     /// Whether it is of another era than the main connection.
     pub(crate) beside: bool,
+    extra: Arc<ExtraConnection>,
     _used: UseGuard,
     _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl Lease {
+    /// What the server said of itself when the connection was opened.
+    pub(crate) fn bare(&self) -> Option<Inventory> {
+        self.extra.bare.get().cloned()
+    }
 }
 
 /// Counts a use until it is dropped.
@@ -252,7 +263,7 @@ impl Pool {
             }
         };
         let (environment, beside) = (key.environment.clone(), key.era.is_some());
-        Ok(Lease { live, environment, beside, _used: used, _turn: turn })
+        Ok(Lease { live, environment, beside, extra, _used: used, _turn: turn })
     }
 
     /// Waits for room for one more: calls that have a connection each come one after the other where there are many.
@@ -338,6 +349,7 @@ impl Pool {
             conversation: conversation.cloned(),
             turn: Arc::new(Semaphore::new(1)),
             begun: self.context.deps.clock.now(),
+            bare: OnceLock::new(),
         });
         open.insert(key.clone(), Arc::clone(&extra));
         let in_use = UseGuard::new(&extra.used);
@@ -360,6 +372,31 @@ impl Pool {
     pub(crate) fn discard(&self, generation: u64) {
         self.lock().retain(|_, extra| {
             let ends = matches!(&*extra.state.borrow(), ExtraState::Live(live) if live.generation == generation);
+            if ends {
+                extra.end();
+            }
+            !ends
+        });
+    }
+
+    /// Starts a task that ends with the connections.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.scope.spawn(task);
+    }
+
+    /// Ends the connections that carry the credential of a principal.
+    pub(crate) fn forget_principal(&self, principal: &str) {
+        self.forget_of(Some(principal));
+    }
+
+    /// Ends the connections that carry that of the owner.
+    pub(crate) fn forget_owner(&self) {
+        self.forget_of(None);
+    }
+
+    fn forget_of(&self, principal: Option<&str>) {
+        self.lock().retain(|key, extra| {
+            let ends = key.principal.as_deref() == principal;
             if ends {
                 extra.end();
             }
@@ -508,7 +545,7 @@ impl ExtraTask {
         let mut stop = self.pool.scope.stop_signal();
         let scope = Scope::new();
         let (reports, mut reported) = mpsc::channel(REPORTS);
-        let (own, beside) = (self.key.environment.as_ref(), self.key.era.is_some());
+        let (own, beside, any_era) = (self.key.environment.as_ref(), self.key.era.is_some(), self.key.any_era);
         let config =
             own.map_or_else(|| self.context.config.clone(), |environment| environment.over(&self.context.config));
         let opening = OpenRequest {
@@ -518,8 +555,8 @@ impl ExtraTask {
             generation: self.generation,
             reports,
             // Beside a modern main connection there are those of other environments, and those of legacy clients.
-            era: if beside || own.is_none() { Some(Era::Legacy) } else { self.context.eras.main() },
-            probes: own.is_some() && !beside,
+            era: if beside || (own.is_none() && !any_era) { Some(Era::Legacy) } else { self.context.eras.main() },
+            probes: (own.is_some() || any_era) && !beside,
             offered: Arc::clone(&self.key.offered),
             owner: self.owner.clone(),
             eras: Arc::clone(&self.context.eras),
@@ -552,7 +589,9 @@ impl ExtraTask {
                     () = tokio::time::sleep(moment) => {}
                 }
             }
-            Ok(OpenConnection { live, .. }) => {
+            Ok(OpenConnection { live, bare, .. }) => {
+                // Nothing else sets it.
+                let _ = self.extra.bare.set(bare);
                 let live = Arc::new(live);
                 if let Some(conversation) = &self.extra.conversation {
                     conversation.begin();
@@ -613,6 +652,15 @@ impl ExtraTask {
         self.context.emit_nature().await;
     }
 
+    /// What a principal with a credential of its own is shown has changed: whoever looks next reads it again.
+    async fn own_lists_changed(&self) {
+        let Some(principal) = self.key.principal.clone() else { return };
+        if self.context.proves_own(Some(&principal)) {
+            self.context.own.doubt(&principal);
+            self.context.emit(Event::Own { server: self.context.config.name.clone(), principal }).await;
+        }
+    }
+
     /// Until the connection ends, no one has used it for long, or the one call that it is for has ended.
     async fn attend(&self, live: &LiveConnection, reported: &mut mpsc::Receiver<Report>) {
         let mut calls = self.extra.used.calls.subscribe();
@@ -630,7 +678,10 @@ impl ExtraTask {
                 report = reported.recv() => match report {
                     Some(Report::Closed(_)) | None => return,
                     // What it shows here it shows on the main connection too, which is the one that lists.
-                    Some(Report::ListChanged(_)) => self.context.lists_changed(),
+                    Some(Report::ListChanged(_)) => {
+                        self.context.lists_changed();
+                        self.own_lists_changed().await;
+                    }
                 },
                 changed = calls.changed() => {
                     if changed.is_err() {

@@ -100,6 +100,7 @@ impl CallRequest<'_> {
             handler: call.handler.clone(),
             cancel_on_drop: Arc::clone(&call.cancel_on_drop),
             headers,
+            proves: live.is_modern() && context.deps.credentials.is_some(),
             status: None,
         };
         let _running = RunningGuard::new(&context.running);

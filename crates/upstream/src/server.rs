@@ -12,7 +12,7 @@ use toolcrib_transport::LinkError;
 
 use crate::call::Call;
 use crate::client::{Client, ConnectionKey};
-use crate::config::{ServerConfig, Start};
+use crate::config::{ServerConfig, SessionPolicy, Start};
 use crate::context::{Order, ServerContext};
 use crate::conversation::Conversation;
 use crate::deps::ServerDeps;
@@ -23,6 +23,7 @@ use crate::failure::{CallError, ServerUnavailable};
 use crate::inventory::Inventory;
 use crate::live::LiveConnection;
 use crate::negotiate;
+use crate::part::OwnPart;
 use crate::places::Places;
 use crate::pool::{self, Lease, LeaseError, Pool};
 use crate::request::CallRequest;
@@ -32,16 +33,24 @@ use crate::task::ServerTask;
 
 /// The connection that a call takes.
 #[derive(Debug)]
-enum CallConnection {
+pub(crate) enum CallConnection {
     Main(Arc<LiveConnection>),
     Extra(Lease),
 }
 
 impl CallConnection {
-    fn live(&self) -> &LiveConnection {
+    pub(crate) fn live(&self) -> &LiveConnection {
         match self {
             Self::Main(live) => live,
             Self::Extra(lease) => &lease.live,
+        }
+    }
+
+    /// What the server said of itself when the connection was opened, where that is this client's own.
+    pub(crate) fn bare(&self) -> Option<Inventory> {
+        match self {
+            Self::Main(_) => None,
+            Self::Extra(lease) => lease.bare(),
         }
     }
 
@@ -68,7 +77,9 @@ impl CallConnection {
 pub struct Server {
     pub(crate) context: Arc<ServerContext>,
     /// Connections beside the main one, for legacy clients where the server takes `initialize`.
-    pool: Arc<Pool>,
+    pub(crate) pool: Arc<Pool>,
+    /// What a principal sees of it; `None` is what everyone does.
+    pub(crate) part: Option<Arc<OwnPart>>,
 }
 
 // === impl Server ===
@@ -82,7 +93,7 @@ impl Server {
         let pool = Arc::new(Pool::new(Arc::clone(&context)));
         let task = ServerTask::new(Arc::clone(&context), Arc::clone(&pool), wanted);
         scope.spawn(task.run(orders, scope.stop_signal()));
-        Self { context, pool }
+        Self { context, pool, part: None }
     }
 
     /// What it was started with.
@@ -92,7 +103,11 @@ impl Server {
 
     /// How it is. One whose main connection idles is ready as long as it can be called on another one.
     pub fn status(&self) -> Status {
-        self.pool.status()
+        let status = self.pool.status();
+        match &self.part {
+            None => status,
+            Some(part) => part.over(status),
+        }
     }
 
     /// Waits for changes of its state.
@@ -100,9 +115,24 @@ impl Server {
         self.context.status.subscribe()
     }
 
-    /// What it offers, as far as is known.
+    /// What it offers, as far as is known, and as far as this handle's principal may see it.
     pub fn inventory(&self) -> Arc<Inventory> {
+        self.part.as_ref().map_or_else(|| self.main_inventory(), |part| Arc::clone(part.inventory()))
+    }
+
+    /// What its main connection lists.
+    pub(crate) fn main_inventory(&self) -> Arc<Inventory> {
         self.context.inventory.load_full()
+    }
+
+    /// Starts a task that ends with its connections.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.pool.spawn(task);
+    }
+
+    /// Ends the connections that carry the credential of a principal.
+    pub(crate) fn forget_connections(&self, principal: &str) {
+        self.pool.forget_principal(principal);
     }
 
     /// How many calls run at this moment.
@@ -136,10 +166,16 @@ impl Server {
         self.pool.forget_failed(principal);
     }
 
+    /// Restarts it with the credential that its owner has by now. The connections of others stay.
+    pub fn owner_changed(&self) {
+        self.pool.forget_owner();
+        self.context.order(Order::Restart);
+    }
+
     /// Forgets what it listed, until it is listed again: what a login showed is nobody's after it.
     pub async fn forget_lists(&self) {
         let inventory = Arc::<Inventory>::default();
-        self.context.inventory.store(Arc::clone(&inventory));
+        self.context.show(Arc::clone(&inventory));
         self.context.emit(Event::Inventory { server: self.context.config.name.clone(), inventory }).await;
     }
 
@@ -399,6 +435,9 @@ impl Server {
 
     /// The connection that a client's calls take. `not` is one that turned out to be of no use any more.
     async fn reach(&self, client: &Client, not: Option<u64>) -> Result<CallConnection, CallError> {
+        if self.goes_alone(client) {
+            return Box::pin(self.reach_alone(client, not)).await;
+        }
         if !self.goes_beside(client) {
             let reached = self.reach_like_main(client, not).await?;
             // Only the main connection finds out that there may be a better one.
@@ -414,6 +453,48 @@ impl Server {
         }
     }
 
+    /// The connection on which a principal's own lists are read.
+    pub(crate) async fn reach_own(&self, client: &Client) -> Result<CallConnection, CallError> {
+        if self.context.eras.main() == Some(Era::Modern) && self.goes_alone(client) && self.may_wait_for_main() {
+            // It is about to be there, and serves everyone.
+            if let Ok(main) = self.main(None).await {
+                return Ok(main);
+            }
+        }
+        self.reach(client, None).await
+    }
+
+    /// Whether the main connection comes by itself when it is asked for.
+    fn may_wait_for_main(&self) -> bool {
+        !self.context.status.borrow().state.is_away()
+    }
+
+    /// Whether what a client proves keeps it from the connections of others: from all that hold a session, and from the
+    /// main one as long as it is not there. Where each request stands alone, it says itself for whom it is.
+    fn goes_alone(&self, client: &Client) -> bool {
+        self.context.proves_own(client.principal.as_deref())
+            && match &*self.context.live.load() {
+                Some(main) => !main.is_modern(),
+                None => self.context.eras.main() != Some(Era::Modern) || !self.may_wait_for_main(),
+            }
+    }
+
+    /// The connection of a principal that goes alone, in whatever era the server speaks.
+    async fn reach_alone(&self, client: &Client, not: Option<u64>) -> Result<CallConnection, CallError> {
+        let offered = client.capabilities.within(Revision::LATEST_LEGACY);
+        let key = ConnectionKey::of(self.policy_for(client), client, offered);
+        let key = if self.context.eras.main() == Some(Era::Legacy) { key } else { key.of_any_era() };
+        self.lease(&key, client, not).await
+    }
+
+    /// Whose calls share a connection: never those of principals with credentials of their own.
+    fn policy_for(&self, client: &Client) -> SessionPolicy {
+        match self.context.config.session {
+            SessionPolicy::Shared if self.context.proves_own(client.principal.as_deref()) => SessionPolicy::Principal,
+            policy => policy,
+        }
+    }
+
     /// Whether a client is served in its own era beside a main connection of the other one.
     fn goes_beside(&self, client: &Client) -> bool {
         let eras = &self.context.eras;
@@ -424,13 +505,13 @@ impl Server {
     /// A legacy connection of a client, where the main one is modern.
     async fn reach_beside(&self, client: &Client, not: Option<u64>) -> Result<CallConnection, CallError> {
         let offered = client.capabilities.within(Revision::LATEST_LEGACY);
-        let key = ConnectionKey::of(self.context.config.session, client, offered).beside(Era::Legacy);
+        let key = ConnectionKey::of(self.policy_for(client), client, offered).beside(Era::Legacy);
         self.lease(&key, client, not).await
     }
 
     /// A connection of the main one's era.
     async fn reach_like_main(&self, client: &Client, not: Option<u64>) -> Result<CallConnection, CallError> {
-        let policy = self.context.config.session;
+        let policy = self.policy_for(client);
         let offered = client.capabilities.within(Revision::LATEST_LEGACY);
         if client.is_owner(policy) && offered == self.context.config.declares && offered.is_none() {
             // What most calls are, without making a key for each.
@@ -458,7 +539,9 @@ impl Server {
 
     /// A connection from the pool.
     async fn lease(&self, key: &ConnectionKey, client: &Client, not: Option<u64>) -> Result<CallConnection, CallError> {
-        if matches!(self.context.status.borrow().state, State::Stopped | State::NeedsLogin) {
+        let state = self.context.status.borrow().state;
+        let is_own = self.context.proves_own(key.principal.as_deref());
+        if state == State::Stopped || (state == State::NeedsLogin && !is_own) {
             return Err(self.away(self.status()));
         }
         let of_handle = |conversation: &Arc<Conversation>| key.handle.as_ref() == Some(conversation.handle());
@@ -492,7 +575,7 @@ impl Server {
         }
     }
 
-    fn request<'a>(
+    pub(crate) fn request<'a>(
         &'a self,
         reached: &'a CallConnection,
         method: &'a str,

@@ -511,11 +511,15 @@ impl ServerTask {
             tracing::warn!(target: "toolcrib::server", server = %self.context.config.name, "{warning}");
         }
         let first = !self.context.status.borrow().listed;
-        self.context.inventory.store(Arc::clone(&inventory));
+        self.context.show(Arc::clone(&inventory));
         self.context.read_changes.store(told, std::sync::atomic::Ordering::SeqCst);
         self.context.listings.send_modify(|count| *count += 1);
         if first {
             self.context.status.send_modify(|status| status.listed = true);
+        }
+        if *before != *inventory {
+            // What changed for one may have changed for others, and no one tells those.
+            self.context.own.doubt_all();
         }
         if first || *before != *inventory {
             let server = self.context.config.name.clone();

@@ -7,6 +7,7 @@ use toolcrib_catalog::pin::{Item, Part};
 use toolcrib_protocol::inventory::Listing;
 use toolcrib_upstream::Server;
 
+use crate::client;
 use crate::context::RequestContext;
 
 impl RequestContext<'_> {
@@ -25,7 +26,9 @@ impl RequestContext<'_> {
                 Problem::new(Kind::Unavailable, message).hint("Try again later; other servers are not affected.")
             );
         }
-        let inventory = server.inventory();
+        // What this caller is shown by now, not when its view was made.
+        let sight = server.seen_by(client::principal_at_servers(self.caller));
+        let inventory = server.as_seen(&sight).inventory();
         let entries = inventory.list(if part == Part::Prompt { Listing::Prompts } else { Listing::Tools });
         let table = self.path.servers.table();
         let Some(running) = table.get(&server.config().name) else { return Ok(true) };

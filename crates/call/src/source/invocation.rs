@@ -64,7 +64,7 @@ impl Invocation {
     /// # Errors
     /// There is no such profile any more.
     pub fn view(&self) -> Result<Arc<View>, Problem> {
-        self.path.view(&self.caller.profile)
+        self.path.view(&self.caller)
     }
 
     /// What its caller may know of.

@@ -24,7 +24,7 @@ impl Subscriptions {
         if let Some(entry) = state.sessions.get(name).and_then(|number| state.listeners.get(number)) {
             return Arc::clone(&entry.listener);
         }
-        let listener = state.add(&session.profile, Filter::default(), None);
+        let listener = state.add(&session.profile, &session.principal, Filter::default(), false);
         state.sessions.insert(name.clone(), listener.number);
         drop(state);
         scope.spawn(deliver(Arc::downgrade(session), Arc::clone(&listener), scope.stop_signal()));

@@ -135,5 +135,5 @@ fn endpoint(located: &GatewayAddress) -> Result<Endpoint, Problem> {
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
-    Ok(Endpoint { uri: located.uri.clone(), headers })
+    Ok(Endpoint { uri: located.uri.clone(), headers, proof: HeaderMap::new() })
 }

@@ -18,7 +18,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use toolcrib_auth::KeyPreference;
 use toolcrib_base::task::{Scope, Stop};
-use toolcrib_base::{Kind, Problem, Secret, ServerName, SystemClock};
+use toolcrib_base::{Kind, PrincipalId, Problem, Secret, ServerName, SystemClock};
 use toolcrib_call::{LoginPlace, LoginRequest, LoginStep};
 use toolcrib_catalog::{Catalog, ResolveSecret, SecretRef, SecretUser, ServerAuth};
 use toolcrib_gateway::Gateway;
@@ -29,7 +29,7 @@ use toolcrib_login::{
 use toolcrib_store::Store;
 use toolcrib_transport::http::checked::{CheckedClient, is_public};
 use toolcrib_transport::http::client::HttpClient;
-use toolcrib_upstream::{Credentials, Endpoint, NoCredential, Proof, Refusal, Renewal, ServerConfig, State};
+use toolcrib_upstream::{Credentials, Endpoint, NoCredential, Proof, Refusal, Renewal, ServerConfig, State, Whose};
 use toolcrib_web::route::CLIENT_DOCUMENT;
 use url::Url;
 
@@ -205,8 +205,10 @@ impl GatewayLogins {
                     // One that is called with the new credential at each request needs no restart.
                     *name == change.server && (state == State::NeedsLogin || !change.is_logged_in)
                 }),
-                Ok(_) => {}
-                // Some were missed: any server that waits for a login may have it.
+                // A logout says itself what is gone; what lapsed keeps what it showed.
+                Ok(change) => self.tell_principal(&change.server, &change.owner),
+                // Some were missed: any server that waits for a login may have it. Principals are looked at again when
+                // they ask.
                 Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {
                     self.restart(|_, state| state == State::NeedsLogin);
                 }
@@ -215,11 +217,25 @@ impl GatewayLogins {
         }
     }
 
+    /// The credential of a principal at a server is another one now.
+    fn tell_principal(&self, server: &ServerName, owner: &Owner) {
+        if let Some(gateway) = self.gateway.get().and_then(Weak::upgrade).filter(|_| !owner.is_installation()) {
+            gateway.credential_changed(server, &PrincipalId::new(owner.as_str()));
+        }
+    }
+
+    /// A principal has no credential at a server any more, because it said so.
+    async fn forget_principal(&self, server: &ServerName, owner: &Owner) {
+        if let Some(gateway) = self.gateway.get().and_then(Weak::upgrade).filter(|_| !owner.is_installation()) {
+            gateway.forget_login(server, &PrincipalId::new(owner.as_str())).await;
+        }
+    }
+
     fn restart(&self, which: impl Fn(&ServerName, State) -> bool) {
         let Some(gateway) = self.gateway.get().and_then(Weak::upgrade) else { return };
         for (name, running) in gateway.servers().table().iter() {
             if which(name, running.server.status().state) {
-                running.server.order_restart();
+                running.server.owner_changed();
             }
         }
     }
@@ -269,13 +285,7 @@ impl GatewayLogins {
     /// Whose login a principal uses at a server: its own, or the owner's where the definition shares it with the profile
     /// of the key.
     fn owner(&self, server: &ServerName, principal: Option<&str>) -> Owner {
-        let profile = principal.and_then(|principal| principal.strip_prefix("key:")?.split('/').next());
-        let auth = self.auth.read().unwrap_or_else(PoisonError::into_inner);
-        let shared = auth
-            .get(server)
-            .zip(profile)
-            .is_some_and(|(auth, profile)| auth.share.iter().any(|shared| shared.as_str() == profile));
-        if shared { Owner::installation() } else { Owner::of(principal) }
+        owner_at(&self.auth.read().unwrap_or_else(PoisonError::into_inner), server, principal)
     }
 
     /// Notes all servers that run, and gives the one of this name.
@@ -353,8 +363,13 @@ impl GatewayLogins {
             values.missing(&server, &owner)
         });
         let missing = missing.await?;
-        if !request.values.is_empty() && is_owner {
-            self.restart(|name, _| name == request.at.server);
+        if !request.values.is_empty() {
+            if is_owner {
+                self.restart(|name, _| name == request.at.server);
+            } else {
+                let owner = self.owner(request.at.server, request.at.principal);
+                self.tell_principal(request.at.server, &owner);
+            }
         }
         if !missing.is_empty() {
             return Ok(Some(LoginStep::Values(missing)));
@@ -491,6 +506,19 @@ impl Credentials for GatewayLogins {
         self.signed_on(server).is_some() && self.sign_ons.can(&server.name, principal)
     }
 
+    fn whose(&self, server: &ServerConfig, principal: Option<&str>) -> Whose {
+        if self.signed_on(server).is_some() {
+            // What each is signed on with comes from its own token; the owner has none.
+            return if principal.is_none() { Whose::Owner } else { Whose::Own };
+        }
+        let auth = self.auth.read().unwrap_or_else(PoisonError::into_inner);
+        let takes_none = auth.get(&server.name).is_some_and(|auth| !auth.wants_login());
+        if takes_none && !self.values.has(&server.name) {
+            return Whose::Anyone;
+        }
+        if owner_at(&auth, &server.name, principal).is_installation() { Whose::Owner } else { Whose::Own }
+    }
+
     fn renew<'a>(&'a self, refusal: Refusal<'a>) -> Pin<Box<dyn Future<Output = Renewal> + Send + 'a>> {
         Box::pin(self.renewal(refusal))
     }
@@ -546,15 +574,17 @@ impl toolcrib_call::Logins for GatewayLogins {
             let owner = self.owner(at.server, at.principal);
             let had_values = self.values.has(at.server) && self.forget_values(at.server, &owner).await?;
             if self.values.has(at.server) && !self.wants_login(at.server) {
+                self.forget_principal(at.server, &owner).await;
                 return Ok(had_values);
             }
             self.known_server(at.server)?;
             let was_there = self.logins.logout(at.server, &owner).await.map_err(of)?;
+            self.forget_principal(at.server, &owner).await;
             let gateway = self.gateway.get().and_then(Weak::upgrade).filter(|_| was_there && owner.is_installation());
             let running = gateway.and_then(|gateway| gateway.servers().table().get(at.server.as_str()).cloned());
             if let Some(running) = running {
                 // The main connection carries the owner's token, and its lists are what that token may see.
-                running.server.order_restart();
+                running.server.owner_changed();
                 running.server.forget_lists().await;
             }
             Ok(was_there || had_values)
@@ -571,6 +601,16 @@ impl toolcrib_call::Logins for GatewayLogins {
     ) -> BoxFuture<'a, Result<Vec<toolcrib_call::LoginStatus>, Problem>> {
         Box::pin(self.statuses(principal))
     }
+}
+
+/// Whose login a principal uses at a server, as definitions say.
+fn owner_at(auth: &BTreeMap<ServerName, ServerAuth>, server: &ServerName, principal: Option<&str>) -> Owner {
+    let profile = principal.and_then(|principal| principal.strip_prefix("key:")?.split('/').next());
+    let shared = auth
+        .get(server)
+        .zip(profile)
+        .is_some_and(|(auth, profile)| auth.share.iter().any(|shared| shared.as_str() == profile));
+    if shared { Owner::installation() } else { Owner::of(principal) }
 }
 
 /// Reads or writes values where blocking is allowed.

@@ -59,6 +59,8 @@ pub struct Endpoint {
     pub uri: Uri,
     /// The definition's own headers; values that are secrets are marked sensitive.
     pub headers: HeaderMap,
+    /// What proves whose connection it is, beside them.
+    pub proof: HeaderMap,
 }
 
 /// What came back.
@@ -86,8 +88,18 @@ pub enum Reply {
 }
 
 impl Endpoint {
-    /// The headers of a POST: the definition's own and what the transport needs.
+    /// The headers of a POST: the definition's own, what proves whose connection it is, what the transport needs.
     pub(crate) fn post_headers(&self) -> HeaderMap {
+        joined(&self.unproven_post_headers(), &self.proof)
+    }
+
+    /// The headers of a GET: the definition's own and what proves whose connection it is.
+    pub(crate) fn get_headers(&self) -> HeaderMap {
+        joined(&self.headers, &self.proof)
+    }
+
+    /// The headers of a POST without what proves whose connection it is.
+    pub(crate) fn unproven_post_headers(&self) -> HeaderMap {
         let mut headers = self.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));

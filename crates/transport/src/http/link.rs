@@ -127,11 +127,11 @@ impl HttpLink {
         revision: Revision,
         deadline: Duration,
     ) -> Result<ProbeResponse, LinkError> {
-        let mode = Mode::modern(&self.client, &self.opening, revision);
+        let mode = Mode::modern(&self.client, &self.endpoint, &self.opening, revision);
         let request = Request { id: Id::from_number(id), method: method::DISCOVER.to_owned(), params };
         let mirrors = mode.mirrors(&request);
         let exchange = async {
-            let posted = self.client.post_as(&mode.template, &[&mirrors], request.to_bytes(), self.limit).await?;
+            let posted = self.client.post_as(mode.template(false), &[&mirrors], request.to_bytes(), self.limit).await?;
             let status = posted.status.as_u16();
             let exchange = Exchange { link: self, id, handler: None, headers: &HeaderMap::new(), is_modern: true };
             Ok(match exchange.outcome(posted.reply).await {
@@ -178,7 +178,7 @@ impl HttpLink {
     /// After a probe, or where the era is known: every message names revision, method and name in its headers, there
     /// is no session, and closing a call's stream cancels it.
     pub fn set_modern(&self, revision: Revision) {
-        let _ = self.mode.set(Mode::modern(&self.client, &self.opening, revision));
+        let _ = self.mode.set(Mode::modern(&self.client, &self.endpoint, &self.opening, revision));
     }
 
     fn is_modern(&self) -> bool {
@@ -190,14 +190,14 @@ impl HttpLink {
         self.mode.get().is_some_and(|mode| mode.has_session)
     }
 
-    /// A POST without the headers that belong to one message.
-    fn template(&self) -> &RequestTemplate {
-        self.mode.get().map_or(&self.opening, |mode| &mode.template)
+    /// A POST without the headers that belong to one message, which may prove by itself for whom it is.
+    fn template(&self, proves: bool) -> &RequestTemplate {
+        self.mode.get().map_or(&self.opening, |mode| mode.template(proves))
     }
 
     /// The headers of a message that mirrors nothing, with those of the call that it belongs to.
     fn headers(&self, more: &HeaderMap) -> HeaderMap {
-        joined(self.template().headers(), more)
+        joined(self.template(false).headers(), more)
     }
 
     pub(crate) async fn call(
@@ -214,7 +214,8 @@ impl HttpLink {
         let mut pending = PendingCall { link: self, id, options: &options, answered: false };
         let _heard = options.handler.as_ref().map(|handler| self.handlers.register(id, handler));
         let exchange = async {
-            let posted = self.post(&[&options.headers, &mirrors], body).await?;
+            let template = self.template(options.proves);
+            let posted = self.client.post_as(template, &[&options.headers, &mirrors], body, self.limit).await?;
             if let Some(seen) = &options.status {
                 seen.store(posted.status.as_u16(), Ordering::Relaxed);
             }
@@ -238,7 +239,7 @@ impl HttpLink {
 
     /// Posts one message with headers of its own, the later of which win.
     async fn post(&self, headers: &[&HeaderMap], body: Bytes) -> Result<PostResponse, LinkError> {
-        self.client.post_as(self.template(), headers, body, self.limit).await
+        self.client.post_as(self.template(false), headers, body, self.limit).await
     }
 
     pub(crate) async fn notify(&self, notification: &Notification) -> Result<(), LinkError> {

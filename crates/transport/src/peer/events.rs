@@ -50,7 +50,7 @@ pub(super) async fn open(
     bounds: Bounds,
 ) -> Result<(Posts, EventStream), LinkError> {
     let opening = async {
-        let stream = client.open_stream(&endpoint.uri, endpoint.headers.clone(), bounds.bytes).await?;
+        let stream = client.open_stream(&endpoint.uri, endpoint.get_headers(), bounds.bytes).await?;
         let mut stream = stream.ok_or_else(|| LinkError::NotMcp("no event stream".into()))?;
         while let Some(event) = stream.next().await? {
             if event.event.as_deref() == Some("endpoint") {

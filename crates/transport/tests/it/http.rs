@@ -75,7 +75,7 @@ impl CallHandler for RecordedCall {
 }
 
 fn endpoint(server: &HttpServer) -> Endpoint {
-    Endpoint { uri: server.url().parse().unwrap(), headers: http::HeaderMap::new() }
+    Endpoint { uri: server.url().parse().unwrap(), headers: http::HeaderMap::new(), proof: http::HeaderMap::new() }
 }
 
 /// A connection to this server with small bounds.

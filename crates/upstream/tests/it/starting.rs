@@ -27,6 +27,7 @@ async fn an_eager_server_starts_by_itself_and_tells_each_step() {
             Event::Nature { .. } => "nature",
             Event::ResourceUpdated { .. } => "resource",
             Event::TaskChanged { .. } => "task",
+            Event::Own { .. } => "own",
         })
         .collect();
     assert_eq!(told, ["starting", "inventory", "ready"]);

@@ -36,7 +36,7 @@ use uses::Uses;
 use words::{description, labels};
 
 /// What building needs and keeps between two builds.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Builder {
     index: Index,
     /// Which inventory of each server is in the index.
@@ -46,7 +46,7 @@ pub struct Builder {
     names: Names,
     metrics: Arc<Metrics>,
     embed: Option<Arc<dyn Embed>>,
-    warned: Mutex<HashSet<String>>,
+    warned: Arc<Mutex<HashSet<String>>>,
     pub operations: Arc<OperationTable>,
     pub sources: ToolSources,
     /// What each source offered when it was indexed.
@@ -90,7 +90,7 @@ impl Builder {
             names,
             metrics,
             embed,
-            warned: Mutex::default(),
+            warned: Arc::default(),
             operations: Arc::default(),
             sources: Arc::new([]),
             offered: HashMap::new(),
@@ -119,14 +119,7 @@ impl Builder {
                 self.entries.insert(name.clone(), (Arc::clone(available), candidates));
             }
         }
-        for (name, running) in servers {
-            let inventory = running.server.inventory();
-            if self.indexed.get(name).is_some_and(|known| Arc::ptr_eq(known, &inventory)) {
-                continue;
-            }
-            self.index_server(&running.definition, &inventory);
-            self.indexed.insert(name.clone(), inventory);
-        }
+        self.index_servers(servers);
         for source in Arc::clone(&self.sources).iter() {
             let (name, offers) = (source.name(), source.tools());
             if self.offered.get(name).is_none_or(|known| !Arc::ptr_eq(known, &offers)) {
@@ -134,6 +127,18 @@ impl Builder {
                 self.read(&ServerText::new(name.clone()), &documents);
                 self.offered.insert(name.clone(), offers);
             }
+        }
+    }
+
+    /// Reads the servers again whose inventory is another one than the index has.
+    pub fn index_servers(&mut self, servers: &ServerTable) {
+        for (name, running) in servers {
+            let inventory = running.server.inventory();
+            if self.indexed.get(name).is_some_and(|known| Arc::ptr_eq(known, &inventory)) {
+                continue;
+            }
+            self.index_server(&running.definition, &inventory);
+            self.indexed.insert(name.clone(), inventory);
         }
     }
 

@@ -3,13 +3,15 @@
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use toolcrib_protocol::{Request, Revision, header};
 
-use crate::http::client::{HttpClient, RequestTemplate};
+use crate::http::client::{Endpoint, HttpClient, RequestTemplate};
 
 /// What was found out about the server.
 #[derive(Debug)]
 pub(super) struct Mode {
     /// A POST with all its headers but those that mirror its body.
-    pub(super) template: RequestTemplate,
+    template: RequestTemplate,
+    /// The same without what proves whose connection it is, where that differs.
+    unproven: Option<RequestTemplate>,
     pub(super) has_session: bool,
     modern: Option<Revision>,
 }
@@ -31,13 +33,25 @@ impl Mode {
             let version = HeaderValue::from_static(revision.as_str());
             headers.insert(HeaderName::from_static(header::PROTOCOL_VERSION), version);
         }
-        Self { template: opening.with_headers(client, headers), has_session, modern: None }
+        Self { template: opening.with_headers(client, headers), unproven: None, has_session, modern: None }
     }
 
-    /// A server without a handshake.
-    pub(super) fn modern(client: &HttpClient, opening: &RequestTemplate, revision: Revision) -> Self {
+    /// A server without a handshake. `endpoint` is where `opening` leads.
+    pub(super) fn modern(
+        client: &HttpClient,
+        endpoint: &Endpoint,
+        opening: &RequestTemplate,
+        revision: Revision,
+    ) -> Self {
         let template = opening.with_headers(client, opening.headers().clone());
-        Self { template, has_session: false, modern: Some(revision) }
+        let unproven =
+            (!endpoint.proof.is_empty()).then(|| opening.with_headers(client, endpoint.unproven_post_headers()));
+        Self { template, unproven, has_session: false, modern: Some(revision) }
+    }
+
+    /// The POST of a message; without what proves whose connection it is where the message `proves` all by itself.
+    pub(super) fn template(&self, proves: bool) -> &RequestTemplate {
+        self.unproven.as_ref().filter(|_| proves).unwrap_or(&self.template)
     }
 
     pub(super) fn is_modern(&self) -> bool {

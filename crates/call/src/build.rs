@@ -1,0 +1,247 @@
+//! One build of all views: what everyone sees, and what of it each principal sees that has credentials of its own at
+//! servers. Views of principals are made when they are asked for, and shared by all who see the same.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::time::{Duration, Instant};
+
+use toolcrib_base::{PrincipalId, ProfileName, ServerName};
+use toolcrib_catalog::{ChangedTools, ProfileDefinition};
+use toolcrib_policy::HeldItems;
+use toolcrib_upstream::{OwnPart, Sight, State};
+use toolcrib_view::view::{Builder, View};
+use toolcrib_view::{ServerEntry, ServerTable};
+
+use crate::client::OWNER;
+
+/// How many different views of principals are kept beside those of everyone; one that was not used for longest is made
+/// again when it is asked for.
+const VARIANTS: usize = 128;
+/// How many principals are remembered with the view of each; beyond that all are looked up again.
+const SEEN: usize = 32_768;
+/// How long what a principal sees is taken as it is: then its servers are asked whether it is time to list them again.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// How often servers may change under someone who looks before only what everyone sees is shown.
+const LOOKS: usize = 4;
+
+/// The views of all profiles.
+pub type Views = BTreeMap<ProfileName, Arc<View>>;
+
+/// What is held of servers as they look to someone.
+pub type HeldBy = Arc<dyn Fn(&ServerTable) -> Arc<HeldItems> + Send + Sync>;
+
+/// What views of principals are made of: all that the views of everyone were made of.
+pub struct ViewMaker {
+    /// With the index of this build.
+    pub builder: Builder,
+    /// The servers that views show.
+    pub servers: Arc<ServerTable>,
+    /// The profiles as their files say.
+    pub profiles: BTreeMap<ProfileName, Arc<ProfileDefinition>>,
+    /// What profiles hold back.
+    pub held: HeldBy,
+}
+
+/// What sets a view apart from that of the owner: how each server looks that looks different.
+type Sights = Vec<(ServerName, OwnPart)>;
+
+/// The views of one build.
+pub struct Build {
+    /// What the owner of this installation sees.
+    main: Views,
+    /// What everyone sees who has no credential anywhere.
+    public: Views,
+    maker: Option<ViewMaker>,
+    seen: RwLock<HashMap<ProfileName, HashMap<PrincipalId, Seen>>>,
+    variants: Mutex<HashMap<(ProfileName, Sights), (Arc<View>, Instant)>>,
+    /// Changes when what some principal sees does.
+    stamp: Arc<AtomicU64>,
+}
+
+/// What a principal saw last.
+#[derive(Debug)]
+struct Seen {
+    view: Weak<View>,
+    stamp: u64,
+    at: Instant,
+}
+
+impl fmt::Debug for ViewMaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ViewMaker").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Build {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Build").field("main", &self.main).finish_non_exhaustive()
+    }
+}
+
+impl ViewMaker {
+    /// The views of everyone where servers show something to their owner alone.
+    fn public(&self, main: &Views) -> Views {
+        let hidden = |view: &View| -> Sights {
+            let personal = view.servers.iter().filter(|(_, server)| server.is_personal());
+            personal.map(|(it, _)| (it.name.clone(), OwnPart::nothing(State::NeedsLogin))).collect()
+        };
+        let of = |(name, view): (&ProfileName, &Arc<View>)| {
+            let mut sights = hidden(view);
+            loop {
+                let same = || Arc::clone(view);
+                let public = if sights.is_empty() { same() } else { self.make(name, &sights).unwrap_or_else(same) };
+                // A server may have shown something to its owner for the first time while the view was made of it. What
+                // is one's own never becomes everyone's again, so that this ends.
+                let now = hidden(view);
+                if now.len() <= sights.len() {
+                    return (name.clone(), public);
+                }
+                sights = now;
+            }
+        };
+        main.iter().map(of).collect()
+    }
+
+    /// A view of a profile in which servers look like this; `None` where there is no such profile.
+    fn make(&self, profile: &ProfileName, sights: &Sights) -> Option<Arc<View>> {
+        let profile = self.profiles.get(profile)?;
+        let mut servers = ServerTable::clone(&self.servers);
+        for (name, part) in sights {
+            if let Some(entry) = servers.get_mut(name) {
+                let server = entry.server.as_seen(&Sight::Own(part.clone()));
+                *entry = ServerEntry { definition: Arc::clone(&entry.definition), server };
+            }
+        }
+        let mut builder = self.builder.clone();
+        builder.index_servers(&servers);
+        let holds = profile.changed_tools == ChangedTools::Hold;
+        let held = if holds { (self.held)(&servers) } else { Arc::default() };
+        Some(Arc::new(builder.view(profile, &servers, &held)))
+    }
+}
+
+// === impl Build ===
+
+impl Build {
+    /// The first, of nothing.
+    pub(crate) fn empty() -> Self {
+        Self::new(Views::new(), None, Arc::default())
+    }
+
+    /// `maker` is there where servers may look different to principals. Blocks: it makes the views of everyone.
+    pub(crate) fn new(main: Views, maker: Option<ViewMaker>, stamp: Arc<AtomicU64>) -> Self {
+        let public = maker.as_ref().map_or_else(|| main.clone(), |maker| maker.public(&main));
+        Self { main, public, maker, seen: RwLock::default(), variants: Mutex::default(), stamp }
+    }
+
+    /// What the owner of this installation sees.
+    pub fn main(&self) -> &Views {
+        &self.main
+    }
+
+    /// What everyone sees of a profile.
+    pub(crate) fn public(&self, profile: &str) -> Option<&Arc<View>> {
+        self.public.get(profile)
+    }
+
+    /// What a principal sees of a profile. Blocks for a moment where no one has seen the same before.
+    pub fn seen_by(&self, profile: &ProfileName, principal: &PrincipalId) -> Option<Arc<View>> {
+        if OWNER.contains(&principal.as_str()) {
+            return self.main.get(profile).cloned();
+        }
+        let Some(maker) = &self.maker else { return self.public.get(profile).cloned() };
+        // Before the look at the servers, so that a change after it is not missed.
+        let stamp = self.stamp.load(Ordering::Acquire);
+        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
+        let known = seen.get(profile).and_then(|of_profile| of_profile.get(principal));
+        if let Some(view) =
+            known.filter(|it| it.stamp == stamp && it.at.elapsed() < LOOK).and_then(|it| it.view.upgrade())
+        {
+            return Some(view);
+        }
+        drop(seen);
+        let view = self.look(maker, profile, principal)?;
+        self.note(profile, principal, Seen { view: Arc::downgrade(&view), stamp, at: Instant::now() });
+        Some(view)
+    }
+
+    /// What a principal saw last, whether that is so by now or not; what everyone sees if it saw nothing.
+    pub fn last_seen_by(&self, profile: &ProfileName, principal: &PrincipalId) -> Option<Arc<View>> {
+        if OWNER.contains(&principal.as_str()) {
+            return self.main.get(profile).cloned();
+        }
+        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
+        let known = seen.get(profile).and_then(|of_profile| of_profile.get(principal));
+        known.and_then(|it| it.view.upgrade()).or_else(|| self.public.get(profile).cloned())
+    }
+
+    fn note(&self, profile: &ProfileName, principal: &PrincipalId, now: Seen) {
+        let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
+        if seen.values().map(HashMap::len).sum::<usize>() >= SEEN {
+            seen.clear();
+        }
+        seen.entry(profile.clone()).or_default().insert(principal.clone(), now);
+    }
+
+    fn look(&self, maker: &ViewMaker, profile: &ProfileName, principal: &PrincipalId) -> Option<Arc<View>> {
+        let (main, public) = (self.main.get(profile)?, self.public.get(profile)?);
+        let mut sights = sights_of(main, principal);
+        for _ in 0..LOOKS {
+            let view = match &sights[..] {
+                [] => Arc::clone(main),
+                sights if shows_just_public(public, sights) => Arc::clone(public),
+                _ => self.variant(maker, (profile.clone(), sights.clone()))?,
+            };
+            // As for everyone: a server may have become its owner's alone while the view was made.
+            let now = sights_of(main, principal);
+            if now.iter().map(|(name, _)| name).eq(sights.iter().map(|(name, _)| name)) {
+                return Some(view);
+            }
+            sights = now;
+        }
+        Some(Arc::clone(public))
+    }
+
+    /// The view of all who see servers like this.
+    fn variant(&self, maker: &ViewMaker, key: (ProfileName, Sights)) -> Option<Arc<View>> {
+        // Held while one is made: whoever wants the same waits for it.
+        let mut variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((view, used)) = variants.get_mut(&key) {
+            *used = Instant::now();
+            return Some(Arc::clone(view));
+        }
+        let view = maker.make(&key.0, &key.1)?;
+        if variants.len() >= VARIANTS {
+            let oldest = variants.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
+            oldest.and_then(|oldest| variants.remove(&oldest));
+        }
+        variants.insert(key, (Arc::clone(&view), Instant::now()));
+        Some(view)
+    }
+
+    /// How many different views of principals there are.
+    pub fn variants(&self) -> usize {
+        self.variants.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+/// How the servers of a profile look to a principal, those that do not look as they do to their owner.
+fn sights_of(main: &View, principal: &PrincipalId) -> Sights {
+    let seen = main.servers.iter().map(|(it, server)| (&it.name, server.seen_by(Some(principal.as_str()))));
+    let own = seen.filter_map(|(name, sight)| match sight {
+        Sight::Main => None,
+        Sight::Own(part) => Some((name.clone(), part)),
+    });
+    own.collect()
+}
+
+/// Whether servers look to someone as they do to everyone.
+fn shows_just_public(public: &View, sights: &[(ServerName, OwnPart)]) -> bool {
+    let nothing = OwnPart::nothing(State::NeedsLogin);
+    let hidden = public.servers.iter().filter(|(_, server)| server.is_part()).map(|(it, _)| &it.name);
+    hidden.eq(sights.iter().filter(|(_, part)| *part == nothing).map(|(name, _)| name))
+        && sights.iter().all(|(_, part)| *part == nothing)
+}

@@ -1,0 +1,123 @@
+//! What a server shows to principals that have credentials of their own there: listed with the credential of each,
+//! equal inventories shared, nothing of one shown to another.
+
+mod reading;
+
+use std::sync::Arc;
+
+use crate::credentials::Proof;
+use crate::inventory::Inventory;
+use crate::own_lists::{Known, Standing};
+use crate::part::{OwnPart, Sight};
+use crate::server::Server;
+use crate::status::State;
+
+impl Server {
+    /// Whether it may look different to principals.
+    pub fn tells_apart(&self) -> bool {
+        self.context.tells_apart()
+    }
+
+    /// How it looks to a principal; `None` is the owner of this installation. What is not known yet, or not for sure any
+    /// more, is found out meanwhile; an event tells of it.
+    pub fn seen_by(&self, principal: Option<&str>) -> Sight {
+        let Some(principal) = principal.filter(|principal| self.context.proves_own(Some(principal))) else {
+            return Sight::Main;
+        };
+        let is_personal = self.context.is_personal();
+        let Known { inventory, standing, is_due } = self.context.own.look(principal);
+        let standing = if is_due { self.check_own(principal, standing) } else { standing };
+        let main = self.context.status.borrow().state;
+        let away = |standing| match standing {
+            Standing::Missing => Some(State::NeedsLogin),
+            // What keeps the owner out does not keep out others.
+            _ if main == State::NeedsLogin => Some(State::Ready),
+            _ => None,
+        };
+        match inventory {
+            // What is its owner's alone may be another list by the time that it is shown, even where it is equal now.
+            Some(inventory) if !is_personal && Arc::ptr_eq(&inventory, &self.main_inventory()) => Sight::Main,
+            Some(inventory) => Sight::Own(OwnPart { inventory, state: away(standing) }),
+            None if !is_personal => Sight::Main,
+            None => Sight::Own(OwnPart::nothing(match standing {
+                Standing::Missing => State::NeedsLogin,
+                Standing::Failed => State::Failed,
+                Standing::Unknown | Standing::Given => State::Starting,
+            })),
+        }
+    }
+
+    /// Whether what its main connection lists is its owner's alone.
+    pub fn is_personal(&self) -> bool {
+        self.context.is_personal()
+    }
+
+    /// Whether this handle is that of a principal who does not see what everyone does.
+    pub fn is_part(&self) -> bool {
+        self.part.is_some()
+    }
+
+    /// Whether its main connection may hear changes for a principal: one that is its owner's hears for that one alone.
+    pub fn hears_for(&self, principal: Option<&str>) -> bool {
+        !self.context.proves_own(principal) || !self.context.is_personal()
+    }
+
+    /// The same server as someone sees it.
+    #[must_use]
+    pub fn as_seen(&self, sight: &Sight) -> Self {
+        let part = match sight {
+            Sight::Main => None,
+            Sight::Own(part) => Some(Arc::new(part.clone())),
+        };
+        Self { part, ..self.clone() }
+    }
+
+    /// The same server as its main connection sees it.
+    #[must_use]
+    pub fn as_main(&self) -> Self {
+        Self { part: None, ..self.clone() }
+    }
+
+    /// What is remembered of a principal's lists, from before a restart.
+    pub fn remember_own(&self, principal: &str, inventory: Arc<Inventory>) {
+        self.context.own.remember(principal, inventory);
+    }
+
+    /// What a principal was shown last.
+    pub fn own_inventory(&self, principal: &str) -> Option<Arc<Inventory>> {
+        self.context.own.look(principal).inventory
+    }
+
+    /// A principal's credential came, changed or lapsed: what it opened is closed, and its lists are read again.
+    pub fn credential_changed(&self, principal: &str) {
+        self.forget_connections(principal);
+        self.context.own.doubt(principal);
+        let Known { standing, is_due, .. } = self.context.own.look(principal);
+        if is_due {
+            self.check_own(principal, standing);
+        }
+    }
+
+    /// A principal has logged out: its lists are gone with its credential.
+    pub async fn forget_own(&self, principal: &str) {
+        self.forget_connections(principal);
+        if self.context.own.forget(principal) {
+            self.emit_own(principal).await;
+        }
+    }
+
+    /// Finds out whether a principal has a credential, and what it lists. Gives what is known at once.
+    fn check_own(&self, principal: &str, known: Standing) -> Standing {
+        let Some(credentials) = &self.context.deps.credentials else { return Standing::Missing };
+        match credentials.headers(&self.context.config, Some(principal)) {
+            Proof::Known(headers) if headers.is_empty() => {
+                self.context.own.settle_missing(principal);
+                Standing::Missing
+            }
+            Proof::Known(_) | Proof::Awaited(_) => {
+                self.read_own(principal);
+                known
+            }
+        }
+    }
+}

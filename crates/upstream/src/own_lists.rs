@@ -1,0 +1,280 @@
+//! The table of one server: what each principal was shown last, and whether that is still so.
+
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use toolcrib_protocol::inventory::Listing;
+
+use crate::inventory::Inventory;
+
+/// How many principals are remembered at one server; the one that was not seen for longest goes first, and is listed
+/// again when it comes back.
+const MOST: usize = 16_384;
+/// After how long what a principal was shown is read again when it asks: most servers do not tell what changes for whom.
+const FRESH: Duration = Duration::from_secs(5 * 60);
+/// The same where there is no credential, or reading failed.
+const AGAIN: Duration = Duration::from_secs(15);
+/// How many lists of principals are read at a time.
+const READERS: usize = 8;
+
+/// What is known of a principal's credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Standing {
+    /// Nothing yet.
+    Unknown,
+    /// It has one that the server takes.
+    Given,
+    /// It has none, or none that the server takes.
+    Missing,
+    /// The server could not be listed with it.
+    Failed,
+}
+
+/// What is known of a principal.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) inventory: Option<Arc<Inventory>>,
+    pub(crate) standing: Standing,
+    /// Whether it is time to find out again.
+    pub(crate) is_due: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    inventory: Option<Arc<Inventory>>,
+    standing: Standing,
+    /// When it was found out; `None` is due.
+    found: Option<Instant>,
+    /// Which reading is under way: only its result counts.
+    reading: Option<u64>,
+    seen: Instant,
+}
+
+/// What principals see of one server.
+#[derive(Debug)]
+pub(crate) struct OwnLists {
+    table: Mutex<Table>,
+    pub(crate) readers: Semaphore,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    entries: HashMap<Arc<str>, Entry>,
+    /// Inventories that someone has, by their digest: equal ones are one.
+    shared: HashMap<u64, Vec<Weak<Inventory>>>,
+    next: u64,
+}
+
+/// The inventory of a server that shows nothing.
+pub(crate) fn nothing() -> Arc<Inventory> {
+    static NOTHING: LazyLock<Arc<Inventory>> = LazyLock::new(Arc::default);
+    Arc::clone(&NOTHING)
+}
+
+impl Default for OwnLists {
+    fn default() -> Self {
+        Self { table: Mutex::default(), readers: Semaphore::new(READERS) }
+    }
+}
+
+impl OwnLists {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of a principal, who is there.
+    pub(crate) fn look(&self, principal: &str) -> Known {
+        let now = Instant::now();
+        let mut table = self.lock();
+        let Some(entry) = table.entries.get_mut(principal) else {
+            return Known { inventory: None, standing: Standing::Unknown, is_due: true };
+        };
+        entry.seen = now;
+        let lasts = if entry.standing == Standing::Given { FRESH } else { AGAIN };
+        let is_due = entry.reading.is_none() && entry.found.is_none_or(|found| now.duration_since(found) >= lasts);
+        Known { inventory: entry.inventory.clone(), standing: entry.standing, is_due }
+    }
+
+    pub(crate) fn remember(&self, principal: &str, inventory: Arc<Inventory>) {
+        let mut table = self.lock();
+        let inventory = table.shared(inventory);
+        let entry = table.entry(principal);
+        (entry.inventory, entry.found) = (Some(inventory), None);
+    }
+
+    /// What is known of a principal may not be so any more; a reading that is under way counts no more.
+    pub(crate) fn doubt(&self, principal: &str) {
+        let mut table = self.lock();
+        let entry = table.entry(principal);
+        (entry.found, entry.reading) = (None, None);
+    }
+
+    /// The same of all who have been listed.
+    pub(crate) fn doubt_all(&self) {
+        self.lock().entries.values_mut().for_each(|entry| entry.found = None);
+    }
+
+    /// Forgets what a principal was shown; whether it was shown something. Readings that are under way count no more.
+    pub(crate) fn forget(&self, principal: &str) -> bool {
+        let mut table = self.lock();
+        let Some(entry) = table.entries.get_mut(principal) else { return false };
+        let before = entry.inventory.take();
+        let had = before.is_some() || entry.standing != Standing::Missing;
+        (entry.standing, entry.found, entry.reading) = (Standing::Missing, None, None);
+        had
+    }
+
+    /// A principal has no credential. What it was shown before stays.
+    pub(crate) fn settle_missing(&self, principal: &str) {
+        let mut table = self.lock();
+        let entry = table.entry(principal);
+        (entry.standing, entry.found) = (Standing::Missing, Some(Instant::now()));
+    }
+
+    /// Begins to read; gives the number of the reading, unless one is under way.
+    pub(crate) fn begin(&self, principal: &str) -> Option<u64> {
+        let mut table = self.lock();
+        table.next += 1;
+        let number = table.next;
+        let entry = table.entry(principal);
+        entry.reading.is_none().then(|| {
+            entry.reading = Some(number);
+            number
+        })
+    }
+
+    /// Takes what a reading found: the lists, or why there are none. Gives whether anything changed; nothing does where
+    /// the principal has logged out meanwhile. `main` is what everyone sees.
+    pub(crate) fn settle(
+        &self,
+        principal: &str,
+        number: u64,
+        found: Result<Inventory, Standing>,
+        main: &Arc<Inventory>,
+    ) -> bool {
+        let mut table = self.lock();
+        if table.entries.get(principal).is_none_or(|entry| entry.reading != Some(number)) {
+            return false;
+        }
+        let (inventory, standing) = match found {
+            Ok(inventory) if equal(&inventory, main) => (Some(Arc::clone(main)), Standing::Given),
+            Ok(inventory) => (Some(table.shared(Arc::new(inventory))), Standing::Given),
+            Err(standing) => (None, standing),
+        };
+        let entry = table.entry(principal);
+        let same = match (&entry.inventory, &inventory) {
+            (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+            (_, None) => true,
+            (None, Some(_)) => false,
+        };
+        let is_news = !same || entry.standing != standing;
+        if inventory.is_some() {
+            entry.inventory = inventory;
+        }
+        (entry.standing, entry.found, entry.reading) = (standing, Some(Instant::now()), None);
+        is_news
+    }
+}
+
+impl Table {
+    fn entry(&mut self, principal: &str) -> &mut Entry {
+        let now = Instant::now();
+        if !self.entries.contains_key(principal) && self.entries.len() >= MOST {
+            let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.seen).map(|(who, _)| Arc::clone(who));
+            oldest.and_then(|oldest| self.entries.remove(&oldest));
+        }
+        self.entries.entry(principal.into()).or_insert(Entry {
+            inventory: None,
+            standing: Standing::Unknown,
+            found: None,
+            reading: None,
+            seen: now,
+        })
+    }
+
+    /// The inventory, or an equal one that someone has.
+    fn shared(&mut self, inventory: Arc<Inventory>) -> Arc<Inventory> {
+        let mut hasher = DefaultHasher::new();
+        for listing in Listing::ALL {
+            inventory.list(listing).iter().for_each(|entry| entry.raw.bytes().hash(&mut hasher));
+        }
+        let alike = self.shared.entry(hasher.finish()).or_default();
+        alike.retain(|known| known.strong_count() > 0);
+        if let Some(known) = alike.iter().filter_map(Weak::upgrade).find(|known| equal(known, &inventory)) {
+            return known;
+        }
+        alike.push(Arc::downgrade(&inventory));
+        if self.shared.len() > MOST {
+            self.shared.retain(|_, alike| alike.iter().any(|known| known.strong_count() > 0));
+        }
+        inventory
+    }
+}
+
+/// Whether two inventories show the same, whoever listed them.
+fn equal(one: &Inventory, other: &Inventory) -> bool {
+    Listing::ALL.iter().all(|listing| one.list(*listing) == other.list(*listing))
+        && one.capabilities == other.capabilities
+        && one.server_info == other.server_info
+        && one.instructions == other.instructions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(tool: &str) -> Inventory {
+        let text = format!(r#"{{"tools":[{{"name":"{tool}"}}],"resources":[],"templates":[],"prompts":[]}}"#);
+        Inventory::from_json(&text).unwrap()
+    }
+
+    fn read(lists: &OwnLists, principal: &str, tool: &str) -> Arc<Inventory> {
+        let number = lists.begin(principal).unwrap();
+        assert!(lists.settle(principal, number, Ok(of(tool)), &nothing()));
+        lists.look(principal).inventory.unwrap()
+    }
+
+    #[test]
+    fn equal_inventories_are_one_and_no_other_is_shown() {
+        let lists = OwnLists::default();
+        let (ann, bob, eve) = (read(&lists, "ann", "a"), read(&lists, "bob", "a"), read(&lists, "eve", "b"));
+        assert!(Arc::ptr_eq(&ann, &bob) && !Arc::ptr_eq(&ann, &eve));
+        assert_eq!(lists.look("eve").inventory.unwrap().tools[0].key, "b");
+        assert!(lists.look("zoe").inventory.is_none());
+    }
+
+    #[test]
+    fn what_is_read_for_someone_who_has_logged_out_counts_no_more() {
+        let lists = OwnLists::default();
+        let number = lists.begin("ann").unwrap();
+        assert!(lists.begin("ann").is_none(), "one reading at a time");
+        lists.forget("ann");
+        assert!(!lists.settle("ann", number, Ok(of("a")), &nothing()));
+        assert!(lists.look("ann").inventory.is_none());
+    }
+
+    #[test]
+    fn a_lapsed_login_keeps_its_tools_and_a_logout_does_not() {
+        let lists = OwnLists::default();
+        read(&lists, "ann", "a");
+        let number = lists.begin("ann").unwrap();
+        assert!(lists.settle("ann", number, Err(Standing::Missing), &nothing()));
+        assert!(lists.look("ann").inventory.is_some());
+        assert_eq!(lists.look("ann").standing, Standing::Missing);
+        assert!(lists.forget("ann") && lists.look("ann").inventory.is_none());
+    }
+
+    #[test]
+    fn principals_are_bounded() {
+        let lists = OwnLists::default();
+        for index in 0..=MOST {
+            lists.remember(&format!("p{index}"), nothing());
+        }
+        assert_eq!(lists.lock().entries.len(), MOST);
+    }
+}
