@@ -23,14 +23,15 @@ impl RequestContext<'_> {
         let act = Act::MetaTool { name: "auth_status".into() };
         let admitted = self.admit(&act, self.audited(method::RESOURCES_READ, AUTH_STATUS, None)).await;
         admitted.map_err(|refusal| RpcError::from(&refusal.problem()))?.end(Outcome::Ok);
+        let principal = client::principal_at_servers(self.caller);
         let logins = match &self.path.logins {
-            Some(logins) => logins.status(client::principal_at_servers(self.caller)).await.unwrap_or_else(|problem| {
+            Some(logins) => logins.status(principal).await.unwrap_or_else(|problem| {
                 tracing::warn!("the status of logins cannot be read: {problem}");
                 Vec::new()
             }),
             None => Vec::new(),
         };
-        let text = serde_json::to_string_pretty(&status(self.view(), &logins)).unwrap_or_default();
+        let text = serde_json::to_string_pretty(&status(self.view(), &logins, principal.is_none())).unwrap_or_default();
         let contents = json!([{ "uri": AUTH_STATUS, "mimeType": "application/json", "text": text }]);
         Ok(Raw::from_value(&json!({ "contents": contents })))
     }
@@ -46,7 +47,7 @@ fn signed_on(state: Option<&LoginState>, sign_on: Option<&SignOn>) -> &'static s
 }
 
 /// Each server that the profile shows, in muster's words, with the caller's logins.
-fn status(view: &View, logins: &[LoginStatus]) -> Value {
+fn status(view: &View, logins: &[LoginStatus], is_owner: bool) -> Value {
     let server = |(definition, server): &(std::sync::Arc<toolcrib_catalog::ServerDefinition>, _)| {
         let server: &toolcrib_upstream::Server = server;
         let status = server.status();
@@ -57,6 +58,12 @@ fn status(view: &View, logins: &[LoginStatus]) -> Value {
             State::Ready | State::NeedsLogin if sign_on.is_some() => {
                 signed_on(login.map(|login| &login.state), sign_on)
             }
+            // Nor of who has a login of its own.
+            State::Ready | State::NeedsLogin if !is_owner && login.is_some() => match login.map(|login| &login.state) {
+                Some(LoginState::LoggedIn { .. }) => "connected",
+                Some(LoginState::Lapsed(_)) => "reauth_required",
+                Some(LoginState::LoggedOut) | None => "auth_required",
+            },
             State::Ready => "connected",
             // A program is no place that could be out of reach.
             State::Failed if definition.transport.kind() == TransportKind::Stdio => "failed",
@@ -94,10 +101,10 @@ fn status(view: &View, logins: &[LoginStatus]) -> Value {
                 }
             }
         }
-        if status.state == State::NeedsLogin && word != "connected" {
+        if word == "auth_required" || word == "reauth_required" {
             value["auth_tool"] = "core_auth_login".into();
         }
-        if let Some(error) = status.last_error.filter(|_| sign_on.is_none()) {
+        if let Some(error) = status.last_error.filter(|_| sign_on.is_none() && word != "connected") {
             value["error"] = error.into();
         }
         value

@@ -46,11 +46,16 @@ pub(crate) fn write(home: &Path, scenario: &Scenario, program: &Path, reach: &dy
             put(home, &format!("{MOCKS}/{}.json", server.name), &server.mock.to_file())?;
         }
         put(home, &path, &server_definition(home, server, program, reach).to_string())?;
-        let provider = server.protection.as_ref().and_then(|protection| reach.provider(protection.provider.as_ref()?));
-        if let Some(secret) = provider.and_then(|provider| provider.settings().client_secret.as_ref()) {
-            let folder = home.join(identity::SECRETS);
-            std::fs::create_dir_all(&folder)?;
-            private(&folder.join(&server.name), secret)?;
+        if let Some(protection) = &server.protection {
+            let exchange = protection.exchange.as_ref().and_then(|exchange| exchange.provider.as_ref());
+            for (provider, ending) in [(protection.provider.as_ref(), ""), (exchange, identity::OF_EXCHANGE)] {
+                let provider = provider.and_then(|name| reach.provider(name));
+                if let Some(secret) = provider.and_then(|provider| provider.settings().client_secret.as_ref()) {
+                    let folder = home.join(identity::SECRETS);
+                    std::fs::create_dir_all(&folder)?;
+                    private(&folder.join(format!("{}{ending}", server.name)), secret)?;
+                }
+            }
         }
     }
     for (folder, name, value) in &scenario.setup.definitions {

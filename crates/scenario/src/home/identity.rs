@@ -22,6 +22,8 @@ pub(crate) struct GatewayIssuer {
 pub(crate) const SECRET: &str = "scenario-secrets/introspection";
 /// Where secrets of clients of mock providers lie, in the home.
 pub(super) const SECRETS: &str = "scenario-secrets";
+/// What the name of the secret ends with that is for exchanges.
+pub(super) const OF_EXCHANGE: &str = ".exchange";
 
 /// The settings: everyone whom an issuer names has in all profiles what the claim of its role says.
 pub(crate) fn settings(origin: &str, issuers: &[GatewayIssuer], profiles: &[String]) -> String {
@@ -70,6 +72,9 @@ pub(super) fn auth(server: &str, protection: &Protection, reach: &dyn Reach) -> 
     }
     if let Some(exchange) = &protection.exchange {
         let provider = exchange.provider.as_ref().and_then(|name| reach.provider(name));
+        let client = provider.as_ref().and_then(|provider| provider.settings().client_id.clone());
+        let secret = provider.as_ref().and_then(|provider| provider.settings().client_secret.as_ref());
+        let secret = secret.map(|_| format!("file:{SECRETS}/{server}{OF_EXCHANGE}"));
         let endpoint = provider.as_ref().map(|provider| provider.token_endpoint()).or(exchange.endpoint.clone());
         let issuer = exchange.issuer.clone().or_else(|| provider.map(|provider| provider.issuer().to_owned()));
         let mut keys = json!({ "enabled": !exchange.is_off });
@@ -77,6 +82,8 @@ pub(super) fn auth(server: &str, protection: &Protection, reach: &dyn Reach) -> 
             ("dexTokenEndpoint", endpoint),
             ("expectedIssuer", issuer),
             ("connectorID", exchange.connector.clone()),
+            ("clientId", client),
+            ("clientSecret", secret),
             ("scopes", exchange.scopes.clone()),
         ];
         for (key, value) in optional.into_iter().filter_map(|(key, value)| Some((key, value?))) {

@@ -64,31 +64,31 @@ impl Guard {
             Err(why) => why,
         };
         match why {
-            Refused::Token(why) => Err(self.refuse(StatusCode::UNAUTHORIZED, Some(("invalid_token", why)))),
-            Refused::Scope => Err(self.refuse(StatusCode::FORBIDDEN, Some(("insufficient_scope", "too few scopes")))),
+            TokenRefusal::Token(why) => Err(self.refuse(StatusCode::UNAUTHORIZED, Some(("invalid_token", why)))),
+            TokenRefusal::Scope => Err(self.refuse(StatusCode::FORBIDDEN, Some(("insufficient_scope", "too few scopes")))),
         }
     }
 
-    fn claims(&self, token: &str) -> Result<Map<String, Value>, Refused> {
+    fn claims(&self, token: &str) -> Result<Map<String, Value>, TokenRefusal> {
         if let Some(claims) = self.provider.as_ref().and_then(|provider| provider.claims(token)) {
             if !self.is_for_us(&claims) {
-                return Err(Refused::Token("the token is for another audience"));
+                return Err(TokenRefusal::Token("the token is for another audience"));
             }
             let granted: Vec<&str> =
                 claims.get("scope").and_then(Value::as_str).unwrap_or_default().split(' ').collect();
             // A token that a step minted need not say anything about scopes.
             let has_all = !claims.contains_key("scope") || self.scopes.iter().all(|scope| granted.contains(&&**scope));
-            return if has_all { Ok(claims) } else { Err(Refused::Scope) };
+            return if has_all { Ok(claims) } else { Err(TokenRefusal::Scope) };
         }
         if let Some(claims) = self.trusted.as_ref().and_then(|provider| provider.claims(token)) {
             return if self.is_for_us(&claims) {
                 Ok(claims)
             } else {
-                Err(Refused::Token("the token is for another audience"))
+                Err(TokenRefusal::Token("the token is for another audience"))
             };
         }
         let known = self.provider.as_ref().or(self.trusted.as_ref());
-        Err(Refused::Token(known.map_or("no token counts here", |provider| provider.why_not(token))))
+        Err(TokenRefusal::Token(known.map_or("no token counts here", |provider| provider.why_not(token))))
     }
 
     /// Whether a token is for this server. One that was asked for without `resource` names its client alone, and is for
@@ -140,7 +140,8 @@ impl Guard {
 }
 
 /// Why a token opens nothing.
-enum Refused {
+#[derive(Clone, Copy)]
+enum TokenRefusal {
     Token(&'static str),
     Scope,
 }

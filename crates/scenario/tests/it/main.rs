@@ -6,3 +6,5 @@ mod gather;
 mod mock;
 #[cfg(unix)]
 mod run;
+#[cfg(unix)]
+mod users;

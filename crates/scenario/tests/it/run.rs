@@ -28,7 +28,7 @@ exec cat > /dev/null
 
 /// What all sessions have seen, and how often each tool was called.
 #[derive(Debug, Default)]
-struct CallLog {
+pub(crate) struct CallLog {
     lines: Mutex<Vec<String>>,
     counts: Mutex<HashMap<String, usize>>,
 }
@@ -46,7 +46,7 @@ impl CallLog {
         self.lines.lock().unwrap().push(line);
     }
 
-    fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         self.lines.lock().unwrap().clone()
     }
 }
@@ -61,6 +61,9 @@ impl Drive for Fake {
         let who = format!("{kind}/{}", place.profile.as_deref().unwrap_or("-"));
         let port = place.url.trim_end_matches("/mcp").rsplit(':').next().unwrap_or_default().to_owned();
         self.0.add(format!("open {who} {port}"));
+        if let Ok(token) = std::fs::read_to_string(&place.token_file) {
+            self.0.add(format!("token {token}"));
+        }
         // For the scenarios that take the port away from a gateway that starts again.
         if place.profile.as_deref() == Some("taken") {
             std::fs::write(place.home.join("taken"), "").unwrap();
@@ -143,14 +146,14 @@ impl Progress for ProgressLog {
     }
 }
 
-struct House {
+pub(crate) struct House {
     _folder: tempfile::TempDir,
     config: Config,
-    seen: Arc<CallLog>,
+    pub(crate) seen: Arc<CallLog>,
 }
 
 impl House {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("gateway");
         std::fs::write(&program, GATEWAY).unwrap();
@@ -170,7 +173,7 @@ impl House {
         run(scenarios, &self.config, &pace, &Expectations::default(), told).await
     }
 
-    async fn one(&self, text: &str) -> Outcome {
+    pub(crate) async fn one(&self, text: &str) -> Outcome {
         let pace = Pace { parallel: 1, fail_fast: false };
         self.all(&[scenario(text)], pace, &ProgressLog::default()).await.remove(0)
     }
@@ -185,7 +188,7 @@ fn ids(outcome: &Outcome) -> Vec<&str> {
 }
 
 /// Whether the step passes as the runner judges it; `part` is in what it says where it does not.
-async fn check(step: &str, part: Option<&str>) {
+pub(crate) async fn check(step: &str, part: Option<&str>) {
     let house = House::new();
     let outcome = house.one(&format!("steps:\n- {{id: s, {step}}}\n")).await;
     match part {
