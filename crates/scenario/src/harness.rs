@@ -50,7 +50,7 @@ pub(crate) static TOOLS: [Table; 21] = [
             SERVER,
             needed("token", Shape::Text, "the access token that the provider gives at the login"),
             key("scope", Shape::Text, "its scopes; those that were asked for without it"),
-            key("expires_in", Shape::Whole(1, u32::MAX), "the seconds that it lasts"),
+            key("expires_in", Shape::Whole(1, 31_536_000), "the seconds that it lasts, at most a year"),
         ],
     ),
     table("test_get_oauth_server_info", &[key("server", Shape::Text, "one mock provider; all without it")]),

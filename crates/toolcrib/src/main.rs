@@ -1,6 +1,8 @@
 //! The binary `toolcrib`: the gateway, and the commands that speak to a running one over the wire like any client.
 //!
 //! The only crate that knows all others: `compose` puts the gateway together, `command` is the command line.
+// The future of a request is nested deeply.
+#![recursion_limit = "256"]
 
 // The future of a request is nested deeply.
 #![recursion_limit = "256"]

@@ -10,7 +10,7 @@ use toolcrib_call::{
 };
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
-use toolcrib_upstream::State;
+use toolcrib_upstream::{State, Status};
 use toolcrib_view::arguments::text;
 use toolcrib_view::{Effect, Method, Operation, Permission};
 
@@ -139,24 +139,26 @@ async fn complete(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> R
     Ok(step(None, done))
 }
 
-/// Waits until the server has taken the owner's new login, so that its tools are there when the answer says that it is
-/// connected. The connections of others are opened when they call.
+/// Waits until the server has taken the owner's new login and its tools are shown, so that they are there when the answer
+/// says that it is connected. The connections of others are opened when they call.
 async fn settled(gateway: &Gateway, server: &ServerName, principal: Option<&str>) {
     let running = gateway.path.servers.table().get(server.as_str()).cloned();
     let Some(running) = running.filter(|_| principal.is_none()) else { return };
     let mut status = running.server.watch_status();
+    let mut builds = gateway.path.views.watch_builds();
     let timeouts = running.server.config().timeouts;
-    let has_taken = async {
-        loop {
-            let state = status.borrow_and_update().state;
-            // Whoever waits for a login is restarted a moment after it.
-            if state != State::NeedsLogin && state.has_settled() || status.changed().await.is_err() {
-                return;
-            }
-        }
+    // Whoever waits for a login is restarted a moment after it.
+    let has_taken = |now: &Status| match now.state {
+        State::Ready => now.listed,
+        State::NeedsLogin => false,
+        other => other.has_settled(),
+    };
+    let shown = async {
+        let taken = status.wait_for(has_taken).await.is_ok_and(|now| now.state == State::Ready);
+        while taken && !gateway.path.views.shows(&running.server) && builds.changed().await.is_ok() {}
     };
     // Where it does not, its state says so.
-    let _ = tokio::time::timeout((timeouts.connect + timeouts.list).min(SETTLING), has_taken).await;
+    let _ = tokio::time::timeout((timeouts.connect + timeouts.list).min(SETTLING), shown).await;
 }
 
 async fn refresh(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {

@@ -55,7 +55,10 @@ impl Check<'_> {
                 None if table.open => {}
                 None => {
                     let known = || table.keys.iter().map(|key| key.name);
-                    let hint = nearest(name, known()).map_or_else(
+                    // Long keys in the other spelling are further away than a slip.
+                    let plain = |word: &str| word.replace(['_', '-'], "").to_lowercase();
+                    let meant = known().find(|word| plain(word) == plain(name)).or_else(|| nearest(name, known()));
+                    let hint = meant.map_or_else(
                         || format!("known keys are {}", known().collect::<Vec<_>>().join(", ")),
                         |word| format!("did you mean `{word}`?"),
                     );

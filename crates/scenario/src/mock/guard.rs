@@ -58,15 +58,8 @@ impl Guard {
     /// What the token of a request says of its bearer; else the answer.
     #[allow(clippy::result_large_err, reason = "the answer goes to the client as it is")]
     pub(super) fn admit(&self, headers: &HeaderMap) -> Result<Map<String, Value>, Response<Body>> {
-        let Some(token) = provider::bearer(headers) else { return Err(self.refuse(StatusCode::UNAUTHORIZED, None)) };
-        let why = match self.claims(token) {
-            Ok(claims) => return Ok(claims),
-            Err(why) => why,
-        };
-        match why {
-            TokenRefusal::Token(why) => Err(self.refuse(StatusCode::UNAUTHORIZED, Some(("invalid_token", why)))),
-            TokenRefusal::Scope => Err(self.refuse(StatusCode::FORBIDDEN, Some(("insufficient_scope", "too few scopes")))),
-        }
+        let Some(token) = provider::bearer(headers) else { return Err(self.refuse(None)) };
+        self.claims(token).map_err(|refusal| self.refuse(Some(refusal)))
     }
 
     fn claims(&self, token: &str) -> Result<Map<String, Value>, TokenRefusal> {
@@ -123,14 +116,23 @@ impl Guard {
         })
     }
 
-    fn refuse(&self, status: StatusCode, error: Option<(&str, &str)>) -> Response<Body> {
+    /// The answer to a request without a token, or with one that opens nothing.
+    fn refuse(&self, refusal: Option<TokenRefusal>) -> Response<Body> {
         let mut parameters = vec![format!("resource_metadata=\"{}{METADATA}{}\"", self.origin, self.path)];
         if !self.scopes.is_empty() {
             parameters.push(format!("scope=\"{}\"", self.scopes.join(" ")));
         }
-        if let Some((error, why)) = error {
-            parameters.push(format!("error=\"{error}\", error_description=\"{why}\""));
-        }
+        let status = match refusal {
+            None => StatusCode::UNAUTHORIZED,
+            Some(TokenRefusal::Token(why)) => {
+                parameters.push(format!("error=\"invalid_token\", error_description=\"{why}\""));
+                StatusCode::UNAUTHORIZED
+            }
+            Some(TokenRefusal::Scope) => {
+                parameters.push("error=\"insufficient_scope\"".to_owned());
+                StatusCode::FORBIDDEN
+            }
+        };
         let mut response = super::http::status(status);
         if let Ok(challenge) = HeaderValue::try_from(format!("Bearer {}", parameters.join(", "))) {
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);

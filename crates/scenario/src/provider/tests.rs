@@ -24,8 +24,13 @@ fn ann() -> Bearer {
     Bearer { subject: "ann".to_owned(), role: None }
 }
 
-/// The page with one parameter set to another value.
-fn page(change: Option<(&str, &str)>) -> Url {
+/// The page of a proper request.
+fn page() -> Url {
+    changed("", "")
+}
+
+/// The same with one parameter set to another value.
+fn changed(parameter: &str, other: &str) -> Url {
     let mut url = Url::parse("http://127.0.0.1:1/authorize").unwrap();
     for (name, value) in [
         ("response_type", "code"),
@@ -35,7 +40,7 @@ fn page(change: Option<(&str, &str)>) -> Url {
         ("code_challenge_method", "S256"),
         ("state", "s"),
     ] {
-        let value = change.filter(|(changed, _)| *changed == name).map_or(value, |(_, value)| value);
+        let value = if name == parameter { other } else { value };
         if !value.is_empty() {
             url.query_pairs_mut().append_pair(name, value);
         }
@@ -46,21 +51,21 @@ fn page(change: Option<(&str, &str)>) -> Url {
 #[test]
 fn a_person_is_sent_back_only_for_a_proper_request() {
     let provider = provider(ProviderSettings { wants_pkce: true, ..settings() });
-    let back = provider.approve(&page(None), &ann()).unwrap();
+    let back = provider.approve(&page(), &ann()).unwrap();
     assert!(back.starts_with("http://127.0.0.1:9/cb?code=") && back.ends_with("&state=s"), "{back}");
-    for (change, expected) in [
-        (("response_type", "token"), "response_type"),
-        (("client_id", "other"), "client"),
-        (("redirect_uri", "https://evil.example/cb"), "this machine"),
-        (("redirect_uri", "http://127.0.0.1.evil.example/cb"), "this machine"),
-        (("redirect_uri", "http://127.0.0.1:9/cb#x"), "this machine"),
-        (("code_challenge", ""), "PKCE"),
-        (("code_challenge_method", "plain"), "S256"),
+    for (parameter, other, expected) in [
+        ("response_type", "token", "response_type"),
+        ("client_id", "other", "client"),
+        ("redirect_uri", "https://evil.example/cb", "this machine"),
+        ("redirect_uri", "http://127.0.0.1.evil.example/cb", "this machine"),
+        ("redirect_uri", "http://127.0.0.1:9/cb#x", "this machine"),
+        ("code_challenge", "", "PKCE"),
+        ("code_challenge_method", "plain", "S256"),
     ] {
-        let why = provider.approve(&page(Some(change)), &ann()).unwrap_err().0;
-        assert!(why.contains(expected), "{change:?}: {why}");
+        let why = provider.approve(&changed(parameter, other), &ann()).unwrap_err().0;
+        assert!(why.contains(expected), "{parameter} {other}: {why}");
     }
-    assert!(provider.authorize(&page(None), None).unwrap_err().0.contains("not approved"));
+    assert!(provider.authorize(&page(), None).unwrap_err().0.contains("not approved"));
 }
 
 #[test]

@@ -118,7 +118,8 @@ async fn act(step: &Step, course: &mut Course<'_>, deadline: Duration) -> Result
     let Value::Object(args) = filled else { return Err("the arguments are no map".to_owned()) };
     if tools::find(tool).is_some() {
         let caller = Caller { key: key(step, course)?, deadline };
-        return harness::act(&mut course.world, tool, &args, &caller).await;
+        // Boxed: what it may do is deep, and the future of each step is moved.
+        return Box::pin(harness::act(&mut course.world, tool, &args, &caller)).await;
     }
     let caller = Caller { key: key(step, course)?, deadline };
     let session = match course.world.session(&caller.key).await {
@@ -128,7 +129,7 @@ async fn act(step: &Step, course: &mut Course<'_>, deadline: Duration) -> Result
     };
     let answer = Answer::of_call(session.call(tool, Value::Object(args.clone()), deadline).await);
     if tool == login::TOOL {
-        return login::follow(&mut course.world, &caller, &args, answer).await;
+        return Box::pin(login::follow(&mut course.world, &caller, &args, answer)).await;
     }
     Ok(answer)
 }

@@ -284,7 +284,7 @@ fn providers_and_tools_of_the_runner_that_are_not_there_are_named() {
         (servers("mock_oauth_server_ref: logni"), "there is no mock provider `logni` (did you mean `login`?)"),
         (servers("trust_issuer_ref: x"), "there is no mock provider `x`"),
         (servers("token_exchange: {oauth_server_ref: x}"), "there is no mock provider `x`"),
-        (servers("mock_oauth_server: login"), "is not a known key (did you mean `mock_oauth_server_ref`?)"),
+        (servers("mock_oauth_server_rf: login"), "is not a known key (did you mean `mock_oauth_server_ref`?)"),
         (
             "name: n\npre_configuration: {mock_oauth_servers: [{name: a, trusted_issuers: [{connector_id: c, \
              oauth_server_ref: b}]}]}\nsteps: [{tool: t}]\n"
