@@ -52,7 +52,9 @@ fn parse(path: &Path, text: &str) -> Result<BTreeMap<&'static str, ValueWithSour
         {
             for (part, value) in parts {
                 let whole = format!("{TLS}.{part}");
-                let key = names().find(|key| *key == whole).ok_or_else(|| unknown(&place, &whole))?;
+                let is_secret = is_secret_value(part);
+                let shown = if is_secret { format!("{TLS}.{MASK}") } else { whole.clone() };
+                let key = names().find(|key| *key == whole).ok_or_else(|| unknown(&place, &shown))?;
                 known.insert(key, ValueWithSource { value: value.clone(), place: place.clone() });
             }
             continue;

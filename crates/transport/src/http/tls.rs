@@ -108,9 +108,9 @@ pub struct LoadedTls {
 
 /// TLS of a listener. Clones share it.
 #[derive(Clone)]
-pub struct ServerTls(Arc<Shared>);
+pub struct ServerTls(Arc<TlsState>);
 
-struct Shared {
+struct TlsState {
     loaded: watch::Sender<Arc<LoadedTls>>,
     handshakes: Handshakes,
 }
@@ -217,7 +217,7 @@ impl ServerTls {
     /// For a listener.
     pub fn new(loaded: LoadedTls) -> Self {
         let loaded = watch::Sender::new(Arc::new(loaded));
-        Self(Arc::new(Shared { loaded, handshakes: Handshakes::default() }))
+        Self(Arc::new(TlsState { loaded, handshakes: Handshakes::default() }))
     }
 
     /// Serves new connections with this. Those of clients whose authorities are others now are ended.

@@ -49,10 +49,11 @@ impl<'a> CertificateFields<'a> {
         let mut body = Elements(certificate.expect(SEQUENCE)?);
         body.skip(VERSION);
         // The serial number and the algorithm.
-        (body.next()?, body.next()?);
+        body.next()?;
+        body.next()?;
         let issuer = body.expect(SEQUENCE)?;
         let mut validity = Elements(body.expect(SEQUENCE)?);
-        let (not_before, not_after) = (moment(validity.next()?)?, moment(validity.next()?)?);
+        let (not_before, not_after) = (validity.moment()?, validity.moment()?);
         let subject = body.expect(SEQUENCE)?;
         body.expect(SEQUENCE)?;
         let mut fields = Self {
@@ -125,6 +126,24 @@ impl<'a> Elements<'a> {
         self.next().filter(|(tag, _)| *tag == expected).map(|(_, content)| content)
     }
 
+    /// `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`, section 4.1.2.5.
+    fn moment(&mut self) -> Option<Timestamp> {
+        let (tag, content) = self.next()?;
+        let text = std::str::from_utf8(content).ok().filter(|text| text.is_ascii())?;
+        let (year, rest) = match tag {
+            SHORT_TIME => {
+                let (year, rest) = text.split_at_checked(2)?;
+                let century = if year >= "50" { "19" } else { "20" };
+                (format!("{century}{year}"), rest)
+            }
+            LONG_TIME => text.split_at_checked(4).map(|(year, rest)| (year.to_owned(), rest))?,
+            _ => return None,
+        };
+        let digits = rest.strip_suffix('Z').filter(|digits| digits.len() == 10)?;
+        let pair = |at: usize| &digits[at..at + 2];
+        Timestamp::parse(&format!("{year}-{}-{}T{}:{}:{}Z", pair(0), pair(2), pair(4), pair(6), pair(8)))
+    }
+
     /// Passes over the next one if it has this tag.
     fn skip(&mut self, tag: u8) {
         if self.0.first() == Some(&tag) {
@@ -148,23 +167,6 @@ fn common_name(subject: &[u8]) -> Option<&str> {
         }
     }
     found
-}
-
-/// `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`, section 4.1.2.5.
-fn moment((tag, content): (u8, &[u8])) -> Option<Timestamp> {
-    let text = std::str::from_utf8(content).ok().filter(|text| text.is_ascii())?;
-    let (year, rest) = match tag {
-        SHORT_TIME => {
-            let (year, rest) = text.split_at_checked(2)?;
-            let century = if year >= "50" { "19" } else { "20" };
-            (format!("{century}{year}"), rest)
-        }
-        LONG_TIME => text.split_at_checked(4).map(|(year, rest)| (year.to_owned(), rest))?,
-        _ => return None,
-    };
-    let digits = rest.strip_suffix('Z').filter(|digits| digits.len() == 10)?;
-    let pair = |at: usize| &digits[at..at + 2];
-    Timestamp::parse(&format!("{year}-{}-{}T{}:{}:{}Z", pair(0), pair(2), pair(4), pair(6), pair(8)))
 }
 
 #[cfg(test)]
