@@ -122,8 +122,10 @@ pub(crate) fn profile_of(site: &Site, uri: &Uri) -> Option<ProfileName> {
         "/messages" => sse::profile_of(&site.sse_clients, uri.query()),
         // Operations see what the default profile shows, or the one that the query names.
         _ if path.starts_with("/api/v1/") => {
-            let named = uri.query().unwrap_or_default().split('&').find_map(|part| part.strip_prefix("profile="));
-            named.and_then(|name| ProfileName::new(name).ok()).or_else(|| profile("").and_then(Result::ok))
+            // As the operation reads it: `%77ork` is `work`.
+            let pairs = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+            let named = pairs.into_iter().find(|(name, _)| name == "profile");
+            named.and_then(|(_, name)| ProfileName::new(&name).ok()).or_else(|| profile("").and_then(Result::ok))
         }
         _ => None,
     }

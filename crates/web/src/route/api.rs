@@ -13,7 +13,7 @@ use http::header::{AUTHORIZATION, ETAG, HeaderValue, LOCATION};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
-use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_base::{Kind, Problem, ProfileName, Proof};
 use toolcrib_call::ProfileSnapshot;
 use toolcrib_protocol::{Raw, Revision};
 use toolcrib_session::{Caller, Principal, ShareKey};
@@ -144,6 +144,11 @@ fn opened(
 ) -> Result<Principal, Problem> {
     match snapshot.and_then(ProfileKeys::of) {
         Some(keys) if !principal.is_admin() => site.guard.prove(&head.headers, keys),
+        // A key opens its own profile only, and that one has keys. Whether this one exists is not told.
+        None if principal.identity.proof == Proof::Key && !principal.is_admin() => {
+            Err(Problem::new(Kind::Unauthenticated, "the token or key is not valid here")
+                .hint("Send a key of the profile, or the gateway's token (`state/token` in the home folder)."))
+        }
         _ => Ok(principal),
     }
 }

@@ -443,3 +443,19 @@ async fn the_gateway_as_a_client_is_described() {
         plain.ask(Ask::get(path)).await.problem(404);
     }
 }
+
+/// A key opened profiles without keys of their own when the query spelt the profile in another way.
+#[tokio::test]
+async fn a_key_opens_no_other_profile_however_its_name_is_spelt() {
+    let own = key("ci");
+    let house = House::new(&[profile("default", &format!("keys:\n{}", own.line))]).await;
+    let ask = async |query: &str| house.ask(with(Ask::get(&format!("/api/v1/tools{query}")), &own)).await;
+    assert_eq!(ask("").await.status, 200);
+    assert_eq!(ask("?pro%66ile=d%65fault").await.status, 200);
+    for query in ["profile=work", "profile=%77ork", "pro%66ile=work", "pro%66ile=%77or%6b", "profile=work&x=y"] {
+        let reply = ask(&format!("?{query}")).await;
+        assert_eq!(reply.status, 401, "{query}");
+        let unknown = ask(&format!("?{}", query.replace("work", "nope").replace("%77ork", "%6eope"))).await;
+        assert_eq!(unknown.status, 401, "{query}");
+    }
+}
