@@ -4,9 +4,6 @@
 // The future of a request is nested deeply.
 #![recursion_limit = "256"]
 
-// The future of a request is nested deeply.
-#![recursion_limit = "256"]
-
 mod autostart;
 mod bridge;
 mod browser;
