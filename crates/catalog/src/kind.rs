@@ -33,7 +33,11 @@ macro_rules! definition_kinds {
                 aliases: &["server", "servers", "mcpserver", "mcpservers", "mcps"],
                 document_folders: &["mcpservers", "servers"],
                 words: words::SERVER,
-                samples: &[include_str!("schema/server-stdio.yaml"), include_str!("schema/server-http.yaml"), include_str!("schema/server-login.yaml"), include_str!("schema/server-enterprise.yaml"), include_str!("schema/server-workload.yaml")],
+                samples: &[
+                    include_str!("schema/server-stdio.yaml"), include_str!("schema/server-http.yaml"),
+                    include_str!("schema/server-login.yaml"), include_str!("schema/server-enterprise.yaml"),
+                    include_str!("schema/server-workload.yaml"),
+                ],
                 local: &["tools", "verified_at"],
             }
             /// What one kind of client sees.

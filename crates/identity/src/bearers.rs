@@ -43,6 +43,15 @@ pub enum BearerKind {
     Id,
 }
 
+/// A token that was proven a moment ago.
+#[derive(Clone, Copy)]
+pub(crate) struct ProvenToken<'a> {
+    pub(crate) token: &'a str,
+    pub(crate) hash: &'a TokenHash,
+    pub(crate) claims: &'a Claims,
+    pub(crate) kind: BearerKind,
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Bearers {
@@ -63,7 +72,8 @@ impl Bearers {
 
     /// Keeps a token that was proven. One that is bound to a key is of no use to anyone else, and an opaque one says
     /// nothing to a server of another issuer.
-    pub(crate) fn keep(&self, token: &str, hash: &TokenHash, claims: &Claims, kind: BearerKind, now: Timestamp) {
+    pub(crate) fn keep(&self, proven: ProvenToken<'_>, now: Timestamp) {
+        let ProvenToken { token, hash, claims, kind } = proven;
         if !self.is_wanted.load(Ordering::Acquire) || token.len() > TOKEN_BYTES || claims.bound_to.is_some() {
             return;
         }

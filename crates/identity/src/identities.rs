@@ -11,7 +11,7 @@ use toolcrib_base::{Clock, Identity, PrincipalId, Timestamp};
 use toolcrib_transport::http::checked::{AddressPolicy, CheckedClient};
 use url::Url;
 
-use crate::bearers::{BearerKind, BearerToken, Bearers};
+use crate::bearers::{BearerKind, BearerToken, Bearers, ProvenToken};
 use crate::claims::{Claims, Source};
 use crate::introspection;
 use crate::issuer::{IntrospectionClient, IssuerSettings};
@@ -117,7 +117,9 @@ impl Identities {
             }
         };
         let known = self.admit(&entry, &presented)?;
-        self.bearers.keep(presented.token, &hash, entry.claims(), BearerKind::Access, now);
+        let claims = entry.claims();
+        let proven = ProvenToken { token: presented.token, hash: &hash, claims, kind: BearerKind::Access };
+        self.bearers.keep(proven, now);
         Ok(known)
     }
 
@@ -220,7 +222,8 @@ impl ProveTokens for Identities {
         let hash = known::hash(token);
         let entry = self.known.get(&hash, now).filter(|entry| entry.bound_to().is_none())?;
         let known = entry.in_resource(resource).cloned()?;
-        self.bearers.keep(token, &hash, entry.claims(), BearerKind::Access, now);
+        let proven = ProvenToken { token, hash: &hash, claims: entry.claims(), kind: BearerKind::Access };
+        self.bearers.keep(proven, now);
         Some(known)
     }
 

@@ -15,7 +15,7 @@ use toolcrib_base::{Secret, random};
 use toolcrib_transport::http::checked::is_loopback;
 use url::Url;
 
-use crate::bearers::BearerKind;
+use crate::bearers::{BearerKind, ProvenToken};
 use crate::claims::{Claims, Source};
 use crate::form::{self, Sender};
 use crate::identities::{Identities, Issuer};
@@ -249,7 +249,8 @@ impl CodeExchange<'_> {
             TokenRefusal::Unavailable(_) => SignInError::Unavailable,
             other => wrong(&other.to_string()),
         })?;
-        identities.bearers.keep(raw, &hash, &claims, BearerKind::Id, identities.clock.now());
+        let proven = ProvenToken { token: raw, hash: &hash, claims: &claims, kind: BearerKind::Id };
+        identities.bearers.keep(proven, identities.clock.now());
         Ok(Arc::new(claims.known))
     }
 }

@@ -19,15 +19,15 @@ pub(super) type Subject = Option<[u8; 32]>;
 /// One principal at one server.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    known: Mutex<Known>,
+    known: Mutex<EntryState>,
     /// Held while a token is got.
     change: tokio::sync::Mutex<()>,
     is_pending: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    held: Option<Arc<Held>>,
+struct EntryState {
+    held: Option<Arc<HeldToken>>,
     failure: Option<Failure>,
     /// With which token of the principal it was ended.
     ended: Option<Subject>,
@@ -37,7 +37,7 @@ struct Known {
 
 /// A token as it is used.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldToken {
     pub(super) headers: HeaderMap,
     pub(super) issuer: Option<String>,
     pub(super) scopes: Vec<String>,
@@ -70,7 +70,7 @@ impl Drop for PendingGuard<'_> {
 // === impl Entry ===
 
 impl Entry {
-    pub(super) fn held(&self) -> Option<Arc<Held>> {
+    pub(super) fn held(&self) -> Option<Arc<HeldToken>> {
         self.known().held.clone()
     }
 
@@ -117,7 +117,7 @@ impl Entry {
         known.held = None;
     }
 
-    fn put(&self, held: Held) -> Arc<Held> {
+    fn put(&self, held: HeldToken) -> Arc<HeldToken> {
         let held = Arc::new(held);
         let mut known = self.known();
         (known.held, known.failure, known.ended) = (Some(Arc::clone(&held)), None, None);
@@ -125,14 +125,14 @@ impl Entry {
         held
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, EntryState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-// === impl Held ===
+// === impl HeldToken ===
 
-impl Held {
+impl HeldToken {
     fn new(issued: IssuedToken, now: Timestamp, is_replacement: bool) -> Result<Self, String> {
         let life = i64::try_from(issued.lasts).unwrap_or(i64::MAX).saturating_mul(1_000);
         let headers = bearer(&issued.token)?;
@@ -155,7 +155,7 @@ impl Inner {
         entry: &Arc<Entry>,
         subject: Option<SubjectToken>,
         is_replacement: bool,
-    ) -> Result<Arc<Held>, String> {
+    ) -> Result<Arc<HeldToken>, String> {
         let (own, target, entry) = (Arc::clone(self), Arc::clone(target), Arc::clone(entry));
         let work =
             self.scope.spawn(async move { own.attempt_now(&target, &entry, subject.as_ref(), is_replacement).await });
@@ -196,7 +196,7 @@ impl Inner {
         entry: &Entry,
         subject: Option<&SubjectToken>,
         is_replacement: bool,
-    ) -> Result<Arc<Held>, String> {
+    ) -> Result<Arc<HeldToken>, String> {
         let _change = entry.change.lock().await;
         let (own, now) = (digest(subject), self.clock.now());
         if let Some(held) = entry.held().filter(|held| held.expires > now) {
@@ -222,11 +222,11 @@ impl Inner {
         target: &SignOnTarget,
         subject: Option<&SubjectToken>,
         is_replacement: bool,
-    ) -> Result<Held, String> {
+    ) -> Result<HeldToken, String> {
         let issued = tokio::time::timeout(ATTEMPT, self.acquirer.acquire(target, subject)).await;
         let late = || format!("no answer within {} seconds", ATTEMPT.as_secs());
         let issued = issued.map_err(|_| late())??;
-        Held::new(issued, self.clock.now(), is_replacement)
+        HeldToken::new(issued, self.clock.now(), is_replacement)
     }
 }
 

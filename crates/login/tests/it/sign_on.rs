@@ -42,9 +42,9 @@ impl SubjectTokens for Tokens {
 }
 
 #[derive(Debug)]
-struct Fixed(&'static str);
+struct FixedSecret(&'static str);
 
-impl ReadSecret for Fixed {
+impl ReadSecret for FixedSecret {
     fn read(&self) -> Result<Secret, String> {
         Ok(Secret::new(self.0))
     }
@@ -201,8 +201,8 @@ async fn a_token_is_exchanged_once_and_again_before_it_ends() {
         connector: Some("cluster-a".into()),
         scopes: vec!["openid".into(), "groups".into()],
         client: Some(SignOnClient {
-            id: Arc::new(Fixed("gate way")),
-            proof: ClientProof::Secret(Arc::new(Fixed("s3cret"))),
+            id: Arc::new(FixedSecret("gate way")),
+            proof: ClientProof::Secret(Arc::new(FixedSecret("s3cret"))),
         }),
         ..desk.exchange()
     }));

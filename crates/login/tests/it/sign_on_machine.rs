@@ -22,9 +22,9 @@ const BOB: Option<&str> = Some("user:acme/bob");
 
 /// A secret that a test changes.
 #[derive(Debug, Clone)]
-struct Changing(Arc<Mutex<String>>);
+struct ChangingSecret(Arc<Mutex<String>>);
 
-impl ReadSecret for Changing {
+impl ReadSecret for ChangingSecret {
     fn read(&self) -> Result<Secret, String> {
         match self.0.lock().unwrap().as_str() {
             "" => Err("there is no such file".to_owned()),
@@ -34,7 +34,7 @@ impl ReadSecret for Changing {
 }
 
 fn secret(text: &str) -> Arc<dyn ReadSecret> {
-    Arc::new(Changing(Arc::new(Mutex::new(text.to_owned()))))
+    Arc::new(ChangingSecret(Arc::new(Mutex::new(text.to_owned()))))
 }
 
 /// Someone who has signed in.
@@ -191,7 +191,7 @@ async fn a_client_with_a_key_signs_for_the_issuer_and_for_a_minute() {
 #[tokio::test]
 async fn a_workloads_token_is_read_again_each_time() {
     let place = Place::start(Arc::new(NoSubjects));
-    let file = Changing(Arc::default());
+    let file = ChangingSecret(Arc::default());
     let method = WorkloadSettings { provider: provider(ClientProof::None), assertion: Arc::new(file.clone()) };
     place.use_method(SignOnMethod::Workload(method));
     let refused = place.header(None).await.unwrap_err();

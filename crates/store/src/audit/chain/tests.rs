@@ -108,7 +108,7 @@ fn small() -> impl Strategy<Value = String> {
 
 fn rows() -> impl Strategy<Value = Row> {
     let texts = prop::array::uniform7(small());
-    let options = prop::array::uniform3(option::of(small()));
+    let options = prop::array::uniform4(option::of(small()));
     let args_hash = option::of(prop::collection::vec(0..3_u8, 0..4));
     (0..3_u64, prop::array::uniform32(0..2_u8), prop::array::uniform2(-1..2_i64), texts, options, args_hash).prop_map(
         |(seq, previous, numbers, texts, options, args_hash)| Row { seq, previous, numbers, texts, options, args_hash },
@@ -154,6 +154,7 @@ fn the_hash_of_a_known_row_stays() {
         duration_us: 1_234,
         request_id: "17",
         session: None,
+        credential: None,
     };
     let hash = row_hash(1, RowHash::GENESIS, &fields, &mut Vec::new());
     assert_eq!(hash.to_string(), "0cdf40d06fecc7c897d8c38636c6ddaca0d62b973a889303b43b489360ef9154");
