@@ -64,7 +64,7 @@ impl AuthorizationServer {
                 Kind::InvalidParams,
                 "the client asks for the gateway as a whole, so name profiles",
             )
-            .hint("Run the command again with `--profile NAME`."));
+            .hint("Run the command again with `--allow PROFILE`."));
         }
         let grant = OwnGrant::new(&TokenGrant { role: grant.role.unwrap_or(Role::Member), profiles });
         self.decide(hash, serde_json::to_string(&grant).expect("texts become JSON")).await?;

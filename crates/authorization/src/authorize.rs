@@ -130,9 +130,9 @@ impl AuthorizationServer {
     /// What is granted of the scopes that are asked for: all that there are where none is named.
     pub(crate) fn scopes(&self, named: Option<&str>) -> Result<Vec<String>, OAuthError> {
         let ours = &self.inner.settings.scopes;
-        let Some(named) = named else { return Ok(ours.iter().map(|scope| scope.to_string()).collect()) };
+        let Some(named) = named else { return Ok(ours.iter().map(ToString::to_string).collect()) };
         let asked: Vec<&str> = named.split(' ').filter(|scope| !scope.is_empty()).collect();
-        let ours = ours.iter().map(|scope| scope.to_string());
+        let ours = ours.iter().map(ToString::to_string);
         let granted: Vec<String> = ours.filter(|scope| asked.contains(&scope.as_str())).collect();
         if granted.is_empty() && !self.inner.settings.scopes.is_empty() {
             return Err(OAuthError::new(OAuthErrorCode::InvalidScope, "none of the scopes is known here"));

@@ -11,6 +11,7 @@ use toolcrib_identity::{KnownToken, PresentedToken, ProveTokens, Resource, Token
 use crate::proven::{FindGrants, ProvenToken};
 use crate::secrets::hash;
 use crate::server::{AuthorizationServer, Inner};
+use crate::session::LiveSession;
 use crate::signing::ACCESS_TOKEN;
 
 /// How many tokens are remembered as proven.
@@ -27,7 +28,8 @@ impl FindGrants for toolcrib_identity::Identities {
 impl Inner {
     fn known_own(&self, token: &str, resource: &Resource<'_>, now: Timestamp) -> Option<Arc<KnownToken>> {
         let proven = self.proven.read().unwrap_or_else(PoisonError::into_inner).get(&hash(token)).cloned()?;
-        let counts = !proven.session.has_ended() && proven.known.expires > now;
+        let session = &proven.session;
+        let counts = !session.has_ended() && proven.known.expires > now && self.sessions.has_parent(session, now);
         (counts && resource.is(&proven.session.details.resource)).then_some(proven.known)
     }
 
@@ -56,7 +58,8 @@ impl Inner {
         if moment("iat").0 > now.0.saturating_add(SKEW) {
             return Err(invalid("the token is not valid yet: compare the clock of this gateway"));
         }
-        let session = self.sessions.get(text("sid")).filter(|session| session.expires_at > now);
+        let lasts = |session: &Arc<LiveSession>| session.expires_at > now && self.sessions.has_parent(session, now);
+        let session = self.sessions.get(text("sid")).filter(lasts);
         let session = session.ok_or_else(|| invalid("the access that was granted has ended"))?;
         // The session says what it is for; a token that says something else was made for one before.
         if text("aud") != session.details.resource || !resource.is(&session.details.resource) {

@@ -1,7 +1,9 @@
-//! The token endpoint: who asks, and what for. One file for each grant: `code`, `refresh`; to add one, add its file and
+//! The token endpoint: who asks, and what for. One file for each grant: `code`, `refresh`, `own`, `exchange`; to add one, add its file and
 //! its arm in [`AuthorizationServer::token`].
 
 mod code;
+mod exchange;
+mod own;
 mod proof;
 mod refresh;
 mod revocation;
@@ -10,6 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::Timestamp;
+use toolcrib_store::SessionRecord;
 
 use crate::client::Client;
 use crate::error::{OAuthError, OAuthErrorCode};
@@ -56,12 +59,36 @@ impl AuthorizationServer {
         match request.parameters.needed("grant_type")? {
             "authorization_code" => self.redeem(&request).await,
             "refresh_token" => self.renew(&request).await,
+            "client_credentials" => self.credentials(&request).await,
+            exchange::EXCHANGE => self.exchange(&request).await,
+            exchange::ASSERTION => self.assert(&request).await,
             _ => Err(OAuthError::new(OAuthErrorCode::UnsupportedGrantType, "this `grant_type` is not supported")),
         }
     }
 
     pub(crate) fn grant_types(&self) -> Vec<&'static str> {
-        vec!["authorization_code", "refresh_token"]
+        let mut types = vec!["authorization_code", "refresh_token"];
+        if self.inner.clients.iter().any(|client| client.grant.is_some()) {
+            types.push("client_credentials");
+        }
+        if self.inner.clients.iter().any(|client| client.exchanges) {
+            types.push(exchange::EXCHANGE);
+            if !self.inner.settings.assertions.is_empty() {
+                types.push(exchange::ASSERTION);
+            }
+        }
+        types
+    }
+
+    /// Keeps a session without refresh tokens, and gives its access token.
+    pub(crate) async fn keep(&self, session: Arc<LiveSession>, record: SessionRecord) -> Result<Value, OAuthError> {
+        let now = self.inner.clock.now();
+        let ended = self.run(move |inner| inner.rows.put_session(&record)).await??;
+        self.inner.sessions.forget_expired(now);
+        let answer = self.inner.answer(&session, None, now);
+        self.inner.sessions.put(session);
+        self.inner.end(&ended);
+        Ok(answer)
     }
 }
 
@@ -88,8 +115,10 @@ impl Inner {
             "access_token": self.keys.sign(&session.claims(&self.settings.origin, now)),
             "token_type": "Bearer",
             "expires_in": left,
-            "scope": session.details.scopes.join(" "),
         });
+        if !session.details.scopes.is_empty() {
+            answer["scope"] = session.details.scopes.join(" ").into();
+        }
         if let Some(refresh) = refresh {
             answer["refresh_token"] = refresh.text.as_str().into();
         }

@@ -39,7 +39,7 @@ impl AuthorizationServer {
         // What is kept is what was checked, so that it has a bound.
         let metadata = json!({
             "client_name": client.name,
-            "redirect_uris": client.redirects.iter().map(|redirect| redirect.as_str()).collect::<Vec<_>>(),
+            "redirect_uris": client.redirects.iter().map(crate::redirect::Redirect::as_str).collect::<Vec<_>>(),
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
             "token_endpoint_auth_method": method,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use tokio::sync::watch;
 use toolcrib_auth::Sealer;
 use toolcrib_base::{Clock, Kind, Problem, Timestamp};
-use toolcrib_identity::ProveTokens;
+use toolcrib_identity::{CheckStatements, ProveTokens};
 use toolcrib_store::{Authorizations, Store};
 
 use crate::approval_code::Tries;
@@ -40,6 +40,8 @@ pub struct ServerParts {
     pub documents: Arc<dyn FetchDocuments>,
     /// Checks tokens that are not ours.
     pub issuers: Arc<dyn ProveTokens>,
+    /// Checks what issuers state about their users.
+    pub statements: Arc<dyn CheckStatements>,
     /// Says what the settings grant.
     pub grants: Arc<dyn FindGrants>,
     /// The time.
@@ -56,10 +58,11 @@ pub(crate) struct Inner {
     pub(crate) sessions: LiveSessions,
     pub(crate) proven: RwLock<ProvenTokens>,
     pub(crate) issuers: Arc<dyn ProveTokens>,
+    pub(crate) statements: Arc<dyn CheckStatements>,
     pub(crate) grants: Arc<dyn FindGrants>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tries: Mutex<Tries>,
-    clients: Vec<Arc<Client>>,
+    pub(crate) clients: Vec<Arc<Client>>,
     documents: Documents,
     /// Counts sessions that ended before their time.
     ended: watch::Sender<u64>,
@@ -73,7 +76,7 @@ impl AuthorizationServer {
     /// # Errors
     /// A client of the settings cannot be used; the state cannot be read.
     pub fn open(parts: ServerParts) -> Result<Self, Problem> {
-        let ServerParts { settings, store, sealer, documents, issuers, grants, clock } = parts;
+        let ServerParts { settings, store, sealer, documents, issuers, statements, grants, clock } = parts;
         let client = |client: &crate::ClientSettings| {
             let wrong = |why: String| Problem::new(Kind::Definition, format!("client `{}`: {why}", client.id));
             Client::of_settings(client).map(Arc::new).map_err(wrong)
@@ -102,6 +105,7 @@ impl AuthorizationServer {
                 sealer,
                 sessions,
                 issuers,
+                statements,
                 grants,
                 clock,
                 clients,
@@ -122,7 +126,9 @@ impl AuthorizationServer {
     /// Whether tokens of a session count.
     pub fn has_session(&self, id: &str) -> bool {
         let now = self.inner.clock.now();
-        self.inner.sessions.get(id).is_some_and(|session| !session.has_ended() && session.expires_at > now)
+        let lasts = |session: &LiveSession| !session.has_ended() && session.expires_at > now;
+        let session = self.inner.sessions.get(id).filter(|session| lasts(session));
+        session.is_some_and(|session| self.inner.sessions.has_parent(&session, now))
     }
 
     /// All sessions, those that were used last first.

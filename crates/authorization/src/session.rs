@@ -50,6 +50,9 @@ pub(crate) struct SessionDetails {
     /// Who acts in the person's name (RFC 8693, section 4.1).
     #[serde(default)]
     pub(crate) actor: Option<Value>,
+    /// The session in which it was given, and with which it ends.
+    #[serde(default)]
+    pub(crate) parent: Option<String>,
 }
 
 /// A session for those who list them.
@@ -96,7 +99,7 @@ impl Person {
             principal: known.id.as_str().to_owned(),
             issuer: identity.issuer.as_deref().map(str::to_owned),
             tenant: identity.tenant.as_deref().map(str::to_owned),
-            groups: identity.groups.iter().map(|group| group.to_string()).collect(),
+            groups: identity.groups.iter().map(ToString::to_string).collect(),
             granted: None,
         }
     }
@@ -175,12 +178,14 @@ impl LiveSession {
             "sub": self.details.person.principal,
             "aud": self.details.resource,
             "client_id": self.details.client,
-            "scope": self.details.scopes.join(" "),
             "sid": self.id,
             "jti": toolcrib_base::random::hex_128(),
             "iat": seconds,
             "exp": self.token_end(now).0 / 1_000,
         });
+        if !self.details.scopes.is_empty() {
+            claims["scope"] = self.details.scopes.join(" ").into();
+        }
         if let Some(actor) = &self.details.actor {
             claims["act"] = actor.clone();
         }
@@ -208,6 +213,12 @@ impl LiveSessions {
 
     pub(crate) fn get(&self, id: &str) -> Option<Arc<LiveSession>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    /// Whether tokens of a session count as far as the one goes in which it was given.
+    pub(crate) fn has_parent(&self, session: &LiveSession, now: Timestamp) -> bool {
+        let Some(parent) = &session.details.parent else { return true };
+        self.get(parent).is_some_and(|parent| !parent.has_ended() && parent.expires_at > now)
     }
 
     /// Ends one, whose tokens count no longer.

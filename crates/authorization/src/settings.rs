@@ -18,6 +18,8 @@ pub struct ServerSettings {
     pub clients: Vec<ClientSettings>,
     /// The names of the issuers at which people prove who they are; without one the owner approves.
     pub sign_in: Vec<String>,
+    /// The names of the issuers whose statements about their users are taken from clients that may exchange tokens.
+    pub assertions: Vec<String>,
 }
 
 /// A client that the settings name.

@@ -3,8 +3,9 @@
 //!
 //! [`Identities`] is the handle. `token` has what is asked and answered, `claims` judges what a token says, `keys` holds
 //! the keys of an issuer, `introspection` asks an issuer, `proof` checks DPoP, `sign_in` is for people with a browser,
-//! `certificate` is for clients' certificates, `known` remembers what was proven, `bearers` the tokens themselves where a
-//! server wants them. All network goes through `transport::http::checked`. The decisions are in
+//! `statement` for what issuers say of them to our authorization server, `certificate` for clients' certificates; `known`
+//! remembers what was proven, `bearers` the tokens themselves where a server wants them. All network goes through
+//! `transport::http::checked`. The decisions are in
 //! `docs/adr/0014-access-tokens.md`.
 //!
 //! Knows no HTTP request, no profile's content and no gateway: `web` asks, the composition root joins them.
@@ -22,11 +23,14 @@ mod metadata;
 mod name;
 mod proof;
 mod sign_in;
+mod statement;
 mod token;
 
 pub use bearers::{BearerKind, BearerToken};
 pub use certificate::{CertificateAuthority, CertificateGrant};
 pub use identities::Identities;
 pub use issuer::{GrantRule, Grantee, IntrospectionClient, IssuerSettings, ReadSecret, SignInClient};
+pub use name::encoded;
 pub use sign_in::{SignIn, SignInAnswer, SignInError, SignInFuture, SignInStart, SignInState};
+pub use statement::{CheckStatements, IssuerStatement, StatementCheck};
 pub use token::{KnownToken, PresentedToken, ProveTokens, Resource, TokenCheck, TokenGrant, TokenRefusal};

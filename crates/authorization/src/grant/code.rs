@@ -55,6 +55,7 @@ impl AuthorizationServer {
             scopes: code.request.scopes,
             begun_at: now.0,
             actor: None,
+            parent: None,
             person: code.person,
         };
         let refresh = self.inner.refresh_token(&id);

@@ -1,8 +1,10 @@
 //! The authorization server at its public edge.
+#![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
 
 mod approval;
 mod codes;
 mod consent;
+mod grants;
 mod keys;
 mod refresh;
 mod registration;

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
+use toolcrib_auth::jose::SigningKey;
 use toolcrib_auth::{KeyPreference, Sealer, Vault};
 use toolcrib_authorization::{
     AuthorizationServer, AuthorizeRefusal, BrowserPerson, ClientSettings, Consent, ConsentChoice, ConsentPrompt,
@@ -14,8 +15,11 @@ use toolcrib_authorization::{
     TokenRequest,
 };
 use toolcrib_base::{Clock, Identity, ManualClock, PrincipalId, ProfileName, Proof, Role, Secret, Timestamp};
-use toolcrib_identity::{KnownToken, PresentedToken, ProveTokens, Resource, TokenCheck, TokenGrant, TokenRefusal};
-use toolcrib_store::{Config, Store};
+use toolcrib_identity::{
+    CheckStatements, IssuerStatement, KnownToken, PresentedToken, ProveTokens, ReadSecret, Resource, StatementCheck,
+    TokenCheck, TokenGrant, TokenRefusal,
+};
+use toolcrib_store::{Config, Store, StoreError};
 use url::{Url, form_urlencoded};
 
 pub(crate) const ORIGIN: &str = "https://tools.example.com";
@@ -60,6 +64,34 @@ impl FetchDocuments for Outside {
     }
 }
 
+/// Takes `statement:<user>:<client>:<id>` for statements of `acme`.
+impl CheckStatements for Outside {
+    fn check<'a>(&'a self, statement: &'a str, audience: &'a str) -> StatementCheck<'a> {
+        let parts: Vec<&str> = statement.split(':').collect();
+        let checked = match parts[..] {
+            ["statement", user, client, id] if audience == ORIGIN => {
+                let known = known(user);
+                let identity = Identity { client: Some(client.into()), ..(*known.identity).clone() };
+                let known = Arc::new(KnownToken { identity: Arc::new(identity), ..known });
+                let resource = Some(format!("{ORIGIN}/mcp/p/work"));
+                Ok(IssuerStatement { known, id: id.to_owned(), resource, scope: None })
+            }
+            _ => Err("its signature is wrong".to_owned()),
+        };
+        Box::pin(std::future::ready(checked))
+    }
+}
+
+/// A secret of the settings.
+#[derive(Debug)]
+struct Kept;
+
+impl ReadSecret for Kept {
+    fn read(&self) -> Result<Secret, String> {
+        Ok(Secret::new("s3cret"))
+    }
+}
+
 impl FindGrants for Outside {
     fn grants(&self, principal: &PrincipalId, _: &Identity) -> Vec<TokenGrant> {
         match principal.as_str() {
@@ -94,6 +126,8 @@ pub(crate) struct World {
     sealer: Sealer,
     sign_in: Vec<String>,
     registration: bool,
+    /// The key of the client `signer`.
+    pub(crate) key: SigningKey,
 }
 
 impl World {
@@ -116,17 +150,18 @@ impl World {
         let vault = Vault::new(folder.path(), None);
         let sealer = vault.sealer(KeyPreference::File).unwrap();
         let sign_in: Vec<String> = sign_in.iter().map(|name| (*name).to_owned()).collect();
-        let server = open(&folder, &sealer, &clock, &sign_in, registration);
+        let key = SigningKey::read(&SigningKey::generate()).unwrap();
+        let server = open(&folder, &sealer, &clock, Variant { sign_in: &sign_in, registration, key: &key });
         let browser = Secret::new("toolcrib-consent-1=2");
-        Self { clock, server, browser, folder, sealer, sign_in, registration }
+        Self { clock, server, browser, folder, sealer, sign_in, registration, key }
     }
 
     /// The same after a restart.
     pub(crate) fn restarted(self) -> Self {
-        let Self { clock, server, browser, folder, sealer, sign_in, registration } = self;
+        let Self { clock, server, browser, folder, sealer, sign_in, registration, key } = self;
         drop(server);
-        let server = open(&folder, &sealer, &clock, &sign_in, registration);
-        Self { clock, server, browser, folder, sealer, sign_in, registration }
+        let server = open(&folder, &sealer, &clock, Variant { sign_in: &sign_in, registration, key: &key });
+        Self { clock, server, browser, folder, sealer, sign_in, registration, key }
     }
 
     /// A request of the client of the settings, with some parameters changed; an empty one is left out.
@@ -237,15 +272,24 @@ impl World {
     }
 }
 
-fn open(
-    folder: &TempDir,
-    sealer: &Sealer,
-    clock: &Arc<ManualClock>,
-    sign_in: &[String],
+/// How one server differs from the others.
+#[derive(Clone, Copy)]
+struct Variant<'a> {
+    sign_in: &'a [String],
     registration: bool,
-) -> AuthorizationServer {
+    key: &'a SigningKey,
+}
+
+fn open(folder: &TempDir, sealer: &Sealer, clock: &Arc<ManualClock>, variant: Variant<'_>) -> AuthorizationServer {
+    let Variant { sign_in, registration, key } = variant;
     let config = Config { clock: Arc::clone(clock) as Arc<dyn Clock>, ..Config::default() };
-    let store = Store::open(&folder.path().join("state"), config).unwrap();
+    // The threads of a store that was dropped let go of its folder a moment later.
+    let store = loop {
+        match Store::open(&folder.path().join("state"), config.clone()) {
+            Err(StoreError::InUse { .. }) => std::thread::yield_now(),
+            opened => break opened.unwrap(),
+        }
+    };
     let client = ClientSettings {
         id: CLIENT.into(),
         name: "Editor".into(),
@@ -259,8 +303,26 @@ fn open(
         origin: ORIGIN.into(),
         scopes: vec!["tools".into()],
         registration,
-        clients: vec![client],
+        clients: vec![
+            ClientSettings {
+                id: "nightly".into(),
+                secret: Some(Arc::new(Kept)),
+                grant: Some(grant()),
+                redirects: Vec::new(),
+                ..client.clone()
+            },
+            ClientSettings {
+                id: "signer".into(),
+                keys: Some(json!({ "keys": [key.public_jwk()] })),
+                grant: Some(grant()),
+                redirects: Vec::new(),
+                ..client.clone()
+            },
+            ClientSettings { id: "agent".into(), secret: Some(Arc::new(Kept)), exchanges: true, ..client.clone() },
+            client,
+        ],
         sign_in: sign_in.to_vec(),
+        assertions: vec!["acme".into()],
     };
     let parts = ServerParts {
         settings,
@@ -268,6 +330,7 @@ fn open(
         sealer: sealer.clone(),
         documents: Arc::new(Outside),
         issuers: Arc::new(Outside),
+        statements: Arc::new(Outside),
         grants: Arc::new(Outside),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
     };

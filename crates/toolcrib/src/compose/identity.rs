@@ -59,6 +59,7 @@ pub(super) async fn front(
                 sealer: sealer(secrets).await?,
                 documents: Arc::new(documents),
                 issuers: Arc::clone(&identities) as _,
+                statements: Arc::clone(&identities) as _,
                 grants: Arc::clone(&identities) as _,
                 clock: Arc::clone(&clock),
             };
@@ -102,6 +103,7 @@ fn server_settings(
         origin: config.url.clone(),
         scopes: config.scopes.clone(),
         registration: server.registration,
+        assertions: server.assertions.clone(),
         clients: server.clients.iter().map(client).collect(),
         sign_in: identities.names().into_iter().map(str::to_owned).collect(),
     }

@@ -172,6 +172,17 @@ pub(super) fn read(given: &ValueWithSource) -> Result<IdentityConfig, Problem> {
     let server = part.part("server", &server::KEYS)?.map(|part| server::read(&part)).transpose()?;
     let certificates = part.part("certificates", &CERTIFICATES_KEYS)?;
     let certificates = certificates.as_ref().map(certificates_of).transpose()?;
+    if let Some(server) = &server {
+        if let Some(at) = issuers.iter().position(|issuer| issuer.name == "own") {
+            let message = format!("{place}: `identity.issuer[{at}].name`: `own` is our own authorization server");
+            return Err(Problem::new(Kind::Definition, message).hint("give the issuer another name"));
+        }
+        if let Some(unknown) = server.assertions.iter().find(|name| !issuers.iter().any(|issuer| issuer.name == **name))
+        {
+            let message = format!("{place}: `identity.server.assertions`: there is no issuer `{unknown}`");
+            return Err(Problem::new(Kind::Definition, message).hint("name issuers of `[[identity.issuer]]`"));
+        }
+    }
     Ok(IdentityConfig { url, client_document, scopes, issuers, server, certificates })
 }
 
@@ -497,6 +508,11 @@ mod tests {
                 "`identity.issuer[0].sign_in.client_secret`: expected a reference",
             ),
             (more("[identity.server]\nregister = true"), "unknown key `identity.server.register`"),
+            (more("[identity.server]\nassertions = ['b']"), "`identity.server.assertions`: there is no issuer `b`"),
+            (
+                more("[[identity.issuer]]\nname = 'own'\nissuer = 'https://b.example'\n[identity.server]"),
+                "`identity.issuer[1].name`: `own` is our own",
+            ),
             (more("[identity.server]\nregistration = 1"), "`identity.server.registration`: expected `true`"),
             (more("[[identity.server.client]]\nname = 'x'"), "`identity.server.client[0]` has no `id`"),
             (more("[[identity.server.client]]\nid = 'x'"), "`identity.server.client[0].redirect_uris`: expected"),

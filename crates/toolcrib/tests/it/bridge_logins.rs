@@ -88,7 +88,7 @@ impl Bridge {
     }
 
     /// Calls the tool to log in and gives the link.
-    async fn link(&mut self) -> String {
+    pub(crate) async fn link(&mut self) -> String {
         let called = self.authenticate().await;
         assert_eq!(called["result"]["isError"], false, "{called}");
         let text = called["result"]["content"][0]["text"].as_str().unwrap().to_owned();
@@ -103,7 +103,7 @@ impl Bridge {
         self.until_lists_changed().await;
     }
 
-    async fn until_lists_changed(&mut self) {
+    pub(crate) async fn until_lists_changed(&mut self) {
         for list in LISTS {
             self.until(|message| message["method"] == list).await;
         }

@@ -17,9 +17,9 @@ use crate::serving::fake_server;
 use crate::toolcrib::{run, toolcrib};
 
 /// What stands in front of the gateway: its port is known before the gateway starts.
-struct Proxy {
-    address: SocketAddr,
-    gateway: Arc<OnceLock<String>>,
+pub(crate) struct Proxy {
+    pub(crate) address: SocketAddr,
+    pub(crate) gateway: Arc<OnceLock<String>>,
 }
 
 struct Team {
@@ -33,7 +33,7 @@ struct Team {
 // === impl Proxy ===
 
 impl Proxy {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let gateway = Arc::new(OnceLock::<String>::new());

@@ -16,6 +16,7 @@ mod floods;
 mod header;
 mod keys;
 mod login;
+mod oauth;
 mod old;
 mod openapi;
 mod parked;

@@ -45,7 +45,7 @@ impl SignIn for Desk {
             let grant = TokenGrant { role: Role::Member, profiles: vec![ProfileName::new("work").unwrap()] };
             Ok(Arc::new(KnownToken {
                 id: PrincipalId::new(&format!("user:acme/{user}")),
-                identity: Arc::new(Identity::by(Proof::AccessToken)),
+                identity: Arc::new(Identity { issuer: Some("acme".into()), ..Identity::by(Proof::AccessToken) }),
                 scopes: Vec::new(),
                 expires: Timestamp(0),
                 grants: if user == "eve" { Vec::new() } else { vec![grant] },
@@ -59,16 +59,16 @@ fn get(path: &str) -> Ask {
 }
 
 /// `name=value` of each cookie that an answer sets, and its attributes.
-fn cookies(reply: &Reply) -> Vec<(String, String)> {
+pub(crate) fn cookies(reply: &Reply) -> Vec<(String, String)> {
     let set = reply.headers.get_all("set-cookie").iter().map(|cookie| cookie.to_str().unwrap());
     set.map(|cookie| cookie.split_once("; ").unwrap()).map(|(pair, rest)| (pair.to_owned(), rest.to_owned())).collect()
 }
 
-fn text(reply: &Reply) -> String {
+pub(crate) fn text(reply: &Reply) -> String {
     String::from_utf8(reply.body.to_vec()).unwrap()
 }
 
-fn place(reply: &Reply) -> &str {
+pub(crate) fn place(reply: &Reply) -> &str {
     assert_eq!(reply.status, 303, "{reply:?}");
     reply.headers["location"].to_str().unwrap()
 }

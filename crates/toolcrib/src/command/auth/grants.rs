@@ -19,7 +19,7 @@ pub(super) struct Approve {
     #[arg(long, value_name = "ROLE", conflicts_with = "deny")]
     role: Option<Role>,
     /// A profile that it may use, in place of the one that it asks for; may be repeated
-    #[arg(long = "profile", value_name = "PROFILE", conflicts_with = "deny")]
+    #[arg(long = "allow", value_name = "PROFILE", conflicts_with = "deny")]
     profiles: Vec<ProfileName>,
     /// Refuse the client
     #[arg(long)]

@@ -6,7 +6,7 @@ use toolcrib_catalog::SecretRef;
 
 use super::{Part, ROLES, secret};
 
-pub(super) const KEYS: [&str; 2] = ["registration", "client"];
+pub(super) const KEYS: [&str; 3] = ["registration", "assertions", "client"];
 const CLIENT_KEYS: [&str; 8] = ["id", "name", "redirect_uris", "client_secret", "jwks", "role", "profiles", "exchange"];
 
 /// Our own authorization server.
@@ -14,6 +14,8 @@ const CLIENT_KEYS: [&str; 8] = ["id", "name", "redirect_uris", "client_secret", 
 pub(crate) struct ServerConfig {
     /// Whether clients may register themselves.
     pub(crate) registration: bool,
+    /// The names of the issuers whose statements about their users are taken.
+    pub(crate) assertions: Vec<String>,
     /// Clients that need no registration.
     pub(crate) clients: Vec<ClientConfig>,
 }
@@ -47,7 +49,7 @@ pub(super) fn read(part: &Part<'_>) -> Result<ServerConfig, Problem> {
             return Err(Problem::new(Kind::Definition, message).hint("give each client an id of its own"));
         }
     }
-    Ok(ServerConfig { registration: switch(part, "registration")?, clients })
+    Ok(ServerConfig { registration: switch(part, "registration")?, assertions: part.texts("assertions")?, clients })
 }
 
 fn client(part: &Part<'_>) -> Result<ClientConfig, Problem> {

@@ -1,0 +1,218 @@
+//! The built-in authorization server of the real program: a client from the metadata to a call and to its end, the owner's
+//! approval by a command, and our own bridge as a client.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use toolcrib_testkit::launch::{GatewayProgram, write};
+use url::{Url, form_urlencoded};
+
+use crate::bridge_logins::Bridge;
+use crate::people::Proxy;
+use crate::serving::fake_server;
+use crate::toolcrib::{run, toolcrib};
+
+const VERIFIER: &str = "a-verifier-that-has-more-than-forty-two-characters";
+const CHALLENGE: &str = "i7QCCFYyu5jyfNHVht5QyxQFgyJrymBOyA8xPyDIijk";
+const REDIRECT: &str = "http://127.0.0.1:9/callback";
+
+struct House {
+    home: TempDir,
+    gateway: GatewayProgram,
+    url: String,
+}
+
+struct Reply {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+// === impl House ===
+
+impl House {
+    async fn start() -> Self {
+        let (proxy, home) = (Proxy::start(), tempfile::tempdir().unwrap());
+        let url = format!("http://{}", proxy.address);
+        let settings = format!(
+            "[identity]\nurl = '{url}'\n[identity.server]\nregistration = true\n[[identity.server.client]]\n\
+             id = 'editor'\nname = 'Editor'\nredirect_uris = ['http://127.0.0.1/callback']\n"
+        );
+        write(home.path(), "config.toml", &settings);
+        write(home.path(), "servers/try.yaml", &format!("name: try\ncommand: {}\n", fake_server().display()));
+        write(home.path(), "profiles/work.yaml", "name: work\nexposure: direct\n");
+        let gateway = toolcrib(home.path(), &["serve"]).with_path().serve().await;
+        proxy.gateway.set(gateway.address().to_owned()).unwrap();
+        Self { home, gateway, url }
+    }
+
+    /// A person opens the page of a client and allows it, and the owner approves it: where the browser goes then.
+    async fn allowed(&self, page: &str) -> String {
+        let asked = ask("GET", page, &[], "");
+        assert_eq!(asked.status, 200, "{}", asked.body);
+        let cookie = asked.header("set-cookie").split(';').next().unwrap().to_owned();
+        let form = asked.body.split("name=\"request\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+        let headers = [("origin", self.url.as_str()), ("cookie", &cookie)];
+        let body = encoded(&[("request", form), ("choice", "allow")]);
+        let said = ask("POST", &format!("{}/oauth/consent", self.url), &headers, &body);
+        let waiting = format!("{}{}", self.url, said.header("location"));
+        let shown = ask("GET", &waiting, &headers[1..], "").body;
+        let code = &shown.split("toolcrib auth approve ").nth(1).unwrap()[..9];
+        let wrong = run(self.home.path(), &["auth", "approve", "BBBB-BBBB", "--yes"], &[]).await;
+        assert!(wrong.stderr.contains("no client waits for this code"), "{}", wrong.stderr);
+        let unasked = run(self.home.path(), &["auth", "approve", code], &[]).await;
+        assert!(unasked.stderr.contains("needs a terminal"), "{}", unasked.stderr);
+        let approved = run(self.home.path(), &["auth", "approve", code, "--yes"], &[]).await;
+        assert!(approved.stdout.starts_with("Approved "), "{}{}", approved.stdout, approved.stderr);
+        ask("GET", &waiting, &headers[1..], "").header("location").to_owned()
+    }
+
+    fn token(&self, fields: &[(&str, &str)]) -> Reply {
+        ask("POST", &format!("{}/oauth/token", self.url), &[], &encoded(fields))
+    }
+
+    /// The status of a call with a token.
+    fn call(&self, token: &str) -> u16 {
+        let params = json!({
+            "name": "try_echo", "arguments": {"text": "hi"}, "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        });
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+        let bearer = format!("Bearer {token}");
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "try_echo"),
+        ];
+        ask("POST", &format!("{}/mcp/p/work", self.url), &headers, &body).status
+    }
+
+    async fn sessions(&self) -> Vec<Value> {
+        let listed = run(self.home.path(), &["auth", "sessions", "-o", "json"], &[]).await;
+        let listed: Value = serde_json::from_str(&listed.stdout).unwrap_or_else(|_| panic!("{}", listed.stderr));
+        listed["sessions"].as_array().unwrap().clone()
+    }
+}
+
+// === impl Reply ===
+
+impl Reply {
+    fn header(&self, name: &str) -> &str {
+        let found = self.head.lines().find_map(|line| {
+            let (given, value) = line.split_once(": ")?;
+            given.eq_ignore_ascii_case(name).then_some(value)
+        });
+        found.unwrap_or_else(|| panic!("no `{name}` in {}\n{}", self.head, self.body))
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{}", self.body))
+    }
+}
+
+/// One request over a connection of its own.
+fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+    let url = Url::parse(url).unwrap();
+    let place = &url[url::Position::BeforePath..];
+    let host = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
+    let mut request = format!("{method} {place} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n");
+    if !headers.iter().any(|(name, _)| *name == "content-type") {
+        request += "content-type: application/x-www-form-urlencoded\r\n";
+    }
+    for (name, value) in headers {
+        request += &format!("{name}: {value}\r\n");
+    }
+    request += &format!("content-length: {}\r\n\r\n{body}", body.len());
+    let mut stream = TcpStream::connect(&host).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Reply { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+fn encoded(fields: &[(&str, &str)]) -> String {
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish()
+}
+
+fn parameter(url: &str, name: &str) -> String {
+    let url = Url::parse(url).unwrap();
+    let found = url.query_pairs().find(|(given, _)| given == name).map(|(_, value)| value.into_owned());
+    found.unwrap_or_else(|| panic!("no `{name}` in {url}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_comes_in_by_the_owners_word_and_goes_with_it() {
+    let house = House::start().await;
+    let resource = format!("{}/mcp/p/work", house.url);
+    let metadata =
+        ask("GET", &format!("{}/.well-known/oauth-protected-resource/mcp/p/work", house.url), &[], "").json();
+    assert_eq!(metadata["authorization_servers"], json!([house.url]));
+    let server = ask("GET", &format!("{}/.well-known/oauth-authorization-server", house.url), &[], "").json();
+    let query = encoded(&[
+        ("response_type", "code"),
+        ("client_id", "editor"),
+        ("redirect_uri", REDIRECT),
+        ("code_challenge", CHALLENGE),
+        ("code_challenge_method", "S256"),
+        ("state", "s1"),
+        ("resource", &resource),
+    ]);
+    let page = format!("{}?{query}", server["authorization_endpoint"].as_str().unwrap());
+    let back = house.allowed(&page).await;
+    assert!(back.starts_with(REDIRECT), "{back}");
+    assert_eq!((parameter(&back, "state").as_str(), parameter(&back, "iss")), ("s1", house.url.clone()));
+    let code = parameter(&back, "code");
+    let fields = [
+        ("grant_type", "authorization_code"),
+        ("client_id", "editor"),
+        ("redirect_uri", REDIRECT),
+        ("code", code.as_str()),
+        ("code_verifier", VERIFIER),
+    ];
+    let tokens = house.token(&fields).json();
+    let (access, refresh) = (tokens["access_token"].as_str().unwrap(), tokens["refresh_token"].as_str().unwrap());
+    assert_eq!(house.call(access), 200);
+    // A rotation of the key ends no token.
+    let rotated = run(house.home.path(), &["auth", "key", "rotate"], &[]).await;
+    assert!(rotated.stdout.contains("from now on"), "{}", rotated.stderr);
+    let fields = [("grant_type", "refresh_token"), ("client_id", "editor"), ("refresh_token", refresh)];
+    let renewed = house.token(&fields).json();
+    let renewed = renewed["access_token"].as_str().unwrap();
+    assert_eq!((house.call(access), house.call(renewed)), (200, 200));
+    let body = encoded(&[("client_id", "editor"), ("token", renewed)]);
+    assert_eq!(ask("POST", &format!("{}/oauth/revoke", house.url), &[], &body).status, 200);
+    assert_eq!((house.call(access), house.call(renewed)), (401, 401));
+    assert!(house.sessions().await.is_empty());
+    let events = run(house.home.path(), &["audit", "list", "--target", "try/echo", "-o", "json"], &[]).await;
+    assert!(events.stdout.contains("\"local\""), "{}", events.stdout);
+    house.gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_own_bridge_logs_in_at_our_own_server() {
+    let house = House::start().await;
+    let client = tempfile::tempdir().unwrap();
+    let mut bridge = Bridge::open(client.path(), &format!("{}/mcp/p/work", house.url)).await;
+    assert_eq!(bridge.tools().await, ["authenticate"]);
+    let link = bridge.link().await;
+    let back = house.allowed(&link).await;
+    assert_eq!(ask("GET", &back, &[], "").status, 200);
+    bridge.until_lists_changed().await;
+    assert!(bridge.tools().await.contains(&"try_echo".to_owned()));
+    let [session] = &house.sessions().await[..] else { panic!() };
+    let id = session["session"].as_str().unwrap();
+    let revoked = run(house.home.path(), &["auth", "revoke", id], &[]).await;
+    assert!(revoked.stdout.contains("none of its tokens counts"), "{}", revoked.stderr);
+    assert!(house.sessions().await.is_empty());
+    bridge.end().await;
+    house.gateway.stop().await;
+}
