@@ -48,7 +48,7 @@ use crate::secrets::HomeSecrets;
 use crate::settings::ProcessSettings;
 use crate::token;
 
-use authorization::AuthorizationOperations;
+use identity::FrontDoor;
 use logins::{GatewayLogins, LoginParts};
 
 pub(crate) use demo::run as demo;
@@ -290,15 +290,11 @@ impl RunningGateway {
         })
         .await?;
         logins.define(&loaded);
-        let door = identity::front(&config, &store, client.clone(), &secrets, &house).await?;
-        let (front, server) = match door {
-            Some(door) => {
-                logins.subjects().add(door.subjects);
-                (Some(door.front), door.server)
-            }
-            None => (None, None),
-        };
-        let authorization = server.map(|server| Arc::new(AuthorizationOperations::new(server)) as Arc<dyn Source>);
+        let FrontDoor { front, operations, subjects } =
+            identity::front(&config, &store, client.clone(), &secrets, &house).await?;
+        if let Some(subjects) = subjects {
+            logins.subjects().add(subjects);
+        }
         let deps = ServerDeps {
             client,
             clock: Arc::clone(&clock),
@@ -330,7 +326,7 @@ impl RunningGateway {
             .embed(embed)
             .source(Arc::clone(&services) as Arc<dyn Source>)
             .source(Arc::clone(&workflows) as Arc<dyn Source>)
-            .sources(authorization);
+            .sources(operations);
         // Inside the runtime, because the servers' tasks start here.
         let gateway = tokio::task::spawn_blocking(move || builder.start()).await?;
         logins.enter(&gateway);

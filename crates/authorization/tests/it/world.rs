@@ -84,9 +84,9 @@ impl CheckStatements for Outside {
 
 /// A secret of the settings.
 #[derive(Debug)]
-struct Kept;
+struct Password;
 
-impl ReadSecret for Kept {
+impl ReadSecret for Password {
     fn read(&self) -> Result<Secret, String> {
         Ok(Secret::new("s3cret"))
     }
@@ -306,7 +306,7 @@ fn open(folder: &TempDir, sealer: &Sealer, clock: &Arc<ManualClock>, variant: Va
         clients: vec![
             ClientSettings {
                 id: "nightly".into(),
-                secret: Some(Arc::new(Kept)),
+                secret: Some(Arc::new(Password)),
                 grant: Some(grant()),
                 redirects: Vec::new(),
                 ..client.clone()
@@ -318,7 +318,7 @@ fn open(folder: &TempDir, sealer: &Sealer, clock: &Arc<ManualClock>, variant: Va
                 redirects: Vec::new(),
                 ..client.clone()
             },
-            ClientSettings { id: "agent".into(), secret: Some(Arc::new(Kept)), exchanges: true, ..client.clone() },
+            ClientSettings { id: "agent".into(), secret: Some(Arc::new(Password)), exchanges: true, ..client.clone() },
             client,
         ],
         sign_in: sign_in.to_vec(),

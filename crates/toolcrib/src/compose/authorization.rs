@@ -22,8 +22,12 @@ pub(super) struct AuthorizationOperations {
 }
 
 const ROW: Operation = Operation { tag: "authorization", ..Operation::OF_SOURCE };
-const CODE: &str = r#"{"type":"object","properties":{"code":{"type":"string","minLength":8,"maxLength":32,"description":"The code that the page shows, such as `ABCD-EFGH`"}},"required":["code"],"additionalProperties":false}"#;
-const REQUEST: &str = r#"{"type":"object","properties":{"clientName":{"type":"string"},"client":{"type":"string"},"redirect":{"type":"string"},"resource":{"type":"string"},"profile":{"type":"string"},"address":{"type":"string"},"expiresAt":{"type":"string"}},"required":["clientName","client","redirect","resource","address","expiresAt"]}"#;
+const CODE: &str = r#"{"type":"object","properties":{"code":{"type":"string","minLength":8,"maxLength":32,
+    "description":"The code that the page shows, such as `ABCD-EFGH`"}},"required":["code"],
+    "additionalProperties":false}"#;
+const REQUEST: &str = r#"{"type":"object","properties":{"clientName":{"type":"string"},"client":{"type":"string"},
+    "redirect":{"type":"string"},"resource":{"type":"string"},"profile":{"type":"string"},"address":{"type":"string"},
+    "expiresAt":{"type":"string"}},"required":["clientName","client","redirect","resource","address","expiresAt"]}"#;
 
 const ROWS: &[Operation] = &[
     Operation {
@@ -43,11 +47,17 @@ const ROWS: &[Operation] = &[
         method: Method::Post,
         path: "/authorization/approve",
         summary: "Approve a client",
-        description: "Approve the client that shows this code: it may use the profile that it asks for, or `profiles`, as a `member` or with `role`.",
+        description: "Approve the client that shows this code: it may use the profile that it asks for, or `profiles`, as \
+                      a `member` or with `role`.",
         effect: Effect::Changes { idempotent: false },
         is_secret: true,
         problems: &[Kind::NotFound, Kind::Busy, Kind::Forbidden, Kind::InvalidParams],
-        input: r#"{"type":"object","properties":{"code":{"type":"string","minLength":8,"maxLength":32,"description":"The code that the page shows, such as `ABCD-EFGH`"},"role":{"enum":["viewer","member","operator","admin","owner"],"description":"What the client may do; `member` without"},"profiles":{"type":"array","items":{"type":"string","minLength":1},"maxItems":64,"description":"The profiles that it may use; the one that it asks for without"}},"required":["code"],"additionalProperties":false}"#,
+        input: r#"{"type":"object","properties":{"code":{"type":"string","minLength":8,"maxLength":32,
+            "description":"The code that the page shows, such as `ABCD-EFGH`"},"role":{"enum":["viewer","member",
+            "operator","admin","owner"],"description":"What the client may do; `member` without"},
+            "profiles":{"type":"array","items":{"type":"string","minLength":1},"maxItems":64,
+            "description":"The profiles that it may use; the one that it asks for without"}},"required":["code"],
+            "additionalProperties":false}"#,
         output: REQUEST,
         ..ROW
     },
@@ -69,7 +79,11 @@ const ROWS: &[Operation] = &[
         path: "/authorization/sessions",
         summary: "List sessions of clients",
         description: "List the clients that hold tokens of the built-in authorization server, and in whose name.",
-        output: r#"{"type":"object","properties":{"sessions":{"type":"array","items":{"type":"object","properties":{"session":{"type":"string"},"principal":{"type":"string"},"client":{"type":"string"},"clientName":{"type":"string"},"resource":{"type":"string"},"begunAt":{"type":"string"},"usedAt":{"type":"string"},"expiresAt":{"type":"string"}},"required":["session","principal","client","clientName","resource","begunAt","usedAt","expiresAt"]}}},"required":["sessions"]}"#,
+        output: r#"{"type":"object","properties":{"sessions":{"type":"array","items":{"type":"object",
+            "properties":{"session":{"type":"string"},"principal":{"type":"string"},"client":{"type":"string"},
+            "clientName":{"type":"string"},"resource":{"type":"string"},"begunAt":{"type":"string"},
+            "usedAt":{"type":"string"},"expiresAt":{"type":"string"}},"required":["session","principal","client",
+            "clientName","resource","begunAt","usedAt","expiresAt"]}}},"required":["sessions"]}"#,
         ..ROW
     },
     Operation {
@@ -80,7 +94,8 @@ const ROWS: &[Operation] = &[
         description: "End a session of a client: none of its tokens counts any more, and its open streams end.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound],
-        input: r#"{"type":"object","properties":{"session":{"type":"string","minLength":1,"maxLength":64,"description":"The session, as the list names it"}},"required":["session"],"additionalProperties":false}"#,
+        input: r#"{"type":"object","properties":{"session":{"type":"string","minLength":1,"maxLength":64,
+            "description":"The session, as the list names it"}},"required":["session"],"additionalProperties":false}"#,
         output: r#"{"type":"object","properties":{"session":{"type":"string"}},"required":["session"]}"#,
         ..ROW
     },

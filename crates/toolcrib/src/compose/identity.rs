@@ -6,6 +6,7 @@ use toolcrib_auth::{KeyPreference, Sealer};
 use toolcrib_authorization::{AuthorizationServer, ClientSettings, ServerParts, ServerSettings, WebDocuments};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, Secret, SystemClock};
+use toolcrib_call::Source;
 use toolcrib_catalog::SecretRef;
 use toolcrib_identity::{
     CertificateAuthority, CertificateGrant, GrantRule, Grantee, Identities, IntrospectionClient, IssuerSettings,
@@ -16,21 +17,25 @@ use toolcrib_transport::http::checked::{CheckedClient, SystemResolver};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_web::Front;
 
+use super::authorization::AuthorizationOperations;
 use super::sign_on::IssuerSubjects;
 use crate::config::{
     self, CertificatesConfig, ClientConfig, Config, GrantConfig, IdentityConfig, IssuerConfig, ServerConfig,
 };
 use crate::secrets::HomeSecrets;
 
-/// The door, and our own authorization server where there is one.
+/// The door; nothing without the settings.
+#[derive(Default)]
 pub(super) struct FrontDoor {
-    pub(super) front: Front,
-    pub(super) server: Option<AuthorizationServer>,
+    /// Where access tokens count.
+    pub(super) front: Option<Front>,
+    /// The operations on our own authorization server, where there is one.
+    pub(super) operations: Option<Arc<dyn Source>>,
     /// Who comes through it can be signed on at servers with these.
-    pub(super) subjects: Arc<IssuerSubjects>,
+    pub(super) subjects: Option<Arc<IssuerSubjects>>,
 }
 
-/// The door; `None` without the settings.
+/// Makes the door.
 ///
 /// # Errors
 /// An issuer cannot be used.
@@ -40,8 +45,8 @@ pub(super) async fn front(
     http: HttpClient,
     secrets: &Arc<HomeSecrets>,
     house: &Scope,
-) -> Result<Option<FrontDoor>, Problem> {
-    let Some(config) = &config.identity else { return Ok(None) };
+) -> Result<FrontDoor, Problem> {
+    let Some(config) = &config.identity else { return Ok(FrontDoor::default()) };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let issuers = config.issuers.iter().map(|issuer| settings(issuer, secrets)).collect();
     let client = CheckedClient::new(http, Arc::new(SystemResolver));
@@ -73,7 +78,8 @@ pub(super) async fn front(
     if let Some(server) = &server {
         front = front.with_server(server.clone());
     }
-    Ok(Some(FrontDoor { front, server, subjects }))
+    let operations = server.map(|server| Arc::new(AuthorizationOperations::new(server)) as Arc<dyn Source>);
+    Ok(FrontDoor { front: Some(front), operations, subjects: Some(subjects) })
 }
 
 /// What seals the keys of our own authorization server.
