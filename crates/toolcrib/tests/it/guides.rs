@@ -37,9 +37,10 @@ const REPEATED: [&str; 6] =
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 22] = [
+const GUIDES: [&str; 23] = [
     "README.md",
     "docs/guides/audit.md",
+    "docs/guides/authorization-server.md",
     "docs/guides/bridge.md",
     "docs/guides/cli.md",
     "docs/guides/clients.md",
@@ -70,6 +71,11 @@ fn readme() {
 #[test]
 fn audit() {
     run("docs/guides/audit.md");
+}
+
+#[test]
+fn authorization_server() {
+    run("docs/guides/authorization-server.md");
 }
 
 #[test]
