@@ -15,7 +15,7 @@ const LIFE: u32 = 10 * 60;
 const COOKIES: usize = 64;
 
 /// The secret of one browser for one thing: `name=value`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct BrowserCookie {
     usage: &'static CookieUse,
     pair: Secret,
@@ -86,6 +86,13 @@ impl BrowserCookie {
 
 fn name_of(pair: &str) -> &str {
     pair.split('=').next().unwrap_or_default()
+}
+
+impl std::fmt::Debug for BrowserCookie {
+    /// Its name is part of the secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("BrowserCookie(****)")
+    }
 }
 
 // === impl CookieUse ===
