@@ -28,7 +28,7 @@ pub use front::Front;
 pub use key_use::KeyUses;
 pub(crate) use toolcrib_identity::KnownToken;
 
-pub(crate) use failures::{Failures, Pace};
+pub(crate) use failures::{Failures, Pace, takes_secret};
 pub(crate) use front::{Admission, Arrival, FrontRefusal, PAGE_COOKIES, RESOURCE_METADATA};
 pub(crate) use page::{
     AUTHORIZE, CALLBACK, CONNECT, CONSENT, KEYS, REGISTER, REVOKE, TOKEN, UI, is_authorization_endpoint, is_login_page,

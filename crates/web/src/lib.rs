@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
-use http::{Method, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::task::{Scope, Stop};
 use toolcrib_base::{Kind, Limits, Problem, ProfileName};
@@ -140,7 +140,7 @@ async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) 
     // Taken once: who is admitted by these keys is answered by this view and its rules.
     let snapshot = profile.as_ref().and_then(|profile| site.gateway.snapshot(profile).ok());
     let client = site.guard.client(peer, request.headers());
-    let is_guess = is_login_form(&request);
+    let takes_secret = guard::takes_secret(request.method(), request.uri().path());
     let admitted = admit(site, Origin { peer, client }, &request, profile.as_ref(), snapshot.as_ref());
     let mut response = match admitted.await {
         Ok(Admission { principal, token, is_barred }) => {
@@ -148,9 +148,10 @@ async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) 
             let path = site.front.as_ref().map(|_| request.uri().path().to_owned());
             let visitor = Visitor { principal, token: token.clone(), is_barred, snapshot, address: client, trace };
             let mut response = route::answer(site, visitor, request).await;
-            if is_guess && response.status() == StatusCode::FORBIDDEN {
-                // What it answers is said all the same: who fills in a form sees why.
-                let _ = slow_down(site, client).await;
+            if takes_secret && matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+                if let Err(problem) = slow_down(site, client).await {
+                    response = respond::refusal(&problem);
+                }
             }
             if let (Some(front), Some(path)) = (&site.front, path) {
                 front.challenge(&path, None, &mut response);
@@ -177,11 +178,6 @@ async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) 
         response.headers_mut().insert(REQUEST_ID, id);
     }
     response
-}
-
-/// Whether a request may bring a key in the form of a page of logins.
-fn is_login_form(request: &Request<Incoming>) -> bool {
-    request.method() == Method::POST && guard::is_login_page(request.uri().path())
 }
 
 /// Notes a wrong credential and waits as long as its answer has to wait.

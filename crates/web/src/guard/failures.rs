@@ -6,7 +6,10 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use http::Method;
 use toolcrib_base::{Timestamp, address_owner};
+
+use super::{is_authorization_endpoint, is_login_page};
 
 /// How many wrong credentials in a row are answered at once: clients whose tokens have expired come with them too.
 const FREE: u32 = 50;
@@ -94,6 +97,12 @@ impl Failures {
     }
 }
 
+/// Whether a request may bring a key, a token or the secret of a client in its body: the forms of pages of logins, and the
+/// endpoints of the built-in authorization server.
+pub(crate) fn takes_secret(method: &Method, path: &str) -> bool {
+    *method == Method::POST && (is_login_page(path) || is_authorization_endpoint(path))
+}
+
 /// Forgets who has nothing any more, else those with the fewest; never who waits.
 fn make_room(all: &mut HashMap<IpAddr, AddressFailures>, now: Timestamp) {
     for own in all.values_mut() {
@@ -178,6 +187,20 @@ mod tests {
         assert!(held.iter().skip(WAITING as usize).all(|pace| matches!(pace, Pace::Crowded)));
         drop(held);
         assert!(matches!(failures.note(of(1), Timestamp(0)), Pace::Delayed(..)));
+    }
+
+    #[test]
+    fn secrets_are_guessed_in_bodies_too() {
+        for (method, path, expected) in [
+            (Method::POST, "/connect/0123", true),
+            (Method::POST, "/oauth/token", true),
+            (Method::POST, "/oauth/revoke", true),
+            (Method::GET, "/connect/0123", false),
+            (Method::POST, "/mcp", false),
+            (Method::POST, "/ui/sign-out", false),
+        ] {
+            assert_eq!(takes_secret(&method, path), expected, "{method} {path}");
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ use toolcrib_protocol::{Raw, Revision};
 use toolcrib_session::{Caller, Principal, ShareKey};
 use toolcrib_store::Door;
 use toolcrib_transport::http::body::Body;
+use toolcrib_transport::http::tls::ClientCertificate;
 use toolcrib_view::{Operation, OperationTable, Permission, RoutedOperation};
 
 use super::mcp::read;
@@ -173,14 +174,17 @@ fn success(operation: &Operation, head: &Parts, result: &Raw) -> Response<Body> 
     response
 }
 
+/// Whether a request says who sent it.
+fn says_who(head: &Parts) -> bool {
+    head.headers.contains_key(AUTHORIZATION) || head.extensions.get::<Arc<ClientCertificate>>().is_some()
+}
+
 /// The problem as this caller may read it.
 fn for_caller(problem: Problem, is_admin: bool, head: &Parts) -> Problem {
     match problem.kind {
         // Anyone who has not said who he is may say so.
-        Kind::Forbidden if !is_admin && !head.headers.contains_key(AUTHORIZATION) => {
-            Problem { kind: Kind::Unauthenticated, ..problem }
-                .hint("Send `Authorization: Bearer` with the gateway's token (`state/token` in the home folder).")
-        }
+        Kind::Forbidden if !is_admin && !says_who(head) => Problem { kind: Kind::Unauthenticated, ..problem }
+            .hint("Send `Authorization: Bearer` with the gateway's token (`state/token` in the home folder)."),
         Kind::Internal if !is_admin => {
             tracing::error!(%problem, "an operation failed");
             Problem::new(Kind::Internal, "internal error of the gateway; see its log")
