@@ -148,10 +148,11 @@ async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) 
             let path = site.front.as_ref().map(|_| request.uri().path().to_owned());
             let visitor = Visitor { principal, token: token.clone(), is_barred, snapshot, address: client, trace };
             let mut response = route::answer(site, visitor, request).await;
-            if takes_secret && matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-                if let Err(problem) = slow_down(site, client).await {
-                    response = respond::refusal(&problem);
-                }
+            if takes_secret
+                && matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+                && let Err(problem) = slow_down(site, client).await
+            {
+                response = respond::refusal(&problem);
             }
             if let (Some(front), Some(path)) = (&site.front, path) {
                 front.challenge(&path, None, &mut response);
