@@ -14,7 +14,7 @@ use toolcrib_upstream::{OwnPart, Sight, State};
 use toolcrib_view::view::{Builder, View};
 use toolcrib_view::{ServerEntry, ServerTable};
 
-use crate::client::OWNER;
+use crate::client::name_at_servers;
 
 /// How many different views of principals are kept beside those of everyone; one that was not used for longest is made
 /// again when it is asked for.
@@ -48,6 +48,20 @@ pub struct ViewMaker {
 /// What sets a view apart from that of the owner: how each server looks that looks different.
 type Sights = Vec<(ServerName, OwnPart)>;
 
+/// What a view of principals is known by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct VariantKey {
+    profile: ProfileName,
+    sights: Sights,
+}
+
+/// A view of principals, and when someone looked at it last.
+#[derive(Debug)]
+struct Variant {
+    view: Arc<View>,
+    used: Instant,
+}
+
 /// The views of one build.
 pub struct Build {
     /// What the owner of this installation sees.
@@ -55,15 +69,15 @@ pub struct Build {
     /// What everyone sees who has no credential anywhere.
     public: Views,
     maker: Option<ViewMaker>,
-    seen: RwLock<HashMap<ProfileName, HashMap<PrincipalId, Seen>>>,
-    variants: Mutex<HashMap<(ProfileName, Sights), (Arc<View>, Instant)>>,
+    seen: RwLock<HashMap<ProfileName, HashMap<PrincipalId, SeenView>>>,
+    variants: Mutex<HashMap<VariantKey, Variant>>,
     /// Changes when what some principal sees does.
     stamp: Arc<AtomicU64>,
 }
 
 /// What a principal saw last.
 #[derive(Debug)]
-struct Seen {
+struct SeenView {
     view: Weak<View>,
     stamp: u64,
     at: Instant,
@@ -149,7 +163,7 @@ impl Build {
 
     /// What a principal sees of a profile. Blocks for a moment where no one has seen the same before.
     pub fn seen_by(&self, profile: &ProfileName, principal: &PrincipalId) -> Option<Arc<View>> {
-        if OWNER.contains(&principal.as_str()) {
+        if name_at_servers(principal).is_none() {
             return self.main.get(profile).cloned();
         }
         let Some(maker) = &self.maker else { return self.public.get(profile).cloned() };
@@ -164,13 +178,13 @@ impl Build {
         }
         drop(seen);
         let view = self.look(maker, profile, principal)?;
-        self.note(profile, principal, Seen { view: Arc::downgrade(&view), stamp, at: Instant::now() });
+        self.note(profile, principal, SeenView { view: Arc::downgrade(&view), stamp, at: Instant::now() });
         Some(view)
     }
 
     /// What a principal saw last, whether that is so by now or not; what everyone sees if it saw nothing.
     pub fn last_seen_by(&self, profile: &ProfileName, principal: &PrincipalId) -> Option<Arc<View>> {
-        if OWNER.contains(&principal.as_str()) {
+        if name_at_servers(principal).is_none() {
             return self.main.get(profile).cloned();
         }
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
@@ -178,7 +192,7 @@ impl Build {
         known.and_then(|it| it.view.upgrade()).or_else(|| self.public.get(profile).cloned())
     }
 
-    fn note(&self, profile: &ProfileName, principal: &PrincipalId, now: Seen) {
+    fn note(&self, profile: &ProfileName, principal: &PrincipalId, now: SeenView) {
         let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
         if seen.values().map(HashMap::len).sum::<usize>() >= SEEN {
             seen.clear();
@@ -193,7 +207,7 @@ impl Build {
             let view = match &sights[..] {
                 [] => Arc::clone(main),
                 sights if shows_just_public(public, sights) => Arc::clone(public),
-                _ => self.variant(maker, (profile.clone(), sights.clone()))?,
+                _ => self.variant(maker, VariantKey { profile: profile.clone(), sights: sights.clone() })?,
             };
             // As for everyone: a server may have become its owner's alone while the view was made.
             let now = sights_of(main, principal);
@@ -206,19 +220,19 @@ impl Build {
     }
 
     /// The view of all who see servers like this.
-    fn variant(&self, maker: &ViewMaker, key: (ProfileName, Sights)) -> Option<Arc<View>> {
+    fn variant(&self, maker: &ViewMaker, key: VariantKey) -> Option<Arc<View>> {
         // Held while one is made: whoever wants the same waits for it.
         let mut variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((view, used)) = variants.get_mut(&key) {
-            *used = Instant::now();
-            return Some(Arc::clone(view));
+        if let Some(known) = variants.get_mut(&key) {
+            known.used = Instant::now();
+            return Some(Arc::clone(&known.view));
         }
-        let view = maker.make(&key.0, &key.1)?;
+        let view = maker.make(&key.profile, &key.sights)?;
         if variants.len() >= VARIANTS {
-            let oldest = variants.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
+            let oldest = variants.iter().min_by_key(|(_, known)| known.used).map(|(key, _)| key.clone());
             oldest.and_then(|oldest| variants.remove(&oldest));
         }
-        variants.insert(key, (Arc::clone(&view), Instant::now()));
+        variants.insert(key, Variant { view: Arc::clone(&view), used: Instant::now() });
         Some(view)
     }
 
@@ -230,7 +244,7 @@ impl Build {
 
 /// How the servers of a profile look to a principal, those that do not look as they do to their owner.
 fn sights_of(main: &View, principal: &PrincipalId) -> Sights {
-    let seen = main.servers.iter().map(|(it, server)| (&it.name, server.seen_by(Some(principal.as_str()))));
+    let seen = main.servers.iter().map(|(it, server)| (&it.name, server.seen_by(name_at_servers(principal))));
     let own = seen.filter_map(|(name, sight)| match sight {
         Sight::Main => None,
         Sight::Own(part) => Some((name.clone(), part)),

@@ -2,18 +2,23 @@
 
 use std::sync::Arc;
 
+use toolcrib_base::PrincipalId;
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::{Capabilities, RpcError, json, meta};
 use toolcrib_session::Caller;
 use toolcrib_upstream::{CallHandler, Client, Conversation};
 
 /// The principals that stand for the owner of this installation, to whom the main connections belong.
-pub(crate) const OWNER: [&str; 2] = ["local", "admin"];
+const OWNER: [&str; 2] = ["local", "admin"];
 
 /// In whose name servers are called; `None` is the owner of this installation.
 pub fn principal_at_servers(caller: &Caller) -> Option<&str> {
-    let principal = caller.principal.id.as_str();
-    (!OWNER.contains(&principal)).then_some(principal)
+    name_at_servers(&caller.principal.id)
+}
+
+/// The same of a principal.
+pub fn name_at_servers(principal: &PrincipalId) -> Option<&str> {
+    Some(principal.as_str()).filter(|principal| !OWNER.contains(principal))
 }
 
 /// What stands behind one request.

@@ -47,7 +47,7 @@ mod views;
 pub use admission::{AdmittedCall, AuditContext, AuditedRequest, Refusal};
 pub use answer::CallAnswer;
 pub use build::{Build, HeldBy, ViewMaker, Views};
-pub use client::{ClientOptions, principal_at_servers};
+pub use client::{ClientOptions, name_at_servers, principal_at_servers};
 pub use context::RequestContext;
 pub use environment::EnvironmentChange;
 pub use guard::{CallGuard, GuardedCall};

@@ -51,7 +51,7 @@ impl CallPath {
             // Whatever is shown by then is what the answer is made from.
             let _ = tokio::time::timeout(BUILD, shown).await;
         }
-        taken.renewed(self.views.snapshot(&caller.profile)?, &caller.principal)
+        taken.renewed(&self.views.snapshot(&caller.profile)?, &caller.principal)
     }
 
     /// The server that a call names, directly or through a meta-tool, and that is still being listed.

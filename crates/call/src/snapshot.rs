@@ -62,7 +62,7 @@ impl ProfileSnapshot {
     ///
     /// # Errors
     /// The key with which the principal came is revoked, or the profile needs one by now.
-    pub fn renewed(&self, newer: Self, principal: &Principal) -> Result<Self, Problem> {
+    pub fn renewed(&self, newer: &Self, principal: &Principal) -> Result<Self, Problem> {
         let newer = newer.seen_by(&principal.id);
         let is_same = Arc::ptr_eq(&self.view, &newer.view) || self.keys() == newer.keys();
         if is_same

@@ -21,7 +21,7 @@ use toolcrib_view::ServerTable;
 use toolcrib_view::view::ResourcePlace;
 
 use crate::build::Build;
-use crate::client::OWNER;
+use crate::client::name_at_servers;
 use crate::views::ViewTable;
 
 /// How many `subscriptions/listen` one principal may have open.
@@ -414,8 +414,7 @@ impl State {
 
 /// Whether what a server tells its main connection may be told a principal.
 fn hears(server: &Server, principal: &PrincipalId) -> bool {
-    let principal = principal.as_str();
-    server.hears_for((!OWNER.contains(&principal)).then_some(principal))
+    server.hears_for(name_at_servers(principal))
 }
 
 /// Has a listener hear no more of a place. Gives what nobody watches any more.

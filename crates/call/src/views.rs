@@ -96,7 +96,7 @@ impl ViewTable {
 
     /// Whether the views show what a server offers by now, as far as they may.
     pub fn shows(&self, server: &Server) -> bool {
-        let (shown, now) = (self.shown.load(), server.inventory());
+        let (shown, now) = (self.shown.load(), server.as_main().inventory());
         shown.get(&server.config().name).is_some_and(|shown| Arc::ptr_eq(shown, &now) || **shown == *now)
     }
 

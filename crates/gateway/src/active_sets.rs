@@ -42,16 +42,18 @@ impl Gateway {
         };
         for (SetKey { principal, profile }, gone) in self.active.unload_idle(rule) {
             tracing::debug!(principal = principal.as_str(), %profile, tools = gone.len(), "unloaded idle tools");
-            if let Some(view) = views.get(&profile).filter(|view| view.profile.active_set == ActiveSet::Durable) {
-                self.notify_principal(view, &principal, &gone);
+            let seen = self.path.views.seen_by(&profile, &principal);
+            if let Some(view) = seen.filter(|view| view.profile.active_set == ActiveSet::Durable) {
+                self.notify_principal(&view, &principal, &gone);
             }
         }
         for view in views.values() {
             let Some(rule) = rule(&view.profile.name) else { continue };
             for session in self.sessions.of_profile(&view.profile.name) {
                 let gone = self.active.unload_idle_of(&session, &rule);
-                if !gone.is_empty() && view.profile.active_set == ActiveSet::Session {
-                    notify(view, &session, &gone);
+                let seen = self.path.views.seen_by(&view.profile.name, &session.principal.id);
+                if let Some(view) = seen.filter(|it| !gone.is_empty() && it.profile.active_set == ActiveSet::Session) {
+                    notify(&view, &session, &gone);
                 }
             }
         }

@@ -134,7 +134,7 @@ impl Duplex {
     /// The profile is gone, or its keys were changed so that who is at the other end may no longer enter.
     fn snapshot(&self) -> Result<ProfileSnapshot, Problem> {
         let now = self.gateway.snapshot(self.profile())?;
-        if self.terms.is_owner { Ok(now) } else { self.terms.snapshot.renewed(now, self.principal()) }
+        if self.terms.is_owner { Ok(now) } else { self.terms.snapshot.renewed(&now, self.principal()) }
     }
 
     /// Waits until the requests that run are answered. No notifications are sent meanwhile.

@@ -11,7 +11,7 @@ use toolcrib_base::task::Scope;
 use toolcrib_protocol::RequestTrace;
 
 use crate::config::{Endpoint, ServerConfig, Start};
-use crate::credentials::Whose;
+use crate::credentials::CredentialHolder;
 use crate::deps::ServerDeps;
 use crate::eras::Eras;
 use crate::event::Event;
@@ -197,7 +197,7 @@ impl ServerContext {
     /// Whether requests of a principal carry what is its own, so that no connection of another one will do.
     pub(crate) fn proves_own(&self, principal: Option<&str>) -> bool {
         let (Some(credentials), Some(principal)) = (&self.deps.credentials, principal) else { return false };
-        self.tells_apart() && credentials.whose(&self.config, Some(principal)) == Whose::Own
+        self.tells_apart() && credentials.whose(&self.config, Some(principal)) == CredentialHolder::Own
     }
 
     /// Lists have changed: another connection than the main one reports it.

@@ -29,8 +29,8 @@ pub trait Credentials: fmt::Debug + Send + Sync {
 
     /// Whose credential the requests of a principal carry. Says nothing of whether there is one; cheap, as it is asked
     /// for each request.
-    fn whose(&self, _server: &ServerConfig, _principal: Option<&str>) -> Whose {
-        Whose::Own
+    fn whose(&self, _server: &ServerConfig, _principal: Option<&str>) -> CredentialHolder {
+        CredentialHolder::Own
     }
 
     /// Takes note that a server refused a request, and gets a better credential where it can without a person. A
@@ -38,9 +38,9 @@ pub trait Credentials: fmt::Debug + Send + Sync {
     fn renew<'a>(&'a self, refusal: Refusal<'a>) -> Pin<Box<dyn Future<Output = Renewal> + Send + 'a>>;
 }
 
-/// Whose credential requests carry.
+/// CredentialHolder credential requests carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum CredentialHolder {
     /// No one's: all principals are the same to the server.
     Anyone,
     /// That of the owner of this installation.

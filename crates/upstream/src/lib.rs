@@ -46,7 +46,7 @@ pub use call::Call;
 pub use client::Client;
 pub use config::{Endpoint, ServerConfig, SessionPolicy, Start, Timeouts};
 pub use conversation::Conversation;
-pub use credentials::{Credentials, NoCredential, Proof, Refusal, Renewal, Whose};
+pub use credentials::{CredentialHolder, Credentials, NoCredential, Proof, Refusal, Renewal};
 pub use deps::ServerDeps;
 pub use environment::Environment;
 pub use eras::Nature;

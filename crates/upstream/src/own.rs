@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::credentials::Proof;
 use crate::inventory::Inventory;
-use crate::own_lists::{Known, Standing};
+use crate::own_lists::{CredentialState, KnownLists};
 use crate::part::{OwnPart, Sight};
 use crate::server::Server;
 use crate::status::State;
@@ -25,11 +25,11 @@ impl Server {
             return Sight::Main;
         };
         let is_personal = self.context.is_personal();
-        let Known { inventory, standing, is_due } = self.context.own.look(principal);
+        let KnownLists { inventory, standing, is_due } = self.context.own.look(principal);
         let standing = if is_due { self.check_own(principal, standing) } else { standing };
         let main = self.context.status.borrow().state;
         let away = |standing| match standing {
-            Standing::Missing => Some(State::NeedsLogin),
+            CredentialState::Missing => Some(State::NeedsLogin),
             // What keeps the owner out does not keep out others.
             _ if main == State::NeedsLogin => Some(State::Ready),
             _ => None,
@@ -40,9 +40,9 @@ impl Server {
             Some(inventory) => Sight::Own(OwnPart { inventory, state: away(standing) }),
             None if !is_personal => Sight::Main,
             None => Sight::Own(OwnPart::nothing(match standing {
-                Standing::Missing => State::NeedsLogin,
-                Standing::Failed => State::Failed,
-                Standing::Unknown | Standing::Given => State::Starting,
+                CredentialState::Missing => State::NeedsLogin,
+                CredentialState::Failed => State::Failed,
+                CredentialState::Unknown | CredentialState::Given => State::Starting,
             })),
         }
     }
@@ -92,7 +92,7 @@ impl Server {
     pub fn credential_changed(&self, principal: &str) {
         self.forget_connections(principal);
         self.context.own.doubt(principal);
-        let Known { standing, is_due, .. } = self.context.own.look(principal);
+        let KnownLists { standing, is_due, .. } = self.context.own.look(principal);
         if is_due {
             self.check_own(principal, standing);
         }
@@ -107,12 +107,12 @@ impl Server {
     }
 
     /// Finds out whether a principal has a credential, and what it lists. Gives what is known at once.
-    fn check_own(&self, principal: &str, known: Standing) -> Standing {
-        let Some(credentials) = &self.context.deps.credentials else { return Standing::Missing };
+    fn check_own(&self, principal: &str, known: CredentialState) -> CredentialState {
+        let Some(credentials) = &self.context.deps.credentials else { return CredentialState::Missing };
         match credentials.headers(&self.context.config, Some(principal)) {
             Proof::Known(headers) if headers.is_empty() => {
                 self.context.own.settle_missing(principal);
-                Standing::Missing
+                CredentialState::Missing
             }
             Proof::Known(_) | Proof::Awaited(_) => {
                 self.read_own(principal);

@@ -24,7 +24,7 @@ const READERS: usize = 8;
 
 /// What is known of a principal's credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Standing {
+pub(crate) enum CredentialState {
     /// Nothing yet.
     Unknown,
     /// It has one that the server takes.
@@ -37,9 +37,9 @@ pub(crate) enum Standing {
 
 /// What is known of a principal.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownLists {
     pub(crate) inventory: Option<Arc<Inventory>>,
-    pub(crate) standing: Standing,
+    pub(crate) standing: CredentialState,
     /// Whether it is time to find out again.
     pub(crate) is_due: bool,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Known {
 #[derive(Debug)]
 struct Entry {
     inventory: Option<Arc<Inventory>>,
-    standing: Standing,
+    standing: CredentialState,
     /// When it was found out; `None` is due.
     found: Option<Instant>,
     /// Which reading is under way: only its result counts.
@@ -88,16 +88,16 @@ impl OwnLists {
     }
 
     /// What is known of a principal, who is there.
-    pub(crate) fn look(&self, principal: &str) -> Known {
+    pub(crate) fn look(&self, principal: &str) -> KnownLists {
         let now = Instant::now();
         let mut table = self.lock();
         let Some(entry) = table.entries.get_mut(principal) else {
-            return Known { inventory: None, standing: Standing::Unknown, is_due: true };
+            return KnownLists { inventory: None, standing: CredentialState::Unknown, is_due: true };
         };
         entry.seen = now;
-        let lasts = if entry.standing == Standing::Given { FRESH } else { AGAIN };
+        let lasts = if entry.standing == CredentialState::Given { FRESH } else { AGAIN };
         let is_due = entry.reading.is_none() && entry.found.is_none_or(|found| now.duration_since(found) >= lasts);
-        Known { inventory: entry.inventory.clone(), standing: entry.standing, is_due }
+        KnownLists { inventory: entry.inventory.clone(), standing: entry.standing, is_due }
     }
 
     pub(crate) fn remember(&self, principal: &str, inventory: Arc<Inventory>) {
@@ -124,8 +124,8 @@ impl OwnLists {
         let mut table = self.lock();
         let Some(entry) = table.entries.get_mut(principal) else { return false };
         let before = entry.inventory.take();
-        let had = before.is_some() || entry.standing != Standing::Missing;
-        (entry.standing, entry.found, entry.reading) = (Standing::Missing, None, None);
+        let had = before.is_some() || entry.standing != CredentialState::Missing;
+        (entry.standing, entry.found, entry.reading) = (CredentialState::Missing, None, None);
         had
     }
 
@@ -133,7 +133,7 @@ impl OwnLists {
     pub(crate) fn settle_missing(&self, principal: &str) {
         let mut table = self.lock();
         let entry = table.entry(principal);
-        (entry.standing, entry.found) = (Standing::Missing, Some(Instant::now()));
+        (entry.standing, entry.found) = (CredentialState::Missing, Some(Instant::now()));
     }
 
     /// Begins to read; gives the number of the reading, unless one is under way.
@@ -154,7 +154,7 @@ impl OwnLists {
         &self,
         principal: &str,
         number: u64,
-        found: Result<Inventory, Standing>,
+        found: Result<Inventory, CredentialState>,
         main: &Arc<Inventory>,
     ) -> bool {
         let mut table = self.lock();
@@ -162,8 +162,8 @@ impl OwnLists {
             return false;
         }
         let (inventory, standing) = match found {
-            Ok(inventory) if equal(&inventory, main) => (Some(Arc::clone(main)), Standing::Given),
-            Ok(inventory) => (Some(table.shared(Arc::new(inventory))), Standing::Given),
+            Ok(inventory) if equal(&inventory, main) => (Some(Arc::clone(main)), CredentialState::Given),
+            Ok(inventory) => (Some(table.shared(Arc::new(inventory))), CredentialState::Given),
             Err(standing) => (None, standing),
         };
         let entry = table.entry(principal);
@@ -190,7 +190,7 @@ impl Table {
         }
         self.entries.entry(principal.into()).or_insert(Entry {
             inventory: None,
-            standing: Standing::Unknown,
+            standing: CredentialState::Unknown,
             found: None,
             reading: None,
             seen: now,
@@ -263,9 +263,9 @@ mod tests {
         let lists = OwnLists::default();
         read(&lists, "ann", "a");
         let number = lists.begin("ann").unwrap();
-        assert!(lists.settle("ann", number, Err(Standing::Missing), &nothing()));
+        assert!(lists.settle("ann", number, Err(CredentialState::Missing), &nothing()));
         assert!(lists.look("ann").inventory.is_some());
-        assert_eq!(lists.look("ann").standing, Standing::Missing);
+        assert_eq!(lists.look("ann").standing, CredentialState::Missing);
         assert!(lists.forget("ann") && lists.look("ann").inventory.is_none());
     }
 

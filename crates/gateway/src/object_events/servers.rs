@@ -168,6 +168,10 @@ impl ServerEvents {
         if tools == 0 && before > 0 {
             return vec![warning(name, "ToolsUnavailable", format!("server `{name}` has no tools any more"))];
         }
+        if inventory.is_own {
+            // How many there are, only their owner sees.
+            return vec![normal(name, "ToolsDiscovered", format!("server `{name}` offers tools to its owner"))];
+        }
         vec![normal(name, "ToolsDiscovered", format!("server `{name}` offers {tools} tools"))]
     }
 }

@@ -205,7 +205,8 @@ fn is_in_muster(gateway: &Gateway, caller: &Caller) -> bool {
 
 /// A server as its caller may see it.
 fn info(gateway: &Gateway, caller: &Caller, scope: &Visibility, running: &ServerEntry) -> Value {
-    shown::stripped(shown::info(running, is_in_muster(gateway, caller)), scope, running)
+    let seen = shown::as_seen(scope, running);
+    shown::stripped(shown::info(&seen, is_in_muster(gateway, caller)), scope, running)
 }
 
 fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {

@@ -29,7 +29,9 @@ use toolcrib_login::{
 use toolcrib_store::Store;
 use toolcrib_transport::http::checked::{CheckedClient, is_public};
 use toolcrib_transport::http::client::HttpClient;
-use toolcrib_upstream::{Credentials, Endpoint, NoCredential, Proof, Refusal, Renewal, ServerConfig, State, Whose};
+use toolcrib_upstream::{
+    CredentialHolder, Credentials, Endpoint, NoCredential, Proof, Refusal, Renewal, ServerConfig, State,
+};
 use toolcrib_web::route::CLIENT_DOCUMENT;
 use url::Url;
 
@@ -282,7 +284,7 @@ impl GatewayLogins {
         }
     }
 
-    /// Whose login a principal uses at a server: its own, or the owner's where the definition shares it with the profile
+    /// CredentialHolder login a principal uses at a server: its own, or the owner's where the definition shares it with the profile
     /// of the key.
     fn owner(&self, server: &ServerName, principal: Option<&str>) -> Owner {
         owner_at(&self.auth.read().unwrap_or_else(PoisonError::into_inner), server, principal)
@@ -506,17 +508,21 @@ impl Credentials for GatewayLogins {
         self.signed_on(server).is_some() && self.sign_ons.can(&server.name, principal)
     }
 
-    fn whose(&self, server: &ServerConfig, principal: Option<&str>) -> Whose {
+    fn whose(&self, server: &ServerConfig, principal: Option<&str>) -> CredentialHolder {
         if self.signed_on(server).is_some() {
             // What each is signed on with comes from its own token; the owner has none.
-            return if principal.is_none() { Whose::Owner } else { Whose::Own };
+            return if principal.is_none() { CredentialHolder::Owner } else { CredentialHolder::Own };
         }
         let auth = self.auth.read().unwrap_or_else(PoisonError::into_inner);
         let takes_none = auth.get(&server.name).is_some_and(|auth| !auth.wants_login());
         if takes_none && !self.values.has(&server.name) {
-            return Whose::Anyone;
+            return CredentialHolder::Anyone;
         }
-        if owner_at(&auth, &server.name, principal).is_installation() { Whose::Owner } else { Whose::Own }
+        if owner_at(&auth, &server.name, principal).is_installation() {
+            CredentialHolder::Owner
+        } else {
+            CredentialHolder::Own
+        }
     }
 
     fn renew<'a>(&'a self, refusal: Refusal<'a>) -> Pin<Box<dyn Future<Output = Renewal> + Send + 'a>> {
@@ -603,7 +609,7 @@ impl toolcrib_call::Logins for GatewayLogins {
     }
 }
 
-/// Whose login a principal uses at a server, as definitions say.
+/// CredentialHolder login a principal uses at a server, as definitions say.
 fn owner_at(auth: &BTreeMap<ServerName, ServerAuth>, server: &ServerName, principal: Option<&str>) -> Owner {
     let profile = principal.and_then(|principal| principal.strip_prefix("key:")?.split('/').next());
     let shared = auth

@@ -12,7 +12,7 @@ use crate::credentials::{NoCredential, Proof};
 use crate::event::Event;
 use crate::failure::CallError;
 use crate::inventory::{self, Ask, Inventory};
-use crate::own_lists::Standing;
+use crate::own_lists::CredentialState;
 use crate::server::{CallConnection, Server};
 
 type Outcome = Result<Result<Raw, RpcError>, LinkError>;
@@ -44,7 +44,7 @@ impl Server {
             let timeouts = server.context.config.timeouts;
             let limit = timeouts.connect * 2 + timeouts.list;
             let found = tokio::time::timeout(limit, server.listed_for(&principal)).await;
-            let found = found.unwrap_or(Err(Standing::Failed));
+            let found = found.unwrap_or(Err(CredentialState::Failed));
             let main = server.main_inventory();
             if server.context.own.settle(&principal, number, found, &main) {
                 server.emit_own(&principal).await;
@@ -58,7 +58,7 @@ impl Server {
     }
 
     /// The lists as a principal's credential shows them.
-    async fn listed_for(&self, principal: &Arc<str>) -> Result<Inventory, Standing> {
+    async fn listed_for(&self, principal: &Arc<str>) -> Result<Inventory, CredentialState> {
         // The semaphore is never closed.
         let _place = self.context.own.readers.acquire().await;
         self.proven(principal).await?;
@@ -73,7 +73,7 @@ impl Server {
                 let mut bare = Inventory::default();
                 match asking.ask(method::DISCOVER, &Raw::empty_object(), list).await {
                     Ok(Ok(result)) => bare.discovered(&result),
-                    Ok(Err(_)) => return Err(Standing::Failed),
+                    Ok(Err(_)) => return Err(CredentialState::Failed),
                     Err(error) => return Err(self.why_not(&error, principal)),
                 }
                 bare
@@ -86,33 +86,33 @@ impl Server {
     }
 
     /// Whether a principal has a credential at all: without one nothing is asked.
-    async fn proven(&self, principal: &str) -> Result<(), Standing> {
-        let Some(credentials) = &self.context.deps.credentials else { return Err(Standing::Missing) };
+    async fn proven(&self, principal: &str) -> Result<(), CredentialState> {
+        let Some(credentials) = &self.context.deps.credentials else { return Err(CredentialState::Missing) };
         let connect: Duration = self.context.config.timeouts.connect;
         let headers = match credentials.headers(&self.context.config, Some(principal)) {
             Proof::Known(headers) => headers,
             Proof::Awaited(proof) => match tokio::time::timeout(connect, proof).await {
                 Ok(Ok(headers)) => headers,
-                Ok(Err(NoCredential::NeedsLogin)) => return Err(Standing::Missing),
-                Ok(Err(NoCredential::Unavailable(_))) | Err(_) => return Err(Standing::Failed),
+                Ok(Err(NoCredential::NeedsLogin)) => return Err(CredentialState::Missing),
+                Ok(Err(NoCredential::Unavailable(_))) | Err(_) => return Err(CredentialState::Failed),
             },
         };
-        if headers.is_empty() { Err(Standing::Missing) } else { Ok(()) }
+        if headers.is_empty() { Err(CredentialState::Missing) } else { Ok(()) }
     }
 
-    fn why(&self, error: &CallError, principal: &str) -> Standing {
+    fn why(&self, error: &CallError, principal: &str) -> CredentialState {
         self.note_unlisted(principal, &error.to_string());
         match error {
-            CallError::NeedsLogin(_) => Standing::Missing,
-            _ => Standing::Failed,
+            CallError::NeedsLogin(_) => CredentialState::Missing,
+            _ => CredentialState::Failed,
         }
     }
 
-    fn why_not(&self, error: &LinkError, principal: &str) -> Standing {
+    fn why_not(&self, error: &LinkError, principal: &str) -> CredentialState {
         self.note_unlisted(principal, &self.context.config.masked(&error.to_string()));
         match error {
-            LinkError::NeedsLogin | LinkError::Status { status: 401, .. } => Standing::Missing,
-            _ => Standing::Failed,
+            LinkError::NeedsLogin | LinkError::Status { status: 401, .. } => CredentialState::Missing,
+            _ => CredentialState::Failed,
         }
     }
 

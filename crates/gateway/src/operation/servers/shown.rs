@@ -1,7 +1,10 @@
 //! How a server is shown: our members, and those of muster's `MCPServerInfo`. In the muster dialect `state` is muster's
 //! word.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
+use toolcrib_call::name_at_servers;
 use toolcrib_catalog::{SpokenEra, Start, Transport, TransportKind};
 use toolcrib_protocol::Era;
 use toolcrib_upstream::State;
@@ -131,7 +134,14 @@ const OF_ANYBODY: [&str; 14] = [
 
 /// How a server is, as a caller of this scope may read it.
 pub(in crate::operation) fn shown_to(scope: &Visibility, running: &ServerEntry) -> Value {
-    stripped(shown(running), scope, running)
+    stripped(shown(&as_seen(scope, running)), scope, running)
+}
+
+/// A server as a caller of this scope sees it; who sees everything sees it as its owner does.
+pub(super) fn as_seen(scope: &Visibility, running: &ServerEntry) -> ServerEntry {
+    let sight = scope.owner().map(|(principal, _)| running.server.seen_by(name_at_servers(principal)));
+    let server = sight.map_or_else(|| running.server.clone(), |sight| running.server.as_seen(&sight));
+    ServerEntry { definition: Arc::clone(&running.definition), server }
 }
 
 /// What is left of a shown server for a caller of this scope; its tools are those that the profile shows.
