@@ -38,7 +38,7 @@ pub trait Credentials: fmt::Debug + Send + Sync {
     fn renew<'a>(&'a self, refusal: Refusal<'a>) -> Pin<Box<dyn Future<Output = Renewal> + Send + 'a>>;
 }
 
-/// CredentialHolder credential requests carry.
+/// Whose credential requests carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CredentialHolder {
     /// No one's: all principals are the same to the server.

@@ -19,6 +19,8 @@ use crate::gateway::Gateway;
 
 /// How long the answer to a login waits at most until the server has taken it.
 const SETTLING: Duration = Duration::from_secs(10);
+/// How often it looks at what a principal sees.
+const LOOK: Duration = Duration::from_millis(20);
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -139,11 +141,11 @@ async fn complete(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> R
     Ok(step(None, done))
 }
 
-/// Waits until the server has taken the owner's new login and its tools are shown, so that they are there when the answer
-/// says that it is connected. The connections of others are opened when they call.
+/// Waits until the server has taken a new login and its tools are shown, so that they are there when the answer says that
+/// it is connected.
 async fn settled(gateway: &Gateway, server: &ServerName, principal: Option<&str>) {
     let running = gateway.path.servers.table().get(server.as_str()).cloned();
-    let Some(running) = running.filter(|_| principal.is_none()) else { return };
+    let Some(running) = running else { return };
     let mut status = running.server.watch_status();
     let mut builds = gateway.path.views.watch_builds();
     let timeouts = running.server.config().timeouts;
@@ -154,6 +156,16 @@ async fn settled(gateway: &Gateway, server: &ServerName, principal: Option<&str>
         other => other.has_settled(),
     };
     let shown = async {
+        if principal.is_some() {
+            // What a principal sees is read beside everything else, and whoever asks learns how far it is.
+            while matches!(
+                running.server.as_seen(&running.server.seen_by(principal)).status().state,
+                State::NeedsLogin | State::Starting
+            ) {
+                tokio::time::sleep(LOOK).await;
+            }
+            return;
+        }
         let taken = status.wait_for(has_taken).await.is_ok_and(|now| now.state == State::Ready);
         while taken && !gateway.path.views.shows(&running.server) && builds.changed().await.is_ok() {}
     };
