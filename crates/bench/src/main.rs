@@ -7,6 +7,7 @@ mod client;
 mod forwarder;
 mod gateway;
 mod histogram;
+mod identity;
 mod idle_streams;
 mod load;
 mod machine;
@@ -40,6 +41,8 @@ enum Command {
     Run(run::Run),
     /// Keep a gateway under load and print a row per minute
     Soak(soak::Soak),
+    /// Measure tokens, credentials and the bridge
+    Identity(identity::IdentityBench),
     /// Load one URL and print what was found
     Load(single::LoadOne),
     /// Load `find_tools` of a running gateway
@@ -91,6 +94,7 @@ fn perform(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Run(run) => one_thread()?.block_on(Box::pin(run::run(&run))),
         Command::Soak(soak) => one_thread()?.block_on(Box::pin(soak::run(&soak))),
+        Command::Identity(bench) => all_threads()?.block_on(Box::pin(identity::run(&bench))),
         Command::Load(load) => one_thread()?.block_on(Box::pin(single::load(&load))),
         Command::Search(search) => one_thread()?.block_on(Box::pin(single::search(&search))),
         Command::IdleStreams(idle) => one_thread()?.block_on(Box::pin(single::idle_streams(&idle))),

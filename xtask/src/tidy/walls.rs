@@ -88,7 +88,7 @@ const MAY_USE: [(&str, &[&str]); 25] = [
             "testkit",
         ],
     ),
-    ("bench", &["base", "protocol", "transport", "search"]),
+    ("bench", &["base", "protocol", "transport", "search", "store", "auth", "login", "identity", "web"]),
     ("xtask", &[]),
 ];
 
