@@ -154,7 +154,7 @@ impl HttpGateway {
         };
         let tls = open_tls(&config).await?;
         let mut running = RunningGateway::new(config, ground, events, Some(address)).await?;
-        let settings = ProcessSettings::new(&running.config, Some(address), tls.clone());
+        let settings = ProcessSettings::new(&running.config, Some(address), tls.clone().map(|tls| tls as _));
         running.gateway.keep_settings(Arc::new(settings));
         let listener = match &tls {
             Some(tls) => Listener::with_tls(listener, tls.tls()),
@@ -290,11 +290,8 @@ impl RunningGateway {
         })
         .await?;
         logins.define(&loaded);
-        let FrontDoor { front, operations, subjects } =
-            identity::front(&config, &store, client.clone(), &secrets, &house).await?;
-        if let Some(subjects) = subjects {
-            logins.subjects().add(subjects);
-        }
+        let door = identity::front(&config, &store, client.clone(), &secrets, &house).await?;
+        let FrontDoor { front, operations } = door.signing_on_with(&logins);
         let deps = ServerDeps {
             client,
             clock: Arc::clone(&clock),
@@ -305,7 +302,6 @@ impl RunningGateway {
             grace: config.grace,
             starts: toolcrib_upstream::StartPlaces::default(),
         };
-        let metrics = Arc::new(Metrics::new());
         let vault = secrets.vault().clone();
         // Before any secret is resolved, so that no change is missed.
         let mut known = vault.stamp();
@@ -318,7 +314,7 @@ impl RunningGateway {
         let services = Services::new(config.home.path(), store.services(), Arc::clone(&clock), &house);
         let builder = Gateway::builder(store, clock, servers, sessions)
             .loaded(loaded)
-            .metrics(metrics)
+            .metrics(Arc::new(Metrics::new()))
             .keep_arguments(keep_arguments)
             .events(told)
             .vault(keeper)

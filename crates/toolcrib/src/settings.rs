@@ -2,6 +2,7 @@
 //! into `config.toml` on request, everything else in the file untouched.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,9 +13,14 @@ use toml::Spanned;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_gateway::KeepSettings;
 
-use crate::compose::OwnTls;
 use crate::config::{Config, Protection};
 use crate::home::Home;
+
+/// Says what is risky about the TLS of the listener right now.
+pub(crate) trait WarnOfTls: fmt::Debug + Send + Sync {
+    /// What to change, with the next step.
+    fn warnings(&self) -> Vec<Problem>;
+}
 
 /// The settings of this process.
 #[derive(Debug)]
@@ -25,12 +31,12 @@ pub(crate) struct ProcessSettings {
     bound: Option<SocketAddr>,
     protection: Protection,
     /// The TLS of the listener, if it speaks it.
-    tls: Option<Arc<OwnTls>>,
+    tls: Option<Arc<dyn WarnOfTls>>,
     shown: Value,
 }
 
 impl ProcessSettings {
-    pub(crate) fn new(config: &Config, bound: Option<SocketAddr>, tls: Option<Arc<OwnTls>>) -> Self {
+    pub(crate) fn new(config: &Config, bound: Option<SocketAddr>, tls: Option<Arc<dyn WarnOfTls>>) -> Self {
         let shown = config.given.iter().map(|(key, given)| {
             let value = serde_json::to_value(&given.value).unwrap_or_default();
             ((*key).to_owned(), json!({ "value": value, "from": given.place }))

@@ -18,6 +18,7 @@ use toolcrib_transport::http::client::HttpClient;
 use toolcrib_web::Front;
 
 use super::authorization::AuthorizationOperations;
+use super::logins::GatewayLogins;
 use super::sign_on::IssuerSubjects;
 use crate::config::{
     self, CertificatesConfig, ClientConfig, Config, GrantConfig, IdentityConfig, IssuerConfig, ServerConfig,
@@ -31,8 +32,23 @@ pub(super) struct FrontDoor {
     pub(super) front: Option<Front>,
     /// The operations on our own authorization server, where there is one.
     pub(super) operations: Option<Arc<dyn Source>>,
-    /// Who comes through it can be signed on at servers with these.
-    pub(super) subjects: Option<Arc<IssuerSubjects>>,
+}
+
+/// The door, and with what those who come through it can be signed on at servers.
+#[derive(Default)]
+pub(super) struct OpenedDoor {
+    door: FrontDoor,
+    subjects: Option<Arc<IssuerSubjects>>,
+}
+
+impl OpenedDoor {
+    /// The door, once the logins know with what to sign on.
+    pub(super) fn signing_on_with(self, logins: &GatewayLogins) -> FrontDoor {
+        if let Some(subjects) = self.subjects {
+            logins.subjects().add(subjects);
+        }
+        self.door
+    }
 }
 
 /// Makes the door.
@@ -45,8 +61,8 @@ pub(super) async fn front(
     http: HttpClient,
     secrets: &Arc<HomeSecrets>,
     house: &Scope,
-) -> Result<FrontDoor, Problem> {
-    let Some(config) = &config.identity else { return Ok(FrontDoor::default()) };
+) -> Result<OpenedDoor, Problem> {
+    let Some(config) = &config.identity else { return Ok(OpenedDoor::default()) };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let issuers = config.issuers.iter().map(|issuer| settings(issuer, secrets)).collect();
     let client = CheckedClient::new(http, Arc::new(SystemResolver));
@@ -79,7 +95,7 @@ pub(super) async fn front(
         front = front.with_server(server.clone());
     }
     let operations = server.map(|server| Arc::new(AuthorizationOperations::new(server)) as Arc<dyn Source>);
-    Ok(FrontDoor { front: Some(front), operations, subjects: Some(subjects) })
+    Ok(OpenedDoor { door: FrontDoor { front: Some(front), operations }, subjects: Some(subjects) })
 }
 
 /// What seals the keys of our own authorization server.

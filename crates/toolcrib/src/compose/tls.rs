@@ -12,6 +12,7 @@ use toolcrib_base::task::Stop;
 use toolcrib_base::{Clock, Kind, Problem, Timestamp};
 use toolcrib_transport::http::tls::{LoadedTls, ServerTls, TlsError, TlsFiles};
 
+use crate::settings::WarnOfTls;
 use crate::token;
 
 /// How often the files are looked at: a look at three dates.
@@ -44,6 +45,12 @@ struct TlsState {
 /// How a file was when it was looked at; `None` where there was none.
 type Stamp = Option<(u64, u64, u64, (i64, i64), (i64, i64), u32)>;
 type Stamps = [Stamp; 3];
+
+impl WarnOfTls for OwnTls {
+    fn warnings(&self) -> Vec<Problem> {
+        self.warnings()
+    }
+}
 
 // === impl OwnTls ===
 

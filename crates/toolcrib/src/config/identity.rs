@@ -507,6 +507,33 @@ mod tests {
                 more("sign_in = {client_id = 'us', client_secret = 's3cret'}"),
                 "`identity.issuer[0].sign_in.client_secret`: expected a reference",
             ),
+            (more("private = 'yes'"), "`identity.issuer[0].private`: expected `true`"),
+            (more("audience = ['']"), "`identity.issuer[0].audience`: expected texts"),
+            (
+                more("[[identity.issuer]]\nname = 'acme'\nissuer = 'https://b.example'"),
+                "`identity.issuer[1].name`: another issuer",
+            ),
+            (
+                more("[[identity.issuer]]\nname = 'b'\nissuer = 'https://login.example.com'"),
+                "`identity.issuer[1].issuer`: another issuer",
+            ),
+            (
+                more("[[identity.issuer]]\nname = 'a/b'\nissuer = 'https://b.example'"),
+                "`identity.issuer[1].name`: expected a name",
+            ),
+            (
+                more("[[identity.issuer]]\nname = 'b'\nissuer = 'http://b.example'"),
+                "`identity.issuer[1].issuer`: expected an https URL",
+            ),
+        ] {
+            check_mistake(&text, expected);
+        }
+    }
+
+    #[test]
+    fn a_mistake_about_our_own_server_and_certificates_is_named() {
+        let more = |line: &str| format!("{ACME}{line}");
+        for (text, expected) in [
             (more("[identity.server]\nregister = true"), "unknown key `identity.server.register`"),
             (more("[identity.server]\nassertions = ['b']"), "`identity.server.assertions`: there is no issuer `b`"),
             (
@@ -541,27 +568,13 @@ mod tests {
                 more("[identity.certificates]\nca = 'a'\ngrants = [{group = 'x', role = 'member'}]"),
                 "unknown key `identity.certificates.grants[0].group`",
             ),
-            (more("private = 'yes'"), "`identity.issuer[0].private`: expected `true`"),
-            (more("audience = ['']"), "`identity.issuer[0].audience`: expected texts"),
-            (
-                more("[[identity.issuer]]\nname = 'acme'\nissuer = 'https://b.example'"),
-                "`identity.issuer[1].name`: another issuer",
-            ),
-            (
-                more("[[identity.issuer]]\nname = 'b'\nissuer = 'https://login.example.com'"),
-                "`identity.issuer[1].issuer`: another issuer",
-            ),
-            (
-                more("[[identity.issuer]]\nname = 'a/b'\nissuer = 'https://b.example'"),
-                "`identity.issuer[1].name`: expected a name",
-            ),
-            (
-                more("[[identity.issuer]]\nname = 'b'\nissuer = 'http://b.example'"),
-                "`identity.issuer[1].issuer`: expected an https URL",
-            ),
         ] {
-            let said = parse(&text).unwrap_err();
-            assert!(said.starts_with(expected) && !said.contains("s3cret"), "{said}");
+            check_mistake(&text, expected);
         }
+    }
+
+    fn check_mistake(text: &str, expected: &str) {
+        let said = parse(text).unwrap_err();
+        assert!(said.starts_with(expected) && !said.contains("s3cret"), "{said}");
     }
 }
