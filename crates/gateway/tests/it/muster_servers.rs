@@ -142,7 +142,7 @@ async fn auth_is_kept_and_shown_without_what_may_be_a_secret() {
     let auth = json!({
         "type": "teleport", "teleport": { "identityDir": "/run/tbot", "appName": "kube" },
         "tokenExchange": {
-            "enabled": true, "dexTokenEndpoint": "https://u:s3cret@dex.example.com/token", "connectorID": "central",
+            "enabled": true, "dexTokenEndpoint": "https://dex.example.com/token", "connectorID": "central",
             "scopes": "openid mcp:admin", "clientCredentialsSecretRef": { "name": "creds", "clientSecretKey": "k3y" },
         },
     });
@@ -150,6 +150,10 @@ async fn auth_is_kept_and_shown_without_what_may_be_a_secret() {
         "name": "tele", "type": "streamable-http", "url": "https://example.com/mcp", "auth": auth,
         "headers": { "Accept": "text/event-stream", "Authorization": "Bearer s3cret" },
     });
+    let mut with_user = given.clone();
+    with_user["auth"]["tokenExchange"]["dexTokenEndpoint"] = "https://u:s3cret@dex.example.com/token".into();
+    let refused = operate(&client, "core_mcpserver_create", with_user).await.unwrap_err();
+    assert!(refused.contains("dexTokenEndpoint") && !refused.contains("s3cret"), "{refused}");
     let created = operate(&client, "core_mcpserver_create", given).await.unwrap();
     assert_eq!(created["ignored"], json!(["headers.Accept"]));
     let shown = operate(&client, "core_mcpserver_get", json!({ "name": "tele" })).await.unwrap();
