@@ -251,7 +251,9 @@ async fn a_callers_token_is_exchanged_for_one_of_the_other_cluster() {
     let bob = office.caller(&office.token("bob", &[])).await;
     *office.exchange.lock().unwrap() = json!({"error": "access_denied"});
     let refused = bob.call("x_files_whoami", json!({})).await;
-    assert!(refused.contains("access_denied"), "{refused}");
+    assert!(!refused.contains("someone"), "{refused}");
+    let status = bob.status_with("sso_attempt_failed", json!(true)).await;
+    assert!(status.to_string().contains("access_denied"), "{status}");
     assert_eq!(office.carried().len(), 2, "who fails uses no one else's");
     office.stop().await;
 }

@@ -132,6 +132,8 @@ impl GatewayLogins {
             Ok(()) => {
                 if let Some(running) = self.running(at.server) {
                     running.server.retry_for(at.principal);
+                    // What could not be listed before is read again at once.
+                    at.principal.inspect(|principal| running.server.credential_changed(principal));
                 }
                 if Owner::of(at.principal).is_installation() {
                     self.restart(|name, state| name == at.server && state == State::NeedsLogin);
