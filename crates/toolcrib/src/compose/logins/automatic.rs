@@ -133,7 +133,10 @@ impl GatewayLogins {
                 if let Some(running) = self.running(at.server) {
                     running.server.retry_for(at.principal);
                     // What could not be listed before is read again at once.
-                    at.principal.inspect(|principal| running.server.credential_changed(principal));
+                    let seen = running.server.as_seen(&running.server.seen_by(at.principal)).status().state;
+                    if let Some(principal) = at.principal.filter(|_| seen == State::Failed) {
+                        running.server.credential_changed(principal);
+                    }
                 }
                 if Owner::of(at.principal).is_installation() {
                     self.restart(|name, state| name == at.server && state == State::NeedsLogin);
