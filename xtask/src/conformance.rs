@@ -199,6 +199,7 @@ fn client(
         let mut command = Command::new(&suite.node);
         command.arg(suite.folder.join("dist/index.js")).args(["client", "--command", &driver, "--scenario", name]);
         command.args(["--spec-version", cell.revision(), "--timeout", CLIENT_TIMEOUT, "--output-dir"]).arg(&results);
+        command.args(cell.is_of_extensions().then_some("--force"));
         let outcome = child::quiet(&mut command, SUITE_DEADLINE)?;
         stage.write_log(&format!("suite-{}.log", name.replace('/', "-")), &outcome.lines)?;
         if !outcome.success {

@@ -142,7 +142,7 @@ async fn auth_is_kept_and_shown_without_what_may_be_a_secret() {
     let auth = json!({
         "type": "teleport", "teleport": { "identityDir": "/run/tbot", "appName": "kube" },
         "tokenExchange": {
-            "enabled": true, "dexTokenEndpoint": "https://dex.example.com/token", "connectorID": "central",
+            "enabled": true, "dexTokenEndpoint": "https://dex.example.com/token?key=s3cret", "connectorID": "central",
             "scopes": "openid mcp:admin", "clientCredentialsSecretRef": { "name": "creds", "clientSecretKey": "k3y" },
         },
     });
