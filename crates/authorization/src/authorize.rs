@@ -33,7 +33,7 @@ pub struct ConsentPrompt {
     pub form: Secret,
 }
 
-/// Why nobody is asked.
+/// Why no one is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuthorizeRefusal {
     /// The client or its address is not proven: only the person learns of it.

@@ -58,6 +58,10 @@ fn status(view: &View, logins: &[LoginStatus], is_owner: bool) -> Value {
             State::Ready | State::NeedsLogin if sign_on.is_some() => {
                 signed_on(login.map(|login| &login.state), sign_on)
             }
+            // That cannot be listed for the caller is then no fault of the server.
+            _ if sign_on.is_some_and(|sign_on| sign_on.has_failed) => {
+                signed_on(login.map(|login| &login.state), sign_on)
+            }
             // Nor of who has a login of its own.
             State::Ready | State::NeedsLogin if !is_owner && login.is_some() => match login.map(|login| &login.state) {
                 Some(LoginState::LoggedIn { .. }) => "connected",

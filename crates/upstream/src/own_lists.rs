@@ -111,6 +111,9 @@ impl OwnLists {
     pub(crate) fn doubt(&self, principal: &str) {
         let mut table = self.lock();
         let entry = table.entry(principal);
+        if entry.standing == CredentialState::Failed {
+            entry.standing = CredentialState::Unknown;
+        }
         (entry.found, entry.reading) = (None, None);
     }
 

@@ -19,8 +19,6 @@ use crate::gateway::Gateway;
 
 /// How long the answer to a login waits at most until the server has taken it.
 const SETTLING: Duration = Duration::from_secs(10);
-/// How often it looks at what a principal sees.
-const LOOK: Duration = Duration::from_millis(20);
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -157,13 +155,9 @@ async fn settled(gateway: &Gateway, server: &ServerName, principal: Option<&str>
     };
     let shown = async {
         if principal.is_some() {
-            // What a principal sees is read beside everything else, and whoever asks learns how far it is.
-            while matches!(
-                running.server.as_seen(&running.server.seen_by(principal)).status().state,
-                State::NeedsLogin | State::Starting
-            ) {
-                tokio::time::sleep(LOOK).await;
-            }
+            // What a principal sees is read beside everything else, and each change of it is built.
+            let state = || running.server.as_seen(&running.server.seen_by(principal)).status().state;
+            while matches!(state(), State::NeedsLogin | State::Starting) && builds.changed().await.is_ok() {}
             return;
         }
         let taken = status.wait_for(has_taken).await.is_ok_and(|now| now.state == State::Ready);

@@ -401,7 +401,7 @@ impl Account {
 // === impl PastedAnswers ===
 
 impl PastedAnswers {
-    /// Gives an address that the provider's page ended at, and what its browser would show. `None` where nobody waits.
+    /// Gives an address that the provider's page ended at, and what its browser would show. `None` where no one waits.
     pub(crate) async fn give(&self, address: &str) -> Option<String> {
         let (page, shown) = oneshot::channel();
         let sender = self.0.upgrade()?;

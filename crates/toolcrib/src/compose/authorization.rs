@@ -188,7 +188,7 @@ impl Source for AuthorizationOperations {
     }
 }
 
-/// What the caller grants: nobody more than the caller has.
+/// What the caller grants: never more than it has itself.
 fn grant(invocation: &Invocation) -> Result<ApprovalGrant, Problem> {
     let role = text(&invocation.arguments, "role")?;
     let wrong = || Problem::new(Kind::InvalidParams, "`role` names no role");

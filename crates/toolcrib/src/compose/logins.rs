@@ -533,7 +533,7 @@ impl Credentials for GatewayLogins {
 impl GatewayLogins {
     /// The token of a login, as a header.
     fn token<'a>(&'a self, server: &'a ServerConfig, principal: Option<&'a str>) -> Proof<'a> {
-        // Mostly nobody has ever logged in anywhere.
+        // Mostly no one has ever logged in anywhere.
         if !self.is_used.load(Ordering::Acquire) || !self.note_target(server) {
             return Proof::Known(HeaderMap::new());
         }

@@ -55,7 +55,7 @@ async fn certificates_are_exchanged_under_load_and_a_bad_pair_never_is() {
     let mut gateway = toolcrib(home.path(), &["serve"]).with_path().serve().await;
     let health = gateway.url.replace("/mcp", "/healthz");
     assert!(health.starts_with("https://127.0.0.1:"), "{health}");
-    // Each request shakes hands anew, with the certificate that is served at that moment.
+    // Each request shakes hands again, with the certificate that is served at that moment.
     let (pinned, scope) = (home.path().join("state/certificate.pem"), Scope::new());
     let (asked, failed, is_over) =
         (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());

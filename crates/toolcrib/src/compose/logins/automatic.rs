@@ -90,7 +90,7 @@ impl GatewayLogins {
     /// Whose credential a request carries now, for the audit log.
     pub(super) fn credential_word(&self, at: LoginPlace<'_>) -> Option<&'static str> {
         let is_automatic = self.is_automatic.load(Ordering::Acquire);
-        // Mostly nobody has ever logged in anywhere.
+        // Mostly no one has ever logged in anywhere.
         if !is_automatic && !self.is_used.load(Ordering::Acquire) {
             return None;
         }

@@ -139,7 +139,7 @@ impl Link<'_> {
         ui::to_sign_in(front, issuer, &format!("{CONNECT}{}", self.ticket.expose()))
     }
 
-    /// Who opens the link: the owner for whom it was made, or nobody. `page` is who signed in to our pages in this browser.
+    /// Who opens the link: the owner for whom it was made, or no one. `page` is who signed in to our pages in this browser.
     fn opener(
         &self,
         visitor: &Visitor,
