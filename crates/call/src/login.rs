@@ -176,6 +176,10 @@ impl RequestContext<'_> {
 
 /// Why no login could be begun, to a caller whose call needs one.
 fn why_not(error: &CallError, problem: &Problem) -> Problem {
+    if problem.kind == Kind::Unauthenticated {
+        // No person can log in there: what is said of the sign-on is all.
+        return problem.clone();
+    }
     let message = format!("{error}, and it cannot be begun: {}", problem.message);
     let hinted = Problem::new(Kind::Unavailable, message);
     match &problem.hint {

@@ -31,6 +31,7 @@ pub struct BearerToken {
     pub audiences: Vec<Box<str>>,
     /// When it ends.
     pub expires: Timestamp,
+    issued: Timestamp,
     hash: TokenHash,
 }
 
@@ -82,13 +83,14 @@ impl Bearers {
         let expires = Timestamp(claims.known.expires.0.saturating_sub(SKEW));
         let is_needless = |own: &[Arc<BearerToken>]| {
             own.iter().any(|kept| kept.hash == *hash)
-                || own.len() >= TOKENS_EACH && own.iter().all(|kept| kept.expires >= expires)
+                || own.len() >= TOKENS_EACH && own.iter().all(|kept| kept.rank() >= (claims.issued, expires))
         };
         if self.read().get(id).is_some_and(|own| is_needless(own)) {
             return;
         }
         let (token, issuer, audiences) = (Secret::new(token), issuer.clone(), claims.audiences.clone());
-        let new = Arc::new(BearerToken { token, kind, issuer, audiences, expires, hash: *hash });
+        let issued = claims.issued;
+        let new = Arc::new(BearerToken { token, kind, issuer, audiences, expires, issued, hash: *hash });
         let mut tokens = self.write();
         if tokens.len() >= PRINCIPALS && !tokens.contains_key(id) {
             tokens.retain(|_, own| own.iter().any(|kept| kept.expires > now));
@@ -99,7 +101,8 @@ impl Bearers {
         let own = tokens.entry(id.clone()).or_default();
         own.retain(|kept| kept.expires > now && kept.hash != *hash);
         own.push(new);
-        own.sort_by_key(|kept| std::cmp::Reverse(kept.expires));
+        // Who has renewed its token means the newer one, also where the older one lasts longer.
+        own.sort_by_key(|kept| std::cmp::Reverse(kept.rank()));
         own.truncate(TOKENS_EACH);
     }
 
@@ -114,7 +117,7 @@ impl Bearers {
         });
     }
 
-    /// The tokens of a principal, the one that lasts longest first. Those that ended are dropped.
+    /// The tokens of a principal, the newest first. Those that ended are dropped.
     pub(crate) fn of(&self, principal: &str, now: Timestamp) -> Vec<Arc<BearerToken>> {
         let id = PrincipalId::new(principal);
         let own = self.read().get(&id).cloned().unwrap_or_default();
@@ -137,6 +140,13 @@ impl Bearers {
 
     fn write(&self) -> RwLockWriteGuard<'_, HashMap<PrincipalId, Vec<Arc<BearerToken>>>> {
         self.tokens.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BearerToken {
+    /// The newest is the first, of those the one that lasts longest.
+    fn rank(&self) -> (Timestamp, Timestamp) {
+        (self.issued, self.expires)
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) enum Source {
 #[derive(Debug, Clone)]
 pub(crate) struct Claims {
     pub(crate) known: KnownToken,
+    /// When it was issued, or read first where it does not say so.
+    pub(crate) issued: Timestamp,
     /// For whom it is.
     pub(crate) audiences: Vec<Box<str>>,
     /// The identifier of the issuer that signed it; `None` for an opaque token.
@@ -102,7 +104,10 @@ impl Claims {
             expires,
         };
         let signed_by = (source != Source::Introspection).then(|| issuer.issuer.as_str().into());
-        Ok(Self { known, audiences, signed_by, is_listed, bound_to })
+        // That it is a time which is not to come was checked with its end.
+        let issued = claims.get("iat").and_then(Value::as_i64);
+        let issued = issued.map_or(now, |seconds| Timestamp(seconds.saturating_mul(1_000)));
+        Ok(Self { known, issued, audiences, signed_by, is_listed, bound_to })
     }
 
     /// Whether it is for a resource.

@@ -88,7 +88,7 @@ impl Identities {
         self.bearers.want(is_wanted);
     }
 
-    /// The signed tokens with which a principal proved itself and that are valid now, the one that lasts longest first.
+    /// The signed tokens with which a principal proved itself and that are valid now, the newest first.
     pub fn bearers(&self, principal: &str) -> Vec<Arc<BearerToken>> {
         self.bearers.of(principal, self.clock.now())
     }

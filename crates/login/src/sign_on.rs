@@ -184,6 +184,17 @@ impl SignOns {
         if self.0.rejected(&target, principal, sent).await { Rejection::Renewed } else { Rejection::NeedsLogin }
     }
 
+    /// Signs a principal on for a call of it: what failed a moment ago is not tried again.
+    ///
+    /// # Errors
+    /// It cannot be signed on now.
+    pub async fn join(&self, server: &ServerName, principal: Option<&str>) -> Result<(), SignOnError> {
+        match self.headers(server, principal).await {
+            Some(headers) => headers.map(drop),
+            None => Err(SignOnError { server: server.clone(), reason: NO_METHOD.to_owned() }),
+        }
+    }
+
     /// Signs a principal on because it asks for it, whatever failed before.
     ///
     /// # Errors
@@ -192,10 +203,7 @@ impl SignOns {
         if let Some(target) = self.0.target(server).filter(|target| target.is_own(principal)) {
             self.0.entry(&target.key(principal)).ask(self.0.clock.now());
         }
-        match self.headers(server, principal).await {
-            Some(headers) => headers.map(drop),
-            None => Err(SignOnError { server: server.clone(), reason: "its definition names no method".to_owned() }),
-        }
+        self.join(server, principal).await
     }
 
     /// Ends it until the principal asks for it again, or comes with another token. Whether there was something to end.
@@ -218,11 +226,12 @@ impl SignOns {
             SignOnStatus { method: target.method.name(), state: SignOnState::Ready, issuer: None, scopes: Vec::new() };
         let held = entry.as_ref().and_then(|entry| entry.held()).filter(|held| held.expires > now);
         status.state = match (&subject, held) {
-            _ if entry.as_ref().is_some_and(|entry| entry.is_pending()) => SignOnState::Pending,
+            // Also while the next one is got.
             (_, Some(held)) => {
                 (status.issuer, status.scopes) = (held.issuer.clone(), held.scopes.clone());
                 SignOnState::On { expires: held.expires }
             }
+            _ if entry.as_ref().is_some_and(|entry| entry.is_pending()) => SignOnState::Pending,
             (Err(why), None) => SignOnState::Out((*why).to_owned()),
             (Ok(subject), None) => {
                 let own = digest(subject.as_ref());
@@ -243,8 +252,12 @@ impl SignOns {
     }
 }
 
+/// Why no one is signed on to a server whose definition does not say how.
+const NO_METHOD: &str = "its definition names no method";
 /// Why a token is not sent again for a while.
-const REFUSED: &str = "the server refuses the token";
+const REFUSED: &str = "the server refuses the token that was obtained for it (HTTP 401)";
+/// The same of the caller's own.
+const REFUSED_FORWARDED: &str = "the server refuses the token of the caller that was forwarded to it (HTTP 401)";
 /// Why there is nothing after a logout.
 const LOGGED_OUT: &str = "the caller has logged out of it";
 
@@ -327,7 +340,7 @@ impl Inner {
         if let (SignOnMethod::Forward(_), Some(subject)) = (&target.method, &subject) {
             let is_same = bearer(&subject.token).is_ok_and(|headers| is_sent(&headers));
             if is_same {
-                entry.fail(own, REFUSED, now);
+                entry.fail(own, REFUSED_FORWARDED, now);
             }
             return !is_same && entry.failure(own, now).is_none();
         }
@@ -389,7 +402,7 @@ impl SignOnError {
     /// The same for people.
     pub fn problem(&self) -> Problem {
         Problem::new(Kind::Unauthenticated, self.to_string())
-            .hint(format!("see how it stands with `toolcrib auth status --server {}`", self.server))
+            .hint(format!("another token is tried at once; see `toolcrib auth status --server {}`", self.server))
     }
 }
 

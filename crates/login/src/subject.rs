@@ -10,7 +10,7 @@ pub trait SubjectTokens: fmt::Debug + Send + Sync {
     /// Whether a definition wants such tokens: otherwise none need to be kept.
     fn want(&self, is_wanted: bool);
 
-    /// The tokens with which a principal proved itself and that are valid now, the one that lasts longest first.
+    /// The tokens with which a principal proved itself and that are valid now, the newest first.
     fn tokens_of(&self, principal: &str) -> Vec<SubjectToken>;
 }
 

@@ -23,7 +23,7 @@ async fn a_token_is_kept_byte_for_byte_while_it_is_wanted_and_valid() {
     assert_eq!((bearer.kind, bearer.audiences.len()), (BearerKind::Access, 2));
     assert!(!format!("{bearer:?}").contains(&token));
     assert!(kept(&world, "user:acme/bob").is_empty(), "it is no one else's");
-    // The one that lasts longest comes first, and no more than a few are kept.
+    // Of those that were issued at one time the one that lasts longest comes first, and no more than a few are kept.
     let mut longer = Vec::new();
     for more in 1..6 {
         let exp = world.claims(&json!({}))["exp"].as_i64().unwrap() + more;
@@ -34,6 +34,11 @@ async fn a_token_is_kept_byte_for_byte_while_it_is_wanted_and_valid() {
     assert_eq!(kept(&world, "user:acme/ann"), longer[..4]);
     world.prove(&token).await.unwrap();
     assert_eq!(kept(&world, "user:acme/ann"), longer[..4], "an older one takes no place of a newer one");
+    // A renewed one is meant, also where it ends before the one that it takes the place of.
+    let now = world.claims(&json!({}))["iat"].as_i64().unwrap();
+    let renewed = key.sign("at+jwt", &world.claims(&json!({"iat": now + 10, "exp": now + 600})));
+    world.prove(&renewed).await.unwrap();
+    assert_eq!(kept(&world, "user:acme/ann"), [std::slice::from_ref(&renewed), &longer[..3]].concat());
     world.advance(3_600 + 5);
     assert!(kept(&world, "user:acme/ann").is_empty(), "no tolerance for clocks where it is passed on");
     world.identities.keep_bearers(false);

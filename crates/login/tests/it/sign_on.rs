@@ -183,6 +183,9 @@ async fn a_forwarded_token_that_is_refused_is_not_sent_again_for_a_while() {
         let refused = desk.header(ANN).await.unwrap_err();
         assert!(refused.contains("refuses the token"), "{refused}");
         assert!(matches!(desk.state(ANN), SignOnState::Failed { .. }));
+        // A call that was refused asks for no other attempt, unlike a person.
+        desk.sign_ons.join(&desk.server, ANN).await.unwrap_err();
+        assert!(desk.header(ANN).await.is_err());
         desk.minutes(1);
         assert_eq!(desk.header(ANN).await.unwrap(), "Bearer one");
         assert_eq!(desk.refuse(ANN, "one").await, Rejection::NeedsLogin);

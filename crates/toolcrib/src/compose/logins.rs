@@ -325,7 +325,7 @@ impl GatewayLogins {
     async fn begin_login(&self, request: LoginRequest<'_>) -> Result<LoginStep, Problem> {
         self.is_used.store(true, Ordering::Release);
         let server = request.at.server;
-        if let Some(step) = self.begin_sign_on(request.at).await {
+        if let Some(step) = self.begin_sign_on(request.at, request.joins).await {
             return step;
         }
         if (!request.values.is_empty() || self.values.has(server))
@@ -396,7 +396,7 @@ impl GatewayLogins {
     }
 
     async fn renew_login(&self, at: LoginPlace<'_>) -> Result<(), Problem> {
-        if let Some(step) = self.begin_sign_on(at).await {
+        if let Some(step) = self.begin_sign_on(at, false).await {
             return step.map(drop);
         }
         self.known_server(at.server)?;

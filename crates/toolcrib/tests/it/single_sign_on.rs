@@ -1,6 +1,8 @@
 //! Single sign-on with the real binary: callers come with tokens of their issuer, and servers see the caller's own token,
 //! one that it was exchanged for, or nothing.
 
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base64_text::encode;
@@ -19,10 +21,16 @@ const ORIGIN: &str = "https://tools.example.com";
 /// An issuer, an endpoint that exchanges tokens, a server that wants tokens for its tool, and a gateway between them.
 struct Office {
     key: SigningKey,
+    /// What the issuer publishes of its keys.
+    published: Arc<Mutex<Value>>,
     issuer: HttpServer,
     server: HttpServer,
     /// What the endpoint of exchanges answers.
     exchange: Arc<Mutex<Value>>,
+    /// Whether it answers only when the issuer is released.
+    is_held: Arc<AtomicBool>,
+    /// Headers that the server refuses.
+    refused: Arc<Mutex<HashSet<String>>>,
     home: tempfile::TempDir,
     gateway: GatewayProgram,
 }
@@ -40,16 +48,21 @@ impl Office {
     /// `auth` is what the definition says; `EXCHANGE` in it is the endpoint.
     async fn start(auth: &str) -> Self {
         let key = SigningKey::read(&SigningKey::generate()).unwrap();
-        let (jwk, exchange) = (key.public_jwk().clone(), Arc::new(Mutex::new(json!({"error": "invalid_grant"}))));
-        let said = Arc::clone(&exchange);
+        let published = Arc::new(Mutex::new(json!(key.public_jwk())));
+        let (jwk, exchange) = (Arc::clone(&published), Arc::new(Mutex::new(json!({"error": "invalid_grant"}))));
+        let (is_held, refused) = (Arc::<AtomicBool>::default(), Arc::<Mutex<HashSet<String>>>::default());
+        let (said, holds, bad) = (Arc::clone(&exchange), Arc::clone(&is_held), Arc::clone(&refused));
         let issuer = HttpServer::start(move |request, reply| {
             let issuer = format!("http://{}", request.header("host").unwrap());
             match request.target.as_str() {
                 "/.well-known/oauth-authorization-server" => {
                     reply.json(&[], &json!({"issuer": issuer, "jwks_uri": format!("{issuer}/jwks")}));
                 }
-                "/jwks" => reply.json(&[], &json!({"keys": [jwk]})),
+                "/jwks" => reply.json(&[], &json!({"keys": [*jwk.lock().unwrap()]})),
                 "/token" => {
+                    if holds.load(Ordering::SeqCst) {
+                        reply.wait_for_release(1);
+                    }
                     let answer = said.lock().unwrap().clone();
                     let status = if answer["error"].is_string() { 400 } else { 200 };
                     reply.full(status, &["content-type: application/json"], answer.to_string());
@@ -57,13 +70,12 @@ impl Office {
                 _ => reply.full(404, &[], ""),
             }
         });
-        let server = HttpServer::start(|request, reply| {
+        let server = HttpServer::start(move |request, reply| {
             let message = request.json();
             let method = message["method"].as_str().unwrap_or_default();
             let token = request.header("authorization");
-            if method == "tools/call"
-                && !token.is_some_and(|token| token.starts_with("Bearer ") && !token.contains("bad"))
-            {
+            let is_good = |token: &str| token.starts_with("Bearer ") && !bad.lock().unwrap().contains(token);
+            if method == "tools/call" && !token.is_some_and(is_good) {
                 return reply.full(401, &["www-authenticate: Bearer error=\"invalid_token\""], "");
             }
             let result = match method {
@@ -71,7 +83,12 @@ impl Office {
                     "protocolVersion": message["params"]["protocolVersion"],
                     "capabilities": {"tools": {}}, "serverInfo": {"name": "files", "version": "1"},
                 }),
-                "tools/list" => json!({"tools": [{"name": "whoami", "inputSchema": {"type": "object"}}]}),
+                // One tool is for those alone who prove themselves.
+                "tools/list" => {
+                    let tools = ["whoami", "mine"].into_iter().filter(|tool| *tool == "whoami" || token.is_some());
+                    let tools = tools.map(|tool| json!({"name": tool, "inputSchema": {"type": "object"}}));
+                    json!({"tools": tools.collect::<Vec<_>>()})
+                }
                 "tools/call" => json!({"content": [{"type": "text", "text": "someone"}]}),
                 _ if message.get("id").is_none() => return reply.full(202, &[], ""),
                 _ => {
@@ -92,8 +109,24 @@ impl Office {
         let auth = auth.replace("EXCHANGE", &format!("{url}/token"));
         let definition = format!("name: files\ntransport: http\nurl: {}\nstart: eager\nauth: {auth}\n", server.url());
         write(home.path(), "servers/files.yaml", &definition);
-        let gateway = toolcrib(home.path(), &["serve"]).env("OURS", "s3cret").with_path().serve().await;
-        Self { key, issuer, server, exchange, home, gateway }
+        let gateway = Self::serve(&home).await;
+        Self { key, published, issuer, server, exchange, is_held, refused, home, gateway }
+    }
+
+    async fn serve(home: &tempfile::TempDir) -> GatewayProgram {
+        toolcrib(home.path(), &["serve"]).env("OURS", "s3cret").with_path().serve().await
+    }
+
+    async fn restart(self) -> Self {
+        self.gateway.stop().await;
+        let gateway = Self::serve(&self.home).await;
+        Self { gateway, ..self }
+    }
+
+    /// The status of an opening with a credential.
+    async fn knock(&self, credential: &str) -> u16 {
+        let caller = Caller { office: self, credential: credential.to_owned(), session: String::new() };
+        caller.post("initialize", &json!({"protocolVersion": "2025-11-25", "capabilities": {}})).await.status
     }
 
     /// A token of a user for the gateway and for these.
@@ -251,6 +284,91 @@ async fn a_callers_token_is_exchanged_for_one_of_the_other_cluster() {
     let status = bob.status_with("sso_attempt_failed", json!(true)).await;
     assert!(status.to_string().contains("access_denied"), "{status}");
     assert_eq!(office.carried().len(), 2, "who fails uses no one else's");
+    office.stop().await;
+}
+
+#[tokio::test]
+async fn a_first_call_waits_for_its_sign_on_and_its_status_says_so_meanwhile() {
+    let office = Office::start(
+        "{tokenExchange: {enabled: true, dexTokenEndpoint: 'EXCHANGE', clientId: tools, clientSecret: 'env:OURS'}}",
+    )
+    .await;
+    office.is_held.store(true, Ordering::SeqCst);
+    *office.exchange.lock().unwrap() = json!({"access_token": "exchanged", "token_type": "bearer", "expires_in": 600});
+    let ann = office.caller(&office.token("ann", &[])).await;
+    let mut called = Box::pin(ann.call("x_files_mine", json!({})));
+    let meanwhile = async {
+        let status = ann.status_with("status", json!("sso_pending")).await;
+        assert_eq!(status["token_exchange_enabled"], true, "{status}");
+        let listed = ann.call("core_auth_status", json!({})).await;
+        assert!(listed.contains(r#"\"pending\":true"#), "{listed}");
+    };
+    tokio::select! {
+        biased;
+        early = &mut called => panic!("not waited for: {early}"),
+        () = meanwhile => {}
+    }
+    office.issuer.release();
+    let called = called.await;
+    assert!(called.contains("someone"), "{called}");
+    assert_eq!(office.carried(), ["Bearer exchanged"]);
+    assert_eq!(ann.status().await["status"], "connected");
+    office.stop().await;
+}
+
+#[tokio::test]
+async fn a_newer_token_of_the_caller_takes_the_place_of_one_that_the_server_refuses() {
+    let office = Office::start("{forwardToken: true, requiredAudiences: [files]}").await;
+    let (older, newer) = (office.token("ann", &["files"]), office.token("ann", &["files"]));
+    let mut ann = office.caller(&older).await;
+    let called = ann.call("x_files_mine", json!({})).await;
+    assert!(called.contains("someone"), "{called}");
+    office.refused.lock().unwrap().insert(format!("Bearer {older}"));
+    for _ in 0..2 {
+        let refused = ann.call("x_files_mine", json!({})).await;
+        assert!(refused.contains("refuses the token of the caller that was forwarded to it (HTTP 401)"), "{refused}");
+        assert!(refused.contains("another token is tried at once") && !refused.contains(&older), "{refused}");
+    }
+    assert_eq!(office.carried().len(), 2, "one that is refused is not sent again");
+    assert_eq!(ann.status_with("sso_attempt_failed", json!(true)).await["status"], "auth_required");
+    // The client refreshes, in the session that it has.
+    newer.clone_into(&mut ann.credential);
+    let called = ann.call("x_files_mine", json!({})).await;
+    assert!(called.contains("someone"), "{called}");
+    assert_eq!(office.carried().last(), Some(&format!("Bearer {newer}")));
+    assert_eq!(ann.status_with("status", json!("connected")).await["token_forwarding_enabled"], true);
+    office.stop().await;
+}
+
+#[tokio::test]
+async fn a_revoked_key_and_a_removed_issuer_sign_no_one_on_until_there_is_another() {
+    let mut office = Office::start("{forwardToken: true, requiredAudiences: [files]}").await;
+    let works = async |office: &Office, token: &str| {
+        let called = office.caller(token).await.call("x_files_mine", json!({})).await;
+        assert!(called.contains("someone"), "{called}");
+        assert_eq!(office.carried().last(), Some(&format!("Bearer {token}")));
+    };
+    let older = office.token("ann", &["files"]);
+    works(&office, &older).await;
+    // The issuer takes its key back, and signs with another one.
+    office.key = SigningKey::read(&SigningKey::generate()).unwrap();
+    *office.published.lock().unwrap() = json!(office.key.public_jwk());
+    let mut office = office.restart().await;
+    assert_eq!(office.knock(&older).await, 401);
+    assert_eq!(office.carried().len(), 1, "it is passed on no more");
+    let newer = office.token("ann", &["files"]);
+    works(&office, &newer).await;
+    // The issuer is taken out of the settings, and put back.
+    let settings = office.home.path().join("config.toml");
+    let before = std::fs::read_to_string(&settings).unwrap();
+    write(office.home.path(), "config.toml", &format!("[identity]\nurl = '{ORIGIN}'\n"));
+    office = office.restart().await;
+    assert_eq!(office.knock(&newer).await, 401);
+    assert_eq!(office.carried().len(), 2);
+    std::fs::write(&settings, before).unwrap();
+    office = office.restart().await;
+    works(&office, &newer).await;
+    assert_eq!(office.knock(&older).await, 401, "what was taken back stays so");
     office.stop().await;
 }
 

@@ -125,10 +125,15 @@ impl GatewayLogins {
         }
     }
 
-    /// Signs a caller on because it asks for it; `None` for a server that is logged in to by a person.
-    pub(super) async fn begin_sign_on(&self, at: LoginPlace<'_>) -> Option<Result<LoginStep, Problem>> {
+    /// Signs a caller on because it asks for it, or because a call of it was refused (`joins`); `None` for a server that is
+    /// logged in to by a person.
+    pub(super) async fn begin_sign_on(&self, at: LoginPlace<'_>, joins: bool) -> Option<Result<LoginStep, Problem>> {
         let auth = self.signed_on(self.running(at.server)?.server.config())?;
-        match self.sign_ons.begin(at.server, at.principal).await {
+        let begun = match joins {
+            true => self.sign_ons.join(at.server, at.principal).await,
+            false => self.sign_ons.begin(at.server, at.principal).await,
+        };
+        match begun {
             Ok(()) => {
                 if let Some(running) = self.running(at.server) {
                     running.server.retry_for(at.principal);
