@@ -192,6 +192,14 @@ impl Build {
         known.and_then(|it| it.view.upgrade()).or_else(|| self.public.get(profile).cloned())
     }
 
+    /// What a principal sees now, whatever it has been shown or notified of.
+    pub(crate) fn seen_now_by(&self, profile: &ProfileName, principal: &PrincipalId) -> Option<Arc<View>> {
+        match &self.maker {
+            Some(maker) if name_at_servers(principal).is_some() => self.look(maker, profile, principal),
+            _ => self.seen_by(profile, principal),
+        }
+    }
+
     fn note(&self, profile: &ProfileName, principal: &PrincipalId, now: SeenView) {
         let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
         if seen.values().map(HashMap::len).sum::<usize>() >= SEEN {

@@ -10,7 +10,7 @@ use toolcrib_view::view::{AUTH_STATUS, View};
 
 use crate::client;
 use crate::context::RequestContext;
-use crate::login::{LoginState, LoginStatus, SignOn};
+use crate::login::{LoginState, LoginStatus};
 
 impl RequestContext<'_> {
     /// Whether a URI is one of the gateway's own here.
@@ -38,10 +38,9 @@ impl RequestContext<'_> {
 }
 
 /// How a caller stands with a server that it is signed on to.
-fn signed_on(state: Option<&LoginState>, sign_on: Option<&SignOn>) -> &'static str {
+fn signed_on(state: Option<&LoginState>) -> &'static str {
     match state {
         Some(LoginState::LoggedIn { .. }) => "connected",
-        _ if sign_on.is_some_and(|sign_on| sign_on.is_pending) => "sso_pending",
         _ => "auth_required",
     }
 }
@@ -54,14 +53,13 @@ fn status(view: &View, logins: &[LoginStatus], is_owner: bool) -> Value {
         let login = logins.iter().find(|login| login.server == definition.name);
         let sign_on = login.and_then(|login| login.sign_on.as_ref());
         let word = match status.state {
+            // What its sign-on shows is read after it, which is part of it to the caller.
+            State::Starting if sign_on.is_some() && server.is_part() => "sso_pending",
+            _ if sign_on.is_some_and(|sign_on| sign_on.is_pending) => "sso_pending",
             // Whose connection the server's own is says nothing of who is signed on.
-            State::Ready | State::NeedsLogin if sign_on.is_some() => {
-                signed_on(login.map(|login| &login.state), sign_on)
-            }
+            State::Ready | State::NeedsLogin if sign_on.is_some() => signed_on(login.map(|login| &login.state)),
             // That cannot be listed for the caller is then no fault of the server.
-            _ if sign_on.is_some_and(|sign_on| sign_on.has_failed) => {
-                signed_on(login.map(|login| &login.state), sign_on)
-            }
+            _ if sign_on.is_some_and(|sign_on| sign_on.has_failed) => signed_on(login.map(|login| &login.state)),
             // Nor of who has a login of its own.
             State::Ready | State::NeedsLogin if !is_owner && login.is_some() => match login.map(|login| &login.state) {
                 Some(LoginState::LoggedIn { .. }) => "connected",

@@ -1,4 +1,7 @@
 //! A call of a tool whose server is still being listed for the first time waits for that server, and only for that one.
+//! What is listed for one principal alone is waited for in `own`.
+
+mod own;
 
 use std::time::Duration;
 
@@ -28,6 +31,9 @@ impl CallPath {
         request: &Request,
     ) -> Result<ProfileSnapshot, Problem> {
         let taken = &taken.seen_by(&caller.principal.id);
+        if let Some(awaited) = self.own_snapshot(taken, caller, request).await {
+            return awaited;
+        }
         let view = taken.view();
         if view.is_complete || request.method != method::TOOLS_CALL {
             return Ok(taken.clone());

@@ -38,6 +38,13 @@ impl ProfileSnapshot {
         Self { build: Arc::clone(&self.build), view: view.unwrap_or_else(|| Arc::clone(&self.view)) }
     }
 
+    /// The same with what the principal sees by now, although that may not be announced yet.
+    #[must_use]
+    pub(crate) fn seen_now_by(&self, principal: &PrincipalId) -> Self {
+        let view = self.build.seen_now_by(&self.profile().name, principal);
+        Self { build: Arc::clone(&self.build), view: view.unwrap_or_else(|| Arc::clone(&self.view)) }
+    }
+
     /// What the profile shows.
     pub fn view(&self) -> &Arc<View> {
         &self.view

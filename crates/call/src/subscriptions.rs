@@ -1,6 +1,7 @@
 //! The subscriptions of clients of both eras, and how changes of servers reach them.
 //!
-//! However many clients watch a resource, its server has one subscription. Each listener has its own queue of changes,
+//! However many clients watch a resource, its server has one subscription; one more for each principal that must hear
+//! with its own credential. Each listener has its own queue of changes,
 //! merged while they wait, so a slow reader delays no other and misses only repetitions.
 
 mod session;
@@ -54,8 +55,8 @@ struct State {
     tasks: Table,
 }
 
-/// What is watched, by its server and as the server spells it.
-type Table = HashMap<ServerName, BTreeMap<Arc<str>, Watch>>;
+/// What is watched, by where it is heard and as the server spells it.
+type Table = HashMap<Ear, BTreeMap<Arc<str>, Watch>>;
 /// What one listener watches, by its own names.
 type Places = HashMap<Arc<str>, WatchPlace>;
 
@@ -66,10 +67,18 @@ pub(crate) enum WatchKind {
     Task,
 }
 
+/// Where changes of a server are heard.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Ear {
+    server: ServerName,
+    /// On whose own connection; `None` is the main one.
+    principal: Option<Arc<str>>,
+}
+
 /// Where something that is watched is.
 #[derive(Debug)]
 struct WatchPlace {
-    server: ServerName,
+    ear: Ear,
     /// The URI or task id, as the server spells it.
     key: Arc<str>,
 }
@@ -207,9 +216,7 @@ impl Subscriptions {
         let listener = Arc::clone(&state.listeners.get(&number)?.listener);
         // Looked at under the lock: a view that is built later is compared with what is watched (see `reconcile`).
         let place = views.seen_by(&listener.profile, &listener.principal.id)?.resources.place(uri)?;
-        if !hears(&place.server, &listener.principal.id)
-            || (&place.name, &place.uri) != (&permitted.name, &permitted.uri)
-        {
+        if (&place.name, &place.uri) != (&permitted.name, &permitted.uri) {
             return None;
         }
         let watcher = Watcher { listener: number, exposed: uri.into() };
@@ -220,9 +227,6 @@ impl Subscriptions {
     pub(crate) fn watch_task(&self, number: u64, server: &Server, id: &str, exposed: &str) -> Option<Subscription> {
         let watcher = Watcher { listener: number, exposed: exposed.into() };
         let mut state = lock(&self.state);
-        if !hears(server, &state.listeners.get(&number)?.listener.principal.id) {
-            return None;
-        }
         state.watch(WatchKind::Task, server, id.into(), watcher)
     }
 
@@ -232,10 +236,11 @@ impl Subscriptions {
         drop(gone);
     }
 
-    /// A server says that a resource changed.
-    pub fn updated(&self, server: &ServerName, uri: &str) {
+    /// A server says that a resource changed: to a principal alone, or to everyone.
+    pub fn updated(&self, server: &ServerName, principal: Option<&Arc<str>>, uri: &str) {
         let state = lock(&self.state);
-        let Some(of_server) = state.resources.get(server) else { return };
+        let ear = Ear { server: server.clone(), principal: principal.cloned() };
+        let Some(of_server) = state.resources.get(&ear) else { return };
         for (root, watched) in subscription::above(of_server, uri) {
             let part = uri.get(root.len()..).unwrap_or_default();
             state.notify(watched, |exposed| {
@@ -246,11 +251,12 @@ impl Subscriptions {
         }
     }
 
-    /// A server says that a task changed.
-    pub fn task_changed(&self, server: &ServerName, params: &Raw) {
+    /// The same of a task.
+    pub fn task_changed(&self, server: &ServerName, principal: Option<&Arc<str>>, params: &Raw) {
         let Some(id) = params.text("taskId") else { return };
         let state = lock(&self.state);
-        let Some(watched) = state.tasks.get(server).and_then(|tasks| tasks.get(&*id)) else { return };
+        let ear = Ear { server: server.clone(), principal: principal.cloned() };
+        let Some(watched) = state.tasks.get(&ear).and_then(|tasks| tasks.get(&*id)) else { return };
         state.notify(watched, |exposed| {
             let id = Raw::from_value(&&**exposed);
             Change::Task { id: Arc::clone(exposed), params: params.edit(&[("taskId", Edit::Set(id.as_str()))]) }
@@ -293,21 +299,21 @@ impl Subscriptions {
         for entry in listeners.values().filter(|entry| !build.main().contains_key(&entry.listener.profile)) {
             entry.listener.end();
         }
-        for (name, of_server) in resources.iter_mut() {
-            let server = table.get(name).map(|running| &running.server);
+        for (ear, of_server) in resources.iter_mut() {
+            let server = table.get(&ear.server).map(|running| &running.server);
             for (uri, watched) in of_server {
                 let replaced = server.filter(|server| !watched.server.is_same(server));
                 if let Some(server) = replaced {
-                    gone.push(watched.follow(server, server.subscribe(uri)));
+                    gone.push(watched.follow(server, server.subscribe(ear.principal.as_deref(), uri)));
                 }
                 for (Watcher { listener, exposed }, shown) in &mut watched.heard_by {
                     let Some(entry) = listeners.get(listener) else { continue };
                     let Listener { profile, principal, .. } = &*entry.listener;
                     let view = build.seen_by(profile, &principal.id);
                     let place = view.and_then(|view| view.resources.place(exposed));
-                    let place = place.filter(|place| hears(&place.server, &principal.id));
-                    let before =
-                        std::mem::replace(shown, place.is_some_and(|place| place.name == *name && *place.uri == **uri));
+                    let is_here =
+                        |place: ResourcePlace| *place.uri == **uri && Ear::of(&place.server, &principal.id) == *ear;
+                    let before = std::mem::replace(shown, place.is_some_and(is_here));
                     if *shown && (!before || replaced.is_some()) {
                         // What happened while no one heard of it is not known.
                         let (uri, watched) = (Arc::clone(exposed), Arc::clone(exposed));
@@ -373,21 +379,21 @@ impl State {
         // What it knew by this name before may have been another.
         let gone = self.unwatch(what, watcher.listener, &watcher.exposed);
         let entry = self.listeners.get_mut(&watcher.listener)?;
-        let name = server.config().name.clone();
+        let ear = Ear::of(server, &entry.listener.principal.id);
         let (table, places) = match what {
             WatchKind::Resource => (&mut self.resources, &mut entry.resources),
             WatchKind::Task => (&mut self.tasks, &mut entry.tasks),
         };
         let subscribe = || match what {
-            WatchKind::Resource => server.subscribe(&key),
-            WatchKind::Task => server.watch_task(&key),
+            WatchKind::Resource => server.subscribe(ear.principal.as_deref(), &key),
+            WatchKind::Task => server.watch_task(ear.principal.as_deref(), &key),
         };
-        let watched = table.entry(name.clone()).or_default();
+        let watched = table.entry(ear.clone()).or_default();
         let watched = watched.entry(Arc::clone(&key)).or_insert_with(|| Watch::new(server, subscribe()));
         if !watched.server.is_same(server) {
             watched.follow(server, subscribe());
         }
-        places.insert(Arc::clone(&watcher.exposed), WatchPlace { server: name, key });
+        places.insert(Arc::clone(&watcher.exposed), WatchPlace { ear: ear.clone(), key });
         watched.heard_by.insert(watcher, true);
         drop(gone);
         Some(watched.subscription.clone())
@@ -412,14 +418,17 @@ impl State {
     }
 }
 
-/// Whether what a server tells its main connection may be told a principal.
-fn hears(server: &Server, principal: &PrincipalId) -> bool {
-    server.hears_for(name_at_servers(principal))
+impl Ear {
+    /// Where changes of a server are heard for a principal: what a server tells its main connection is not for all.
+    fn of(server: &Server, principal: &PrincipalId) -> Self {
+        let hearer = server.hearer(name_at_servers(principal));
+        Self { server: server.config().name.clone(), principal: hearer.map(Into::into) }
+    }
 }
 
 /// Has a listener hear no more of a place. Gives what nobody watches any more.
-fn forget(table: &mut Table, WatchPlace { server, key }: &WatchPlace, watcher: &Watcher) -> Option<Watch> {
-    let of_server = table.get_mut(server)?;
+fn forget(table: &mut Table, WatchPlace { ear, key }: &WatchPlace, watcher: &Watcher) -> Option<Watch> {
+    let of_server = table.get_mut(ear)?;
     let watched = of_server.get_mut(key)?;
     watched.heard_by.remove(watcher);
     if !watched.heard_by.is_empty() {
@@ -427,7 +436,7 @@ fn forget(table: &mut Table, WatchPlace { server, key }: &WatchPlace, watcher: &
     }
     let gone = of_server.remove(key);
     if of_server.is_empty() {
-        table.remove(server);
+        table.remove(ear);
     }
     gone
 }

@@ -101,6 +101,11 @@ impl Offer {
         self.items.iter()
     }
 
+    /// The same, taken out of it.
+    pub fn into_items(self) -> impl Iterator<Item = (Item, Raw)> {
+        self.items.into_iter()
+    }
+
     /// How many definitions it has.
     pub fn len(&self) -> usize {
         self.items.len()

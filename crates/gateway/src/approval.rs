@@ -15,6 +15,7 @@ use toolcrib_view::ServerEntry;
 
 use crate::gateway::Gateway;
 use toolcrib_call::pins::approval;
+use toolcrib_call::{name_at_servers, principal_at_servers};
 
 /// What is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,13 +45,14 @@ pub struct Selection {
 }
 
 impl Gateway {
-    /// What of a server is not as it was approved, and what of that was turned down by whom.
+    /// What of a server is not as it was approved, as far as it is listed to everyone or to `by`, and what of that was
+    /// turned down by whom.
     ///
     /// # Errors
     /// There is no such server.
-    pub fn changes(&self, server: &str) -> Result<Value, Problem> {
+    pub fn changes(&self, server: &str, by: &Caller) -> Result<Value, Problem> {
         let running = self.running(server)?;
-        let (offer, difference) = self.standing(&running);
+        let (offer, difference) = self.standing(&running, principal_at_servers(by));
         let pin = self.path.pins.of(&running.definition);
         let rejected: Vec<Value> = offer
             .items()
@@ -86,7 +88,7 @@ impl Gateway {
         let name = running.definition.name.clone();
         let (gateway, principal) = (Arc::clone(self), by.principal.id.clone());
         let work = move || {
-            let (offer, difference) = gateway.standing(&running);
+            let (offer, difference) = gateway.standing(&running, name_at_servers(&principal));
             let items = chosen(&running, &which, &offer, &difference)?;
             let change = change(judgement, &items, &offer, &difference);
             gateway.path.pins.decide(&running.definition, change, &principal)?;

@@ -223,7 +223,7 @@ impl Gateway {
 
     fn examine(&self, running: &ServerEntry) -> Value {
         let (status, name) = (running.server.status(), running.definition.name.as_str());
-        let (_, difference) = self.standing(running);
+        let (_, difference) = self.standing(running, None);
         let pin = self.path.pins.of(&running.definition);
         let error = status.last_error.unwrap_or_default();
         let (what, stderr) = stderr_apart(&error);

@@ -129,7 +129,8 @@ impl CallTool for Gateway {
 
     fn call(self: Arc<Self>, call: SourceCall<'_>) -> BoxFuture<'_, Result<Raw, Problem>> {
         Box::pin(async move {
-            let snapshot = self.path.views.snapshot(&call.caller.profile)?.seen_by(&call.caller.principal.id);
+            let snapshot = self.path.views.snapshot(&call.caller.profile)?;
+            let snapshot = self.path.snapshot_for(&snapshot, call.caller, call.tool, &call.arguments).await?;
             let id = Id::from_text(call.label);
             let context = RequestContext {
                 path: &self.path,

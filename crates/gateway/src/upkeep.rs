@@ -108,12 +108,12 @@ impl Gateway {
                 let table = self.path.servers.table();
                 table.get(&server).is_some_and(|running| running.definition.session == SessionScope::Handle)
             }
-            Event::ResourceUpdated { server, uri } => {
-                self.path.subscriptions.updated(&server, &uri);
+            Event::ResourceUpdated { server, principal, uri } => {
+                self.path.subscriptions.updated(&server, principal.as_ref(), &uri);
                 false
             }
-            Event::TaskChanged { server, params } => {
-                self.path.subscriptions.task_changed(&server, &params);
+            Event::TaskChanged { server, principal, params } => {
+                self.path.subscriptions.task_changed(&server, principal.as_ref(), &params);
                 false
             }
         }

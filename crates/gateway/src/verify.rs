@@ -11,9 +11,9 @@ use toolcrib_base::{Kind, PrincipalId, Problem, ServerName};
 use toolcrib_call::admission::closing_problem;
 use toolcrib_call::pins::{approval, offer_of};
 use toolcrib_call::servers::fingerprint;
-use toolcrib_catalog::pin::{Difference, Offer};
+use toolcrib_catalog::pin::{Difference, Offer, Part};
 use toolcrib_store::{PinChange, Snapshot};
-use toolcrib_upstream::{Inspection, State};
+use toolcrib_upstream::{Inspection, Sight, State};
 use toolcrib_view::ServerEntry;
 
 use crate::gateway::Gateway;
@@ -158,12 +158,25 @@ impl Gateway {
         Ok(verified)
     }
 
-    /// What a server offers now, and how that differs from what was approved.
-    pub(crate) fn standing(&self, running: &ServerEntry) -> (Offer, Difference) {
-        let offer = offer_of(&running.server.inventory());
+    /// What a server offers now, and how that differs from what was approved: what it lists to everyone, and what it lists
+    /// to `principal` alone. What it lists to others with credentials of their own is not told, only not taken for gone.
+    pub(crate) fn standing(&self, running: &ServerEntry, principal: Option<&str>) -> (Offer, Difference) {
+        let mut offer = offer_of(&running.server.inventory());
+        if let Sight::Own(part) = running.server.seen_by(principal) {
+            let own = offer_of(part.inventory());
+            let own = own.items().filter(|(item, _)| item.part != Part::Instructions);
+            own.for_each(|(item, definition)| offer.insert(item.clone(), definition.clone()));
+        }
         let pin = self.path.pins.of(&running.definition);
         let nothing = Offer::default();
         let approved = pin.as_ref().and_then(|pin| pin.approved.as_ref()).unwrap_or(&nothing);
+        let others = running.server.own_inventories();
+        for (item, definition) in others.iter().flat_map(|other| offer_of(other).into_items()) {
+            let is_approved = pin.as_ref().is_some_and(|pin| pin.approves(&item, &definition));
+            if is_approved && offer.get(&item).is_none() {
+                offer.insert(item, definition);
+            }
+        }
         let difference = Difference::between(approved, &offer);
         (offer, difference)
     }

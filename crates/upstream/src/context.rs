@@ -19,6 +19,7 @@ use crate::gate::Gate;
 use crate::install::{self, HalfWritten};
 use crate::inventory::Inventory;
 use crate::live::LiveConnection;
+use crate::own_hearing::OwnHearing;
 use crate::own_lists::OwnLists;
 use crate::places::Places;
 use crate::status::{State, Status};
@@ -80,6 +81,8 @@ pub(crate) struct ServerContext {
     pub(crate) places: Places,
     /// What it shows to principals with credentials of their own.
     pub(crate) own: OwnLists,
+    /// What such principals subscribe to.
+    pub(crate) hearing: OwnHearing,
     /// Calls that were given up and not answered.
     pub(crate) unanswered: UnansweredCalls,
     /// Whether it was there once by this definition: then nothing is installed any more.
@@ -130,6 +133,7 @@ impl ServerContext {
             eras: Arc::new(Eras::new(config.only, config.nature, Arc::clone(&deps.clock))),
             places: Places::new(config.concurrency),
             own: OwnLists::default(),
+            hearing: OwnHearing::default(),
             unanswered: UnansweredCalls::default(),
             was_there: AtomicBool::new(known.is_some()),
             turn: Arc::default(),

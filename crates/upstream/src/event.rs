@@ -44,6 +44,8 @@ pub enum Event {
     ResourceUpdated {
         /// The server.
         server: ServerName,
+        /// Whom it was told, on a connection with that one's own credential; `None` is everyone.
+        principal: Option<Arc<str>>,
         /// The resource.
         uri: String,
     },
@@ -51,6 +53,8 @@ pub enum Event {
     TaskChanged {
         /// The server.
         server: ServerName,
+        /// Whom it was told, as above.
+        principal: Option<Arc<str>>,
         /// What it says of the task, as `notifications/tasks` has it.
         params: Raw,
     },

@@ -1,4 +1,5 @@
-//! The task that keeps the subscriptions of one main connection equal to what callers subscribe to at the server.
+//! The task that keeps the subscriptions of one connection equal to what callers subscribe to at the server: of the main
+//! one for everyone, of a principal's own for that one.
 
 mod legacy;
 mod modern;
@@ -11,13 +12,17 @@ use tokio::sync::{mpsc, watch};
 use toolcrib_base::backoff::Backoff;
 use toolcrib_base::task::Stop;
 use toolcrib_protocol::subscription::{Change, Filter};
+use toolcrib_protocol::{Raw, RpcError};
+use toolcrib_transport::LinkError;
 
+use crate::call::Call;
 use crate::context::ServerContext;
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::live::LiveConnection;
 use crate::report::Report;
-use crate::subscribe::{Kind, Verdict};
+use crate::request::CallRequest;
+use crate::subscribe::Subscriptions;
 
 /// The shortest time between two rounds of forwarding: a server that notifies without end must not keep us busy.
 const FORWARD_INTERVAL: Duration = Duration::from_millis(100);
@@ -29,6 +34,9 @@ const LAST_RETRY: Duration = Duration::from_secs(5 * 60);
 pub(crate) struct Keeper {
     context: Arc<ServerContext>,
     live: Arc<LiveConnection>,
+    subscriptions: Arc<Subscriptions>,
+    /// In whose name it asks, where that is not the owner's.
+    caller: Option<Arc<Call>>,
     reports: mpsc::Sender<Report>,
     /// The lists whose changes the server notifies.
     lists: Filter,
@@ -66,18 +74,45 @@ impl Keeper {
         let keeper = Self {
             context: Arc::clone(context),
             live: Arc::clone(live),
+            subscriptions: Arc::clone(&context.subscriptions),
+            caller: None,
             reports,
-            lists: Filter {
-                tools: bare.declares("tools", "listChanged"),
-                prompts: bare.declares("prompts", "listChanged"),
-                resources: bare.declares("resources", "listChanged"),
-                ..Filter::default()
-            },
+            lists: lists_of(bare),
             subscribes: bare.declares("resources", "subscribe"),
             settled,
             list_begun: Arc::clone(&list_begun),
         };
         (keeper, KeeperHandle { settled: kept, list_begun })
+    }
+
+    /// Keeps what a principal subscribes to, on a connection that carries its credential. `bare` is what it is shown.
+    pub(crate) fn own(
+        context: &Arc<ServerContext>,
+        live: &Arc<LiveConnection>,
+        bare: &Inventory,
+        hearer: (Call, Arc<Subscriptions>),
+        reports: mpsc::Sender<Report>,
+    ) -> Self {
+        let (caller, subscriptions) = hearer;
+        let (keeper, _) = Self::new(context, live, bare, reports);
+        Self { subscriptions, caller: Some(Arc::new(caller)), ..keeper }
+    }
+
+    /// The same, until it is of no use any more: there is nothing left to keep, or the session is lost.
+    pub(crate) async fn run_own(self) {
+        let keeping = async { if self.live.is_modern() { self.keep_modern().await } else { self.keep_legacy().await } };
+        tokio::select! {
+            () = keeping => {}
+            () = self.forward_changes() => {}
+        }
+    }
+
+    /// A request in the name of whom it is for.
+    async fn ask(&self, method: &str, params: &Raw, deadline: Duration) -> Result<Result<Raw, RpcError>, LinkError> {
+        let Some(call) = &self.caller else { return self.live.ask(method, params, deadline).await };
+        let request = CallRequest { context: &self.context, live: &self.live, method, params, call };
+        let asked = tokio::time::timeout(deadline, Box::pin(request.send())).await;
+        asked.unwrap_or(Err(LinkError::Timeout(deadline)))
     }
 
     /// Runs until the connection is left.
@@ -93,13 +128,14 @@ impl Keeper {
 
     /// Forwards changes as events. Those that come while the receiver is busy are merged.
     async fn forward_changes(&self) {
-        let subscriptions = &self.context.subscriptions;
+        let subscriptions = &self.subscriptions;
         loop {
             while let Some(change) = subscriptions.pop() {
                 let server = self.context.config.name.clone();
+                let principal = self.caller.as_ref().and_then(|caller| caller.client.principal.clone());
                 let event = match change {
-                    Change::Updated { uri, .. } => Event::ResourceUpdated { server, uri: uri.to_string() },
-                    Change::Task { params, .. } => Event::TaskChanged { server, params },
+                    Change::Updated { uri, .. } => Event::ResourceUpdated { server, principal, uri: uri.to_string() },
+                    Change::Task { params, .. } => Event::TaskChanged { server, principal, params },
                     Change::Tools | Change::Prompts | Change::Resources => continue,
                 };
                 if self.context.deps.events.send(event).await.is_err() {
@@ -111,7 +147,8 @@ impl Keeper {
         }
     }
 
-    fn backoff() -> Backoff {
+    /// The waits between attempts.
+    pub(crate) fn backoff() -> Backoff {
         Backoff::new(FIRST_RETRY, LAST_RETRY)
     }
 
@@ -121,22 +158,23 @@ impl Keeper {
         self.list_begun.load(Ordering::Acquire)
     }
 
-    /// The server takes none of all that is wanted.
-    fn refuse_all(&self) {
-        for kind in [Kind::Resource, Kind::Task] {
-            for key in self.context.subscriptions.wanted(kind).keys() {
-                self.context.subscriptions.settle(kind, key, &Verdict::Refused(None));
-            }
-        }
-    }
-
     /// Refuses whatever is wanted from now on, for ever.
     async fn refuse_on(&self, mut changed: watch::Receiver<()>) {
         loop {
-            self.refuse_all();
+            self.subscriptions.refuse_all();
             if changed.changed().await.is_err() {
                 return std::future::pending().await;
             }
         }
+    }
+}
+
+/// The lists of which a server says that it notifies of their changes.
+fn lists_of(bare: &Inventory) -> Filter {
+    Filter {
+        tools: bare.declares("tools", "listChanged"),
+        prompts: bare.declares("prompts", "listChanged"),
+        resources: bare.declares("resources", "listChanged"),
+        ..Filter::default()
     }
 }

@@ -27,6 +27,7 @@ mod live;
 mod negotiate;
 mod open;
 mod own;
+mod own_hearing;
 mod own_lists;
 mod part;
 mod pausable_deadline;

@@ -1,6 +1,7 @@
 //! What a server shows to principals that have credentials of their own there: listed with the credential of each,
 //! equal inventories shared, nothing of one shown to another.
 
+mod hearing;
 mod reading;
 
 use std::sync::Arc;
@@ -25,7 +26,8 @@ impl Server {
             return Sight::Main;
         };
         let is_personal = self.context.is_personal();
-        let KnownLists { inventory, standing, is_due } = self.context.own.look(principal);
+        let KnownLists { inventory, standing, is_due, is_due_if_proven } = self.context.own.look(principal);
+        let is_due = is_due || is_due_if_proven && self.is_proven_by_now(principal);
         let standing = if is_due { self.check_own(principal, standing) } else { standing };
         let main = self.context.status.borrow().state;
         let away = |standing| match standing {
@@ -41,10 +43,37 @@ impl Server {
             None if !is_personal => Sight::Main,
             None => Sight::Own(OwnPart::nothing(match standing {
                 CredentialState::Missing => State::NeedsLogin,
-                CredentialState::Failed => State::Failed,
+                CredentialState::Failed | CredentialState::Unproven => State::Failed,
                 CredentialState::Unknown | CredentialState::Given => State::Starting,
             })),
         }
+    }
+
+    /// Whether this handle is that of someone who sees it like this.
+    pub fn is_seen_as(&self, sight: &Sight) -> bool {
+        match (self.part.as_deref(), sight) {
+            (None, Sight::Main) => true,
+            (Some(part), Sight::Own(own)) => part == own,
+            _ => false,
+        }
+    }
+
+    /// Whether a principal is about to be shown what its credential shows, for the first time.
+    pub fn is_first_read_for(&self, principal: &str) -> bool {
+        self.context.own.is_first(principal)
+    }
+
+    /// Waits until a principal is shown what its credential shows, or it is known that there is nothing.
+    pub async fn first_read_for(&self, principal: &str) {
+        let mut ended = self.context.own.watch_ended();
+        // The sender is a part of the server itself.
+        while self.is_first_read_for(principal) && ended.changed().await.is_ok() {}
+    }
+
+    /// Whether a principal whose credential was missing has come with one that needs no person.
+    fn is_proven_by_now(&self, principal: &str) -> bool {
+        let credentials = self.context.deps.credentials.as_ref();
+        credentials.is_some_and(|credentials| credentials.is_automatic(&self.context.config, Some(principal)))
     }
 
     /// Whether what its main connection lists is its owner's alone.
@@ -57,9 +86,12 @@ impl Server {
         self.part.is_some()
     }
 
-    /// Whether its main connection may hear changes for a principal: one that is its owner's hears for that one alone.
-    pub fn hears_for(&self, principal: Option<&str>) -> bool {
-        !self.context.proves_own(principal) || !self.context.is_personal()
+    /// Who must hear changes itself that a principal is to be told, on a connection of its own: a main connection that is
+    /// its owner's hears for that one alone, and asks for nothing that this handle shows to the principal alone. `None` is
+    /// the main connection.
+    pub fn hearer<'a>(&self, principal: Option<&'a str>) -> Option<&'a str> {
+        let is_own = self.is_part() || self.context.is_personal();
+        principal.filter(|principal| is_own && self.context.proves_own(Some(principal)))
     }
 
     /// The same server as someone sees it.
@@ -88,9 +120,15 @@ impl Server {
         self.context.own.look(principal).inventory
     }
 
+    /// What all principals with credentials of their own were shown last, equal inventories once. It is shown to no one.
+    pub fn own_inventories(&self) -> Vec<Arc<Inventory>> {
+        self.context.own.all()
+    }
+
     /// A principal's credential came, changed or lapsed: what it opened is closed, and its lists are read again.
     pub fn credential_changed(&self, principal: &str) {
         self.forget_connections(principal);
+        self.context.hearing.renew(principal);
         self.context.own.doubt(principal);
         let KnownLists { standing, is_due, .. } = self.context.own.look(principal);
         if is_due {
@@ -101,6 +139,7 @@ impl Server {
     /// A principal has logged out: its lists are gone with its credential.
     pub async fn forget_own(&self, principal: &str) {
         self.forget_connections(principal);
+        self.context.hearing.renew(principal);
         if self.context.own.forget(principal) {
             self.emit_own(principal).await;
         }

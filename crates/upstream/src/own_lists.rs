@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 use toolcrib_protocol::inventory::Listing;
 
@@ -19,6 +20,8 @@ const MOST: usize = 16_384;
 const FRESH: Duration = Duration::from_secs(5 * 60);
 /// The same where there is no credential, or reading failed.
 const AGAIN: Duration = Duration::from_secs(15);
+/// The same where there was no credential and there is one by now: who comes with a newer token does not wait.
+const SOON: Duration = Duration::from_secs(1);
 /// How many lists of principals are read at a time.
 const READERS: usize = 8;
 
@@ -31,6 +34,8 @@ pub(crate) enum CredentialState {
     Given,
     /// It has none, or none that the server takes.
     Missing,
+    /// It could not be had.
+    Unproven,
     /// The server could not be listed with it.
     Failed,
 }
@@ -42,6 +47,8 @@ pub(crate) struct KnownLists {
     pub(crate) standing: CredentialState,
     /// Whether it is time to find out again.
     pub(crate) is_due: bool,
+    /// Whether it is time if there is a credential by now.
+    pub(crate) is_due_if_proven: bool,
 }
 
 #[derive(Debug)]
@@ -50,8 +57,6 @@ struct Entry {
     standing: CredentialState,
     /// When it was found out; `None` is due.
     found: Option<Instant>,
-    /// Which reading is under way: only its result counts.
-    reading: Option<u64>,
     seen: Instant,
 }
 
@@ -60,11 +65,17 @@ struct Entry {
 pub(crate) struct OwnLists {
     table: Mutex<Table>,
     pub(crate) readers: Semaphore,
+    /// How many readings are under way, so that mostly no one asks whose.
+    running: AtomicUsize,
+    /// Changes when a reading ends.
+    ended: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     entries: HashMap<Arc<str>, Entry>,
+    /// Which reading of whom is under way: only its result counts.
+    readings: HashMap<Arc<str>, u64>,
     /// Inventories that someone has, by their digest: equal ones are one.
     shared: HashMap<u64, Vec<Weak<Inventory>>>,
     next: u64,
@@ -78,7 +89,8 @@ pub(crate) fn nothing() -> Arc<Inventory> {
 
 impl Default for OwnLists {
     fn default() -> Self {
-        Self { table: Mutex::default(), readers: Semaphore::new(READERS) }
+        let (running, ended) = (AtomicUsize::new(0), watch::Sender::new(0));
+        Self { table: Mutex::default(), readers: Semaphore::new(READERS), running, ended }
     }
 }
 
@@ -92,12 +104,49 @@ impl OwnLists {
         let now = Instant::now();
         let mut table = self.lock();
         let Some(entry) = table.entries.get_mut(principal) else {
-            return KnownLists { inventory: None, standing: CredentialState::Unknown, is_due: true };
+            let (inventory, standing) = (None, CredentialState::Unknown);
+            return KnownLists { inventory, standing, is_due: true, is_due_if_proven: true };
         };
         entry.seen = now;
-        let lasts = if entry.standing == CredentialState::Given { FRESH } else { AGAIN };
-        let is_due = entry.reading.is_none() && entry.found.is_none_or(|found| now.duration_since(found) >= lasts);
-        KnownLists { inventory: entry.inventory.clone(), standing: entry.standing, is_due }
+        let (inventory, standing, found) = (entry.inventory.clone(), entry.standing, entry.found);
+        let is_reading = table.readings.contains_key(principal);
+        let is_older = |most| !is_reading && found.is_none_or(|found| now.duration_since(found) >= most);
+        let is_due = is_older(if standing == CredentialState::Given { FRESH } else { AGAIN });
+        let is_unproven = matches!(standing, CredentialState::Missing | CredentialState::Unproven);
+        KnownLists { inventory, standing, is_due, is_due_if_proven: is_unproven && is_older(SOON) }
+    }
+
+    /// All inventories that principals are shown, each once.
+    pub(crate) fn all(&self) -> Vec<Arc<Inventory>> {
+        let table = self.lock();
+        let mut all: Vec<_> = table.entries.values().filter_map(|entry| entry.inventory.clone()).collect();
+        all.sort_by_key(|inventory| Arc::as_ptr(inventory).addr());
+        all.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        all
+    }
+
+    /// Whether a principal is about to be shown something for the first time. A server that failed for it before is not
+    /// waited for.
+    pub(crate) fn is_first(&self, principal: &str) -> bool {
+        if self.running.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let table = self.lock();
+        let entry = table.entries.get(principal).filter(|_| table.readings.contains_key(principal));
+        entry.is_some_and(|entry| entry.inventory.is_none() && entry.standing != CredentialState::Failed)
+    }
+
+    /// Changes when a reading ends.
+    pub(crate) fn watch_ended(&self) -> watch::Receiver<u64> {
+        self.ended.subscribe()
+    }
+
+    /// Ends the reading for a principal that is under way, if one is: its result counts no more.
+    fn end(&self, table: &mut Table, principal: &str) {
+        if table.readings.remove(principal).is_some() {
+            self.running.store(table.readings.len(), Ordering::Release);
+            self.ended.send_modify(|count| *count += 1);
+        }
     }
 
     pub(crate) fn remember(&self, principal: &str, inventory: Arc<Inventory>) {
@@ -111,10 +160,11 @@ impl OwnLists {
     pub(crate) fn doubt(&self, principal: &str) {
         let mut table = self.lock();
         let entry = table.entry(principal);
-        if entry.standing == CredentialState::Failed {
+        if matches!(entry.standing, CredentialState::Failed | CredentialState::Unproven) {
             entry.standing = CredentialState::Unknown;
         }
-        (entry.found, entry.reading) = (None, None);
+        entry.found = None;
+        self.end(&mut table, principal);
     }
 
     /// The same of all who have been listed.
@@ -128,7 +178,8 @@ impl OwnLists {
         let Some(entry) = table.entries.get_mut(principal) else { return false };
         let before = entry.inventory.take();
         let had = before.is_some() || entry.standing != CredentialState::Missing;
-        (entry.standing, entry.found, entry.reading) = (CredentialState::Missing, None, None);
+        (entry.standing, entry.found) = (CredentialState::Missing, None);
+        self.end(&mut table, principal);
         had
     }
 
@@ -142,13 +193,15 @@ impl OwnLists {
     /// Begins to read; gives the number of the reading, unless one is under way.
     pub(crate) fn begin(&self, principal: &str) -> Option<u64> {
         let mut table = self.lock();
+        if table.readings.contains_key(principal) {
+            return None;
+        }
         table.next += 1;
         let number = table.next;
-        let entry = table.entry(principal);
-        entry.reading.is_none().then(|| {
-            entry.reading = Some(number);
-            number
-        })
+        table.entry(principal);
+        table.readings.insert(principal.into(), number);
+        self.running.store(table.readings.len(), Ordering::Release);
+        Some(number)
     }
 
     /// Takes what a reading found: the lists, or why there are none. Gives whether anything changed; nothing does where
@@ -161,7 +214,7 @@ impl OwnLists {
         main: &Arc<Inventory>,
     ) -> bool {
         let mut table = self.lock();
-        if table.entries.get(principal).is_none_or(|entry| entry.reading != Some(number)) {
+        if table.readings.get(principal) != Some(&number) {
             return false;
         }
         let (inventory, standing) = match found {
@@ -179,7 +232,9 @@ impl OwnLists {
         if inventory.is_some() {
             entry.inventory = inventory;
         }
-        (entry.standing, entry.found, entry.reading) = (standing, Some(Instant::now()), None);
+        (entry.standing, entry.found) = (standing, Some(Instant::now()));
+        // After what was found is there for those who wait for it.
+        self.end(&mut table, principal);
         is_news
     }
 }
@@ -195,7 +250,6 @@ impl Table {
             inventory: None,
             standing: CredentialState::Unknown,
             found: None,
-            reading: None,
             seen: now,
         })
     }

@@ -129,6 +129,12 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
+    /// Waits until the connection is no more.
+    pub(crate) async fn ended(&self) {
+        let mut state = self.extra.state.clone();
+        while state.changed().await.is_ok() {}
+    }
+
     /// What the server said of itself when the connection was opened.
     pub(crate) fn bare(&self) -> Option<Inventory> {
         self.extra.bare.get().cloned()
@@ -562,7 +568,11 @@ impl ExtraTask {
             eras: Arc::clone(&self.context.eras),
             unanswered: self.context.unanswered.clone(),
             principal: self.key.principal.clone(),
-            subscriptions: Arc::clone(&self.context.subscriptions),
+            // What is said on a connection with a principal's credential is for that one alone.
+            subscriptions: match &self.key.principal {
+                Some(principal) if self.context.proves_own(Some(principal)) => self.context.hearing.of(principal),
+                _ => Arc::clone(&self.context.subscriptions),
+            },
             turn: &self.context.turn,
             told: None,
             kept: &Mutex::default(),

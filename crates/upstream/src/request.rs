@@ -117,7 +117,7 @@ impl CallRequest<'_> {
     }
 
     /// The headers of the request: what proves for whom it is, and what of its arguments is mirrored.
-    async fn headers(self) -> Result<HeaderMap, LinkError> {
+    pub(crate) async fn headers(self) -> Result<HeaderMap, LinkError> {
         let Self { context, live, call, .. } = self;
         let mirrored = || if live.is_modern() { call.headers.clone() } else { HeaderMap::new() };
         let Some(credentials) = context.deps.credentials.as_ref().filter(|_| !live.link.is_ordered()) else {

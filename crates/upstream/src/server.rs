@@ -46,6 +46,24 @@ impl CallConnection {
         }
     }
 
+    pub(crate) fn shared_live(&self) -> &Arc<LiveConnection> {
+        match self {
+            Self::Main(live) => live,
+            Self::Extra(lease) => &lease.live,
+        }
+    }
+
+    /// Waits until it is no more.
+    pub(crate) async fn ended(&self, context: &ServerContext) {
+        let live = match self {
+            Self::Main(live) => live,
+            Self::Extra(lease) => return lease.ended().await,
+        };
+        let mut status = context.status.subscribe();
+        let is_there = || context.live.load().as_ref().is_some_and(|now| now.generation == live.generation);
+        while is_there() && status.changed().await.is_ok() {}
+    }
+
     /// What the server said of itself when the connection was opened, where that is this client's own.
     pub(crate) fn bare(&self) -> Option<Inventory> {
         match self {
@@ -279,18 +297,18 @@ impl Server {
     }
 
     /// Watches a resource and what is below it until the last clone of the subscription is dropped. Changes
-    /// come as [`Event::ResourceUpdated`]. A server that idles is started.
-    pub fn subscribe(&self, uri: &str) -> Subscription {
-        self.watch(subscribe::Kind::Resource, uri)
+    /// come as [`Event::ResourceUpdated`]. A server that idles is started. `hearer` is what [`Server::hearer`] gives.
+    pub fn subscribe(&self, hearer: Option<&str>, uri: &str) -> Subscription {
+        self.watch_for(hearer, subscribe::Kind::Resource, uri)
     }
 
     /// Watches a task until the last clone of the subscription is dropped. Changes come as
     /// [`Event::TaskChanged`].
-    pub fn watch_task(&self, task: &str) -> Subscription {
-        self.watch(subscribe::Kind::Task, task)
+    pub fn watch_task(&self, hearer: Option<&str>, task: &str) -> Subscription {
+        self.watch_for(hearer, subscribe::Kind::Task, task)
     }
 
-    fn watch(&self, kind: subscribe::Kind, key: &str) -> Subscription {
+    pub(crate) fn watch(&self, kind: subscribe::Kind, key: &str) -> Subscription {
         let subscription = self.context.subscriptions.subscribe(kind, key);
         if self.context.status.borrow().state == State::Idle {
             self.order_start();
@@ -434,7 +452,7 @@ impl Server {
     }
 
     /// The connection that a client's calls take. `not` is one that turned out to be of no use any more.
-    async fn reach(&self, client: &Client, not: Option<u64>) -> Result<CallConnection, CallError> {
+    pub(crate) async fn reach(&self, client: &Client, not: Option<u64>) -> Result<CallConnection, CallError> {
         if self.goes_alone(client) {
             return Box::pin(self.reach_alone(client, not)).await;
         }

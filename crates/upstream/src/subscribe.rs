@@ -209,6 +209,13 @@ impl Subscriptions {
         self.ready.notify_one();
     }
 
+    /// The server takes none of all that is wanted.
+    pub(crate) fn refuse_all(&self) {
+        for kind in [Kind::Resource, Kind::Task] {
+            self.wanted(kind).keys().for_each(|key| self.settle(kind, key, &Verdict::Refused(None)));
+        }
+    }
+
     /// The connection is lost: all verdicts are open until the next connection settles them.
     pub(crate) fn lapse(&self) {
         let mut state = self.lock();

@@ -484,7 +484,7 @@ impl ServerTask {
             return Some(due);
         }
         // Connections of others and of conversations end by themselves when they idle.
-        let in_use = self.pool.len() > 0 || !context.subscriptions.is_empty();
+        let in_use = self.pool.len() > 0 || !context.subscriptions.is_empty() || context.hearing.is_any();
         (in_use || !context.gate.close_if_empty()).then(|| now + idle)
     }
 

@@ -35,7 +35,9 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
-        Run::Global(|gateway, arguments| Box::pin(async { gateway.changes(&required(arguments, "name")?) })),
+        Run::AsCaller(|gateway, caller, arguments| {
+            Box::pin(async { gateway.changes(&required(arguments, "name")?, caller) })
+        }),
         Operation {
             tool: "core_mcpserver_changes",
             path: "/servers/{name}/changes",

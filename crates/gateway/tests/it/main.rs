@@ -19,6 +19,7 @@ mod examples;
 mod exposure;
 mod families;
 mod fidelity;
+mod first_requests;
 mod isolation;
 mod large;
 mod learning;

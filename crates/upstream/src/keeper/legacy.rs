@@ -34,7 +34,7 @@ enum Step {
 
 impl Keeper {
     pub(super) async fn keep_legacy(&self) {
-        let subscriptions = &self.context.subscriptions;
+        let subscriptions = &self.subscriptions;
         let mut changed = subscriptions.changes();
         if !self.subscribes {
             return self.refuse_on(changed).await;
@@ -49,6 +49,8 @@ impl Keeper {
                     backoff.reset();
                     None
                 }
+                // A new connection is needed, by whoever keeps it.
+                Some(LinkError::SessionLost) if self.caller.is_some() => return,
                 Some(LinkError::SessionLost) => {
                     // A full queue holds an order that ends this connection, or calls will find the same out.
                     self.context.order(Order::Reopen(self.live.generation, None));
@@ -66,9 +68,9 @@ impl Keeper {
 
     /// Makes what the server was asked equal to what is wanted. Gives the failure that kept it from that.
     async fn catch_up(&self, asked: &mut BTreeMap<Arc<str>, SentRequest>) -> Option<LinkError> {
-        let wanted = self.context.subscriptions.wanted(Kind::Resource);
-        for task in self.context.subscriptions.wanted(Kind::Task).keys() {
-            self.context.subscriptions.settle(Kind::Task, task, &Verdict::Refused(None));
+        let wanted = self.subscriptions.wanted(Kind::Resource);
+        for task in self.subscriptions.wanted(Kind::Task).keys() {
+            self.subscriptions.settle(Kind::Task, task, &Verdict::Refused(None));
         }
         asked.retain(|uri, asked| wanted.contains_key(uri) || asked.refused.is_none());
         let mut steps: Vec<Step> =
@@ -101,7 +103,7 @@ impl Keeper {
 
     fn note(&self, uri: &str, asked: &SentRequest) {
         let verdict = asked.refused.clone().map_or(Verdict::Accepted, |error| Verdict::Refused(Some(error)));
-        self.context.subscriptions.settle(Kind::Resource, uri, &verdict);
+        self.subscriptions.settle(Kind::Resource, uri, &verdict);
     }
 
     async fn take(&self, step: Step) -> (Step, Result<Result<Raw, RpcError>, LinkError>) {
@@ -110,7 +112,7 @@ impl Keeper {
             Step::Unsubscribe(uri) => (method::RESOURCES_UNSUBSCRIBE, uri),
         };
         let params = Raw::from_value(&serde_json::json!({ "uri": &**uri }));
-        let outcome = self.live.ask(method, &params, ANSWER).await;
+        let outcome = self.ask(method, &params, ANSWER).await;
         (step, outcome)
     }
 }

@@ -14,6 +14,7 @@ use toolcrib_transport::{CallHandler, CallOptions, LinkError, Reply};
 
 use crate::live::RequestMeta;
 use crate::report::{Report, report_list_changed};
+use crate::request::CallRequest;
 use crate::subscribe::{Kind, Subscriptions, Verdict};
 
 use super::Keeper;
@@ -116,7 +117,7 @@ async fn opened(stream: &mut Option<Stream>) -> OpenOutcome {
 
 impl Keeper {
     pub(super) async fn keep_modern(&self) {
-        let mut changed = self.context.subscriptions.changes();
+        let mut changed = self.subscriptions.changes();
         let (mut current, mut next): (Option<Stream>, Option<Stream>) = (None, None);
         let mut backoff = Self::backoff();
         let mut retry: Option<Instant> = None;
@@ -144,7 +145,7 @@ impl Keeper {
                     match (outcome, stream) {
                         (Ok(granted), Some(stream)) => {
                             if missed || (current.is_none() && began) {
-                                report_list_changed(&self.context.subscriptions, &self.reports, self.live.generation);
+                                report_list_changed(&self.subscriptions, &self.reports, self.live.generation);
                             }
                             missed = false;
                             self.grant(&stream.asked, &granted);
@@ -170,7 +171,7 @@ impl Keeper {
                         backoff.reset();
                     }
                     missed = true;
-                    self.context.subscriptions.lapse();
+                    self.subscriptions.lapse();
                     retry = Some(Instant::now() + backoff.next_wait());
                 }
                 _ = changed.changed() => {}
@@ -180,20 +181,20 @@ impl Keeper {
     }
 
     fn wanted(&self) -> Filter {
-        let texts = |kind| self.context.subscriptions.wanted(kind).keys().map(ToString::to_string).collect();
+        let texts = |kind| self.subscriptions.wanted(kind).keys().map(ToString::to_string).collect();
         Filter { uris: texts(Kind::Resource), tasks: texts(Kind::Task), ..self.lists.clone() }
     }
 
     fn open(&self, asked: Filter) -> Stream {
         let (sender, granted) = watch::channel(None);
         let handler = Arc::new(StreamHandler {
-            subscriptions: Arc::clone(&self.context.subscriptions),
+            subscriptions: Arc::clone(&self.subscriptions),
             reports: self.reports.clone(),
             generation: self.live.generation,
             asked: asked.clone(),
             granted: sender,
         });
-        let live = Arc::clone(&self.live);
+        let (live, context, caller) = (Arc::clone(&self.live), Arc::clone(&self.context), self.caller.clone());
         let params = Raw::from_value(&serde_json::json!({ "notifications": asked.to_raw().to_value() }));
         // Anyone who watches tasks says that it knows them (SEP-2663, notifications).
         let extensions = format!(r#"{{"{}":{{}}}}"#, task::EXTENSION);
@@ -202,7 +203,13 @@ impl Keeper {
         let call = Box::pin(async move {
             let id = live.link.next_id();
             let said = RequestMeta { capabilities: &capabilities, ..RequestMeta::OURS };
-            let options = CallOptions { handler: Some(handler), ..CallOptions::within(Duration::MAX) };
+            let mut options = CallOptions { handler: Some(handler), ..CallOptions::within(Duration::MAX) };
+            if let Some(call) = &caller {
+                let request =
+                    CallRequest { context: &context, live: &live, method: method::LISTEN, params: &params, call };
+                // What the connection itself proves is another one's.
+                (options.headers, options.proves) = (request.headers().await?, true);
+            }
             live.link.call(id, method::LISTEN, live.params(id, &params, &said), options).await
         });
         Stream { asked, granted, call, since: Instant::now() }
@@ -215,7 +222,7 @@ impl Keeper {
         {
             for key in asked {
                 let verdict = if granted.contains(key) { Verdict::Accepted } else { Verdict::Refused(None) };
-                self.context.subscriptions.settle(kind, key, &verdict);
+                self.subscriptions.settle(kind, key, &verdict);
             }
         }
     }
@@ -226,10 +233,10 @@ impl Keeper {
         let empty = Filter::default();
         let told = told.unwrap_or(&empty);
         for uri in asked.uris.difference(&told.uris) {
-            self.context.subscriptions.settle(Kind::Resource, uri, &verdict);
+            self.subscriptions.settle(Kind::Resource, uri, &verdict);
         }
         for task in asked.tasks.difference(&told.tasks) {
-            self.context.subscriptions.settle(Kind::Task, task, &verdict);
+            self.subscriptions.settle(Kind::Task, task, &verdict);
         }
     }
 }

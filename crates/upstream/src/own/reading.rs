@@ -15,6 +15,9 @@ use crate::inventory::{self, Ask, Inventory};
 use crate::own_lists::CredentialState;
 use crate::server::{CallConnection, Server};
 
+/// How long a credential may take to be had: an attempt to sign on has 15 seconds, and says itself that they are over.
+const PROOF: Duration = Duration::from_secs(16);
+
 type Outcome = Result<Result<Raw, RpcError>, LinkError>;
 
 /// A principal that asks on a connection, with its own credential.
@@ -42,7 +45,7 @@ impl Server {
         let (server, principal) = (self.as_main(), Arc::<str>::from(principal));
         self.spawn(async move {
             let timeouts = server.context.config.timeouts;
-            let limit = timeouts.connect * 2 + timeouts.list;
+            let limit = PROOF + timeouts.connect * 2 + timeouts.list;
             let found = tokio::time::timeout(limit, server.listed_for(&principal)).await;
             let found = found.unwrap_or(Err(CredentialState::Failed));
             let main = server.main_inventory();
@@ -86,15 +89,14 @@ impl Server {
     }
 
     /// Whether a principal has a credential at all: without one nothing is asked.
-    async fn proven(&self, principal: &str) -> Result<(), CredentialState> {
+    pub(super) async fn proven(&self, principal: &str) -> Result<(), CredentialState> {
         let Some(credentials) = &self.context.deps.credentials else { return Err(CredentialState::Missing) };
-        let connect: Duration = self.context.config.timeouts.connect;
         let headers = match credentials.headers(&self.context.config, Some(principal)) {
             Proof::Known(headers) => headers,
-            Proof::Awaited(proof) => match tokio::time::timeout(connect, proof).await {
+            Proof::Awaited(proof) => match tokio::time::timeout(PROOF, proof).await {
                 Ok(Ok(headers)) => headers,
                 Ok(Err(NoCredential::NeedsLogin)) => return Err(CredentialState::Missing),
-                Ok(Err(NoCredential::Unavailable(_))) | Err(_) => return Err(CredentialState::Failed),
+                Ok(Err(NoCredential::Unavailable(_))) | Err(_) => return Err(CredentialState::Unproven),
             },
         };
         if headers.is_empty() { Err(CredentialState::Missing) } else { Ok(()) }
@@ -104,6 +106,7 @@ impl Server {
         self.note_unlisted(principal, &error.to_string());
         match error {
             CallError::NeedsLogin(_) => CredentialState::Missing,
+            CallError::Link { error: LinkError::Unproven(_), .. } => CredentialState::Unproven,
             _ => CredentialState::Failed,
         }
     }
@@ -112,6 +115,7 @@ impl Server {
         self.note_unlisted(principal, &self.context.config.masked(&error.to_string()));
         match error {
             LinkError::NeedsLogin | LinkError::Status { status: 401, .. } => CredentialState::Missing,
+            LinkError::Unproven(_) => CredentialState::Unproven,
             _ => CredentialState::Failed,
         }
     }

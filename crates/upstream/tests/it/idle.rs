@@ -51,7 +51,7 @@ async fn it_is_not_stopped_while_someone_listens() {
     let world = World::new(pausing(IDLE, fake(&[])));
     hold_time(&world.scope);
     world.until(State::Ready).await;
-    let item = world.server.subscribe("file:///one");
+    let item = world.server.subscribe(None, "file:///one");
     for _ in 0..4 {
         advance(IDLE).await;
         world.echo().await;

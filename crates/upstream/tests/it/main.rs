@@ -19,6 +19,7 @@ mod installing;
 mod lists;
 mod login;
 mod mcp;
+mod own;
 mod sessions;
 mod starting;
 mod stopping;

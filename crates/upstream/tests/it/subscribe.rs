@@ -72,12 +72,12 @@ fn updated(uri: &str) -> Value {
 async fn a_legacy_server_is_subscribed_to_once_and_told_the_end() {
     let server = legacy_server(|_| vec![updated("b:other"), updated("a:1/part"), updated("a:1/part")]);
     let mut world = World::ready(mcp::config(&server)).await;
-    let (first, second) = (world.server.subscribe("a:1"), world.server.subscribe("a:1"));
-    let refused = world.server.subscribe("a:none");
+    let (first, second) = (world.server.subscribe(None, "a:1"), world.server.subscribe(None, "a:1"));
+    let refused = world.server.subscribe(None, "a:none");
     assert!(first.accepted(SOON).await && second.accepted(SOON).await);
     assert!(!refused.accepted(SOON).await);
     assert_eq!(refused.refusal().map(|error| error.code), Some(-32_002));
-    assert!(!world.server.watch_task("t").accepted(SOON).await, "there are no tasks in this era");
+    assert!(!world.server.watch_task(None, "t").accepted(SOON).await, "there are no tasks in this era");
     assert_eq!(count(&server, "resources/subscribe"), 2);
     eventually_holds("the stream is open", || count(&server, "GET") == 1).await;
     server.release();
@@ -97,7 +97,7 @@ async fn a_flood_of_updates_is_merged() {
         parts.chain((0..5_000).map(|_| updated("a:2"))).collect()
     });
     let mut world = World::ready(mcp::config(&server)).await;
-    let held = [world.server.subscribe("a:1"), world.server.subscribe("a:2")];
+    let held = [world.server.subscribe(None, "a:1"), world.server.subscribe(None, "a:2")];
     assert!(held[0].accepted(SOON).await && held[1].accepted(SOON).await);
     eventually_holds("the stream is open", || count(&server, "GET") == 1).await;
     server.release();
@@ -115,7 +115,7 @@ async fn a_flood_of_updates_is_merged() {
 async fn a_server_without_subscriptions_is_not_asked() {
     let server = HttpServer::start(mcp::answer);
     let world = World::ready(mcp::config(&server)).await;
-    assert!(!world.server.subscribe("a:1").accepted(SOON).await);
+    assert!(!world.server.subscribe(None, "a:1").accepted(SOON).await);
     assert_eq!(count(&server, "resources/subscribe"), 0);
 }
 
@@ -123,7 +123,7 @@ async fn a_server_without_subscriptions_is_not_asked() {
 async fn a_program_that_is_started_again_is_subscribed_to_again() {
     for config in [fake(&[]), modern(fake(&["--modern"]))] {
         let mut world = World::ready(config).await;
-        let held = world.server.subscribe("fake://text");
+        let held = world.server.subscribe(None, "fake://text");
         assert!(held.accepted(SOON).await);
         assert_eq!(updates(&mut world), [""; 0]);
         let pid = world.tool("pid", json!({})).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_subscription_starts_a_server_that_idles() {
     let world =
         World::knowing(crate::world::with(toolcrib_upstream::Start::Lazy, fake(&[])), Some(crate::world::known()));
     assert_eq!(world.server.status().state, State::Idle);
-    assert!(world.server.subscribe("fake://text").accepted(SOON).await);
+    assert!(world.server.subscribe(None, "fake://text").accepted(SOON).await);
 }
 
 /// What a modern server does with one `subscriptions/listen`.
@@ -198,7 +198,7 @@ async fn a_modern_server_is_listened_to_and_its_filter_changes_without_a_gap() {
     let mut world = World::ready(modern(mcp::config(&server))).await;
     assert_eq!(listens(&server), [json!({"toolsListChanged": true})]);
     assert_eq!(count(&server, "tools/list"), 1, "acknowledged before it was listed");
-    let held = world.server.subscribe("a:1");
+    let held = world.server.subscribe(None, "a:1");
     eventually_holds("another stream is asked for", || listens(&server).len() == 2).await;
     assert_eq!(listens(&server)[1], json!({"toolsListChanged": true, "resourceSubscriptions": ["a:1"]}));
     assert_eq!(*open.lock().unwrap(), [1]);
@@ -235,7 +235,7 @@ async fn only_what_a_server_acknowledges_of_what_it_was_asked_counts() {
     let mut world = World::ready(modern(mcp::config(&server))).await;
     assert_eq!(listens(&server).len(), 0, "there is nothing to listen for");
     let (first, second, task) =
-        (world.server.subscribe("a:1"), world.server.subscribe("a:2"), world.server.watch_task("t"));
+        (world.server.subscribe(None, "a:1"), world.server.subscribe(None, "a:2"), world.server.watch_task(None, "t"));
     assert!(first.accepted(SOON).await && task.accepted(SOON).await);
     assert!(!second.accepted(SOON).await);
     let mut told = Vec::new();
@@ -267,7 +267,7 @@ async fn a_stream_that_ends_is_opened_again_and_what_was_missed_is_read() {
         reply.hang();
     });
     let mut world = World::ready(modern(mcp::config(&server))).await;
-    let held = world.server.subscribe("a:1");
+    let held = world.server.subscribe(None, "a:1");
     assert!(held.accepted(SOON).await);
     assert_eq!((listens(&server).len(), count(&server, "tools/list")), (2, 1));
     server.release();
@@ -286,8 +286,8 @@ async fn a_server_that_knows_no_listen_is_asked_once() {
         reply.full(404, &["content-type: application/json"], answer.to_string());
     });
     let world = World::ready(modern(mcp::config(&server))).await;
-    assert!(!world.server.subscribe("a:1").accepted(SOON).await);
-    assert!(!world.server.watch_task("t").accepted(SOON).await);
+    assert!(!world.server.subscribe(None, "a:1").accepted(SOON).await);
+    assert!(!world.server.watch_task(None, "t").accepted(SOON).await);
     assert_eq!(listens(&server).len(), 1);
     world.echo().await;
 }
@@ -305,7 +305,7 @@ async fn a_larger_filter_that_is_refused_leaves_the_smaller_one() {
         reply.hang();
     });
     let world = World::ready(modern(mcp::config(&server))).await;
-    let held = world.server.subscribe("a:1");
+    let held = world.server.subscribe(None, "a:1");
     assert!(!held.accepted(SOON).await);
     assert_eq!(held.refusal().map(|error| error.code), Some(-32_602));
     server.release();
