@@ -68,9 +68,14 @@ impl TestGateway {
 
     /// A legacy client that can be asked this.
     pub fn legacy_asked(&self, profile: &str, capabilities: &Value) -> Client {
+        self.legacy_asked_of("local", profile, capabilities)
+    }
+
+    /// The same of another principal.
+    pub fn legacy_asked_of(&self, name: &str, profile: &str, capabilities: &Value) -> Client {
         let params = Raw::from_value(&json!({ "capabilities": capabilities }));
         let introduction = Introduction::read(&params, Revision::LATEST_LEGACY);
-        self.session_of(principal("local", false), profile, introduction, Revision::LATEST_LEGACY)
+        self.session_of(principal(name, false), profile, introduction, Revision::LATEST_LEGACY)
     }
 
     /// A client of each era.

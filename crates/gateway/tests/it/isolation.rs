@@ -113,6 +113,104 @@ async fn a_lapsed_login_keeps_its_owner_s_last_tools() {
 }
 
 #[tokio::test]
+async fn what_only_one_is_shown_is_approved_by_one_who_is_shown_it() {
+    let world = World::open(&Arc::default()).await;
+    for person in [ANN, BOB] {
+        world.log_in("leg", person, 1);
+        world.until_shown("leg", person, true).await;
+    }
+    let strict = |person: usize| world.gateway.modern_of(PEOPLE[person].1, "strict");
+    let admin = |principal: &str| world.gateway.modern_of(principal, "default").admin();
+    let held = strict(ANN).listed().await;
+    assert!(held.iter().all(|name| !name.starts_with("leg_")), "{held:?}");
+    let approve = async |principal: &str, arguments: &serde_json::Value| {
+        let decided = admin(principal).call("core_mcpserver_approve", arguments).await;
+        assert_ne!(decided["isError"], true, "{decided}");
+    };
+    let changes = async |principal: &str| {
+        let changes = admin(principal).call("core_mcpserver_changes", &json!({"name": "leg"})).await;
+        assert_ne!(changes["isError"], true, "{changes}");
+        changes.to_string()
+    };
+    // Who approves sees what is its own, and what everyone sees; nothing of others.
+    let (of_ann, of_owner) = (changes(PEOPLE[ANN].1).await, changes("local").await);
+    assert!(of_ann.contains("onlyann") && !of_ann.contains("onlybob"), "{of_ann}");
+    assert!(!of_owner.contains("onlyann") && !of_owner.contains("onlybob"), "{of_owner}");
+    approve(PEOPLE[ANN].1, &json!({"name": "leg", "tools": ["onlyann", "search"]})).await;
+    assert_eq!(strict(ANN).listed().await.iter().filter(|name| name.starts_with("leg_")).count(), 2);
+    let only = strict(ANN).call("leg/onlyann", &json!({})).await;
+    assert!(text_of(&only).contains("mk-ann-km"), "{only}");
+    // The very same is approved for whoever is shown it; what others are shown alone is not.
+    assert_eq!(strict(BOB).listed().await, ["leg_search"]);
+    // It is not gone because others are not shown it.
+    assert!(!changes(PEOPLE[BOB].1).await.contains("onlyann"));
+    approve("local", &json!({"name": "leg"})).await;
+    approve(PEOPLE[BOB].1, &json!({"name": "leg"})).await;
+    assert!(strict(ANN).listed().await.contains(&"leg_onlyann".to_owned()));
+    assert!(strict(BOB).listed().await.contains(&"leg_onlybob".to_owned()));
+}
+
+#[tokio::test]
+async fn each_hears_of_changes_of_its_own_resources_with_its_own_credential() {
+    let world = World::open(&Arc::default()).await;
+    for server in ["mod", "leg"] {
+        for person in [ANN, BOB] {
+            world.log_in(server, person, 1);
+            world.until_shown(server, person, true).await;
+        }
+    }
+    let mut heard = Vec::new();
+    for (person, (name, principal)) in PEOPLE.iter().enumerate().take(2) {
+        let client = world.gateway.legacy_of(principal, "default");
+        let news = client.stream();
+        let only = &secrets_of(name)[1];
+        // Of two servers with one URI the second has its name before it.
+        for prefix in ["", "mod+"] {
+            let uri = json!({"uri": format!("{prefix}note://{only}/a")});
+            assert_eq!(client.ask("resources/subscribe", &uri).await, Ok(json!({})), "{name}: {uri}");
+        }
+        let other = &secrets_of(PEOPLE[1 - person].0)[1];
+        let refused = client.ask("resources/subscribe", &json!({"uri": format!("note://{other}/a")})).await;
+        assert!(refused.is_err(), "{name}: {refused:?}");
+        heard.push((client, news));
+    }
+    let told = async |news: &mut toolcrib_session::Reader| {
+        let mut uris = Vec::new();
+        while uris.len() < 2 {
+            let message = eventually("news", news.recv()).await.unwrap();
+            if method_of(&message) == "notifications/resources/updated" {
+                let message: serde_json::Value = serde_json::from_slice(&message).unwrap();
+                uris.push(message["params"]["uri"].as_str().unwrap().to_owned());
+            }
+        }
+        uris.sort();
+        uris
+    };
+    for (person, (name, _)) in PEOPLE.iter().enumerate().take(2) {
+        world.wallet.tell(name);
+        let only = &secrets_of(name)[1];
+        let uris = told(&mut heard[person].1).await;
+        assert_eq!(uris, [format!("mod+note://{only}/a"), format!("note://{only}/a")]);
+        assert!(
+            heard[1 - person]
+                .1
+                .try_recv()
+                .is_none_or(|message| method_of(&message) != "notifications/resources/updated")
+        );
+    }
+    // Nothing more after the logout.
+    world.log_out("leg", ANN).await;
+    world.log_out("mod", ANN).await;
+    world.wallet.tell("ann");
+    world.wallet.tell("bob");
+    told(&mut heard[1].1).await;
+    let late =
+        std::iter::from_fn(|| heard[0].1.try_recv()).find(|it| method_of(it) == "notifications/resources/updated");
+    assert_eq!(late, None);
+    assert_eq!(*world.wallet.crossed.lock().unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn equal_inventories_are_one_view() {
     let world = World::open(&Arc::default()).await;
     let principals: Vec<String> = (0..20).map(|index| format!("user:acme/p{index}")).collect();

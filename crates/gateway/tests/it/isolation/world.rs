@@ -2,11 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
+use toolcrib_base::task::Scope;
 use toolcrib_base::{PrincipalId, ServerName};
+use toolcrib_call::Source;
+use toolcrib_flow::workflow::Workflows;
 use toolcrib_testgateway::{File, Setup, TestGateway, profile};
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_upstream::{Credentials, Proof, Refusal, Renewal, ServerConfig};
@@ -23,6 +27,13 @@ pub(super) fn secrets_of(person: &str) -> [String; 2] {
     [format!("mk-{person}-km"), format!("only{person}")]
 }
 
+/// How long a server waits for the answer to its question: many are never answered here, or by another one in vain, and
+/// a connection is taken for as long.
+const ANSWER: Duration = Duration::from_secs(2);
+/// A workflow that whoever may see it runs with its own credentials.
+const WORKFLOW: &str =
+    "name: peek\nsteps: [{id: one, tool: mod/search, store: true}, {id: two, tool: leg/search, store: true}]\n";
+
 /// Who has which credential, and which ones servers take.
 #[derive(Debug, Default)]
 pub(super) struct Wallet {
@@ -30,7 +41,98 @@ pub(super) struct Wallet {
     good: Mutex<HashSet<String>>,
     /// What must never have happened at servers.
     pub(super) crossed: Mutex<Vec<String>>,
+    questions: Questions,
+    news: News,
 }
+
+/// What servers tell of resources: to whom, in order.
+#[derive(Debug, Default)]
+struct News {
+    state: Mutex<NewsState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct NewsState {
+    told: Vec<(String, Value)>,
+    is_over: bool,
+}
+
+// === impl News ===
+
+impl News {
+    /// Tells each stream of a person.
+    fn tell(&self, person: &str, notification: &Value) {
+        self.state.lock().unwrap().told.push((person.to_owned(), notification.clone()));
+        self.changed.notify_all();
+    }
+
+    /// Writes what is told a person from now on, until the world ends.
+    fn write(&self, person: &str, reply: &mut Reply<'_>) {
+        let mut state = self.state.lock().unwrap();
+        let mut seen = state.told.len();
+        while !state.is_over {
+            while let Some((whom, notification)) = state.told.get(seen).cloned() {
+                seen += 1;
+                if whom == person {
+                    reply.chunk(format!("data: {notification}\n\n"));
+                }
+            }
+            (state, _) = self
+                .changed
+                .wait_timeout_while(state, ANSWER, |state| state.told.len() == seen && !state.is_over)
+                .unwrap();
+        }
+    }
+
+    fn close(&self) {
+        self.state.lock().unwrap().is_over = true;
+        self.changed.notify_all();
+    }
+}
+
+/// What legacy servers have asked, by id, with the answers that came.
+#[derive(Debug, Default)]
+struct Questions {
+    state: Mutex<QuestionState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct QuestionState {
+    asked: usize,
+    answers: HashMap<String, Value>,
+    is_over: bool,
+}
+
+// === impl Questions ===
+
+impl Questions {
+    fn id(&self, person: &str) -> String {
+        let mut state = self.state.lock().unwrap();
+        state.asked += 1;
+        format!("{person}-question-{}", state.asked)
+    }
+
+    fn answer(&self, id: &str, answer: &Value) {
+        self.state.lock().unwrap().answers.insert(id.to_owned(), answer.clone());
+        self.changed.notify_all();
+    }
+
+    fn wait(&self, id: &str) -> Option<Value> {
+        let waiting = |state: &mut QuestionState| !state.is_over && !state.answers.contains_key(id);
+        let state = self.state.lock().unwrap();
+        let (mut state, _) = self.changed.wait_timeout_while(state, ANSWER, waiting).unwrap();
+        state.answers.remove(id)
+    }
+
+    fn close(&self) {
+        self.state.lock().unwrap().is_over = true;
+        self.changed.notify_all();
+    }
+}
+
+// === impl Wallet ===
 
 impl Wallet {
     pub(super) fn give(&self, server: &str, principal: &str, person: &str, number: u64) {
@@ -41,6 +143,13 @@ impl Wallet {
 
     pub(super) fn take(&self, server: &str, principal: &str) {
         self.tokens.lock().unwrap().remove(&(server.to_owned(), of(principal)));
+    }
+
+    /// All servers tell a person that a resource of its own has changed.
+    pub(super) fn tell(&self, person: &str) {
+        let params = json!({"uri": format!("note://{}/a", secrets_of(person)[1])});
+        let told = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params});
+        self.news.tell(person, &told);
     }
 
     /// The servers take it no more.
@@ -104,7 +213,7 @@ fn result(wallet: &Wallet, person: &str, message: &Value) -> Result<Value, Value
             {
                 return Err(json!({"code": -32602, "message": "unknown state"}));
             }
-            text(format!("{mark} answered"))
+            text(format!("{mark} answered {}", params["inputResponses"]))
         }
         "tools/call" if name == "job" && params["_meta"].to_string().contains("tasks") => json!({
             "resultType": "task", "taskId": format!("task-{person}"), "status": "working", "statusMessage": mark}),
@@ -122,6 +231,12 @@ fn result(wallet: &Wallet, person: &str, message: &Value) -> Result<Value, Value
         "resources/list" => json!({"resources": [{"uri": format!("note://{only}/a"), "name": mark}]}),
         "resources/templates/list" => {
             json!({"resourceTemplates": [{"uriTemplate": format!("note://{only}/{{x}}"), "name": mark}]})
+        }
+        "resources/subscribe" | "resources/unsubscribe" => {
+            if !params["uri"].as_str().unwrap_or_default().contains(&only) {
+                wallet.crossed.lock().unwrap().push(format!("{person} subscribes to {}", params["uri"]));
+            }
+            json!({})
         }
         "resources/read" => {
             let uri = params["uri"].as_str().unwrap_or_default();
@@ -142,6 +257,11 @@ fn answer(wallet: &Wallet, is_modern: bool, request: &Request, reply: &mut Reply
         let challenge = "www-authenticate: Bearer resource_metadata=\"https://x.example/.well-known/y\"";
         return reply.full(401, &[challenge], "");
     };
+    if request.method == "GET" && !is_modern {
+        reply.head(200, &["content-type: text/event-stream"]);
+        wallet.news.write(&person, reply);
+        return reply.end();
+    }
     if request.method != "POST" {
         return reply.full(405, &[], "");
     }
@@ -149,18 +269,25 @@ fn answer(wallet: &Wallet, is_modern: bool, request: &Request, reply: &mut Reply
     if message["id"].is_null() {
         return reply.full(202, &[], "");
     }
-    let method = message["method"].as_str().unwrap_or_default();
+    let Some(method) = message["method"].as_str() else { return answered(wallet, &person, &message, reply) };
+    let session = request.header("mcp-session-id").unwrap_or_default();
     if !is_modern {
         // A session belongs to whom it was given.
-        let session = request.header("mcp-session-id").unwrap_or_default();
         if method == "server/discover" {
             return reply.full(400, &["content-type: application/json"], "{}");
         }
-        if method != "initialize" && session != format!("session-{person}") {
+        if method != "initialize" && !session.starts_with(&format!("session-{person}-")) {
             wallet.crossed.lock().unwrap().push(format!("{person} used {session}"));
         }
+        if message["params"]["name"] == "ask" && session.ends_with("-asked") {
+            return ask(wallet, &person, &message, reply);
+        }
     }
-    let session = format!("mcp-session-id: session-{person}");
+    if method == "subscriptions/listen" {
+        return listen(wallet, &person, &message, reply);
+    }
+    let can_be_asked = message["params"]["capabilities"]["elicitation"].is_object();
+    let session = format!("mcp-session-id: session-{person}-{}", if can_be_asked { "asked" } else { "plain" });
     let headers: &[&str] = if method == "initialize" { &[&session] } else { &[] };
     let body = match result(wallet, &person, &message) {
         Ok(result) => json!({"jsonrpc": "2.0", "id": message["id"], "result": result}),
@@ -169,11 +296,63 @@ fn answer(wallet: &Wallet, is_modern: bool, request: &Request, reply: &mut Reply
     reply.json(headers, &body);
 }
 
-/// A gateway in front of such servers.
+/// Asks within a call, and says what was answered.
+fn ask(wallet: &Wallet, person: &str, message: &Value, reply: &mut Reply<'_>) {
+    let ([mark, _], id) = (secrets_of(person), wallet.questions.id(person));
+    let params = json!({"message": mark, "requestedSchema": {"type": "object", "properties": {}}});
+    let question = json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params});
+    reply.head(200, &["content-type: text/event-stream"]);
+    reply.chunk(format!("data: {question}\n\n"));
+    let answer = wallet.questions.wait(&id).unwrap_or_default();
+    let result = json!({"content": [{"type": "text", "text": format!("{mark} answered {answer}")}]});
+    reply.chunk(format!("data: {}\n\n", json!({"jsonrpc": "2.0", "id": message["id"], "result": result})));
+    reply.end();
+}
+
+/// Acknowledges what is one's own, and tells of it until the world ends.
+fn listen(wallet: &Wallet, person: &str, message: &Value, reply: &mut Reply<'_>) {
+    let mut asked = message["params"]["notifications"].clone();
+    let only = &secrets_of(person)[1];
+    for uri in asked["resourceSubscriptions"].as_array().into_iter().flatten() {
+        if !uri.as_str().unwrap_or_default().contains(only) {
+            wallet.crossed.lock().unwrap().push(format!("{person} listens to {uri}"));
+        }
+    }
+    // This one tells of no lists.
+    asked.as_object_mut().unwrap().retain(|key, _| key == "resourceSubscriptions");
+    let params = json!({"notifications": asked});
+    let taken = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params});
+    reply.head(200, &["content-type: text/event-stream"]);
+    reply.chunk(format!("data: {taken}\n\n"));
+    wallet.news.write(person, reply);
+    reply.end();
+}
+
+/// Takes the answer to a question, which must be whose the question is.
+fn answered(wallet: &Wallet, person: &str, message: &Value, reply: &mut Reply<'_>) {
+    let id = message["id"].as_str().unwrap_or_default();
+    if !id.starts_with(&format!("{person}-")) {
+        wallet.crossed.lock().unwrap().push(format!("{person} answered {message}"));
+    }
+    wallet.questions.answer(id, &message["result"]);
+    reply.full(202, &[], "");
+}
+
+/// A gateway in front of such servers, with workflows.
 pub(super) struct World {
     pub(super) gateway: TestGateway,
     pub(super) wallet: Arc<Wallet>,
+    /// Runs of workflows.
+    _scope: Scope,
     _servers: Vec<HttpServer>,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // Before the servers, which wait for all who wait for answers.
+        self.wallet.questions.close();
+        self.wallet.news.close();
+    }
 }
 
 impl World {
@@ -181,6 +360,7 @@ impl World {
     pub(super) async fn open(wallet: &Arc<Wallet>) -> Self {
         let mut files: Vec<File> = vec![
             profile("default", "exposure: direct"),
+            profile("strict", "exposure: direct\nchanged_tools: hold"),
             profile("meta", "exposure: meta\ngroups: [load, resources, prompts]"),
         ];
         let mut servers = Vec::new();
@@ -196,10 +376,15 @@ impl World {
             files.push((format!("servers/{name}.yaml"), text));
             servers.push(server);
         }
+        files.push(("workflows/peek.yaml".to_owned(), WORKFLOW.to_owned()));
         let credentials: Arc<dyn Credentials> = Arc::<Wallet>::clone(wallet);
-        let gateway = TestGateway::open(&files, Setup { credentials: Some(credentials), ..Setup::default() });
+        let (scope, ground) = (Scope::new(), Setup::default());
+        let workflows = Workflows::new(ground.store.runs(), &scope);
+        let sources = Arc::new([Arc::clone(&workflows) as Arc<dyn Source>]);
+        let gateway = TestGateway::open(&files, Setup { credentials: Some(credentials), sources, ..ground });
+        workflows.enter(&gateway.gateway);
         gateway.settle().await;
-        Self { gateway, wallet: Arc::clone(wallet), _servers: servers }
+        Self { gateway, wallet: Arc::clone(wallet), _scope: scope, _servers: servers }
     }
 
     pub(super) fn log_in(&self, server: &str, person: usize, number: u64) {
