@@ -14,6 +14,10 @@ const TOKEN_BYTES: usize = 32 * 1024;
 const LIFE_SECONDS: u64 = 10 * 365 * 24 * 3600;
 /// The most scopes of an answer.
 const SCOPES: usize = 200;
+/// What kind of token an answer holds: of use to whoever has it, or bound to a key (RFC 9449, section 5).
+const TOKEN_TYPE: &str = "token_type";
+const BEARER: &str = "bearer";
+const BOUND: &str = "dpop";
 
 /// An error of a token endpoint (RFC 6749, section 5.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,13 +63,16 @@ pub(crate) fn token_answer(status: StatusCode, body: &[u8]) -> TokenAnswer {
     if !is_token(token) {
         return Err(wrong("the access token cannot stand in a header"));
     }
-    if text("token_type").is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer") && !kind.eq_ignore_ascii_case("user"))
-    {
+    let kind = text("token_type").unwrap_or(BEARER);
+    let is = |known: &str| kind.eq_ignore_ascii_case(known);
+    // Slack calls those of people so.
+    let is_plain = is(BEARER) || is("user");
+    if !is_plain && !is(BOUND) {
         return Err(wrong("the access token is not a bearer token"));
     }
     let mut read = Map::new();
     read.insert("access_token".into(), token.into());
-    read.insert("token_type".into(), "bearer".into());
+    read.insert(TOKEN_TYPE.into(), if is_plain { BEARER } else { BOUND }.into());
     if let Some(refresh) = text("refresh_token").filter(|token| is_token(token)) {
         read.insert("refresh_token".into(), refresh.into());
     }
@@ -77,6 +84,16 @@ pub(crate) fn token_answer(status: StatusCode, body: &[u8]) -> TokenAnswer {
         read.insert("scope".into(), scopes.join(" ").into());
     }
     Ok(read)
+}
+
+/// Whether the token of an answer is bound to a key. The key has to be the one that `proves`.
+pub(crate) fn is_bound(members: &Map<String, Value>, proves: bool) -> Result<bool, TokenError> {
+    let is_bound = members.get(TOKEN_TYPE).is_some_and(|kind| kind == BOUND);
+    if is_bound && !proves {
+        let description = Some("the access token is bound to a key that is not ours".to_owned());
+        return Err(TokenError { code: "invalid_answer".to_owned(), description });
+    }
+    Ok(is_bound)
 }
 
 /// The members of an object in JSON or of a form; none for anything else.
@@ -163,6 +180,7 @@ mod tests {
                 r#"{"access_token":"a","expires_in":-5,"refresh_token":""}"#,
                 json!({"access_token":"a","token_type":"bearer","expires_in":0}),
             ),
+            (r#"{"access_token":"a","token_type":"DPoP"}"#, json!({"access_token":"a","token_type":"dpop"})),
             (
                 r#"{"access_token":"a","expires_in":null,"scope":null}"#,
                 json!({"access_token":"a","token_type":"bearer"}),

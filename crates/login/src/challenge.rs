@@ -14,7 +14,7 @@ const VALUE_BYTES: usize = 4 * 1024;
 /// The most scopes of a challenge.
 const SCOPES: usize = 200;
 
-/// What a server asks for: `Bearer` with its parameters.
+/// What a server asks for: `Bearer` or `DPoP` with its parameters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Challenge {
     /// Where the protected resource metadata is (RFC 9728).
@@ -23,25 +23,34 @@ pub struct Challenge {
     pub scopes: Vec<String>,
     /// `invalid_token`, `insufficient_scope` …
     pub error: Option<String>,
+    /// Whether it wants tokens that are bound to a key (`DPoP`, RFC 9449, section 7.1).
+    pub wants_proof: bool,
 }
 
 impl Challenge {
-    /// Reads the challenges of a response; `None` if none of them is for bearer tokens. Of several the first that says
-    /// where its metadata is counts.
+    /// Reads the challenges of a response; `None` if none of them is for access tokens.
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         let texts = headers.get_all(WWW_AUTHENTICATE).iter().take(HEADERS).filter_map(|value| value.to_str().ok());
-        let challenges: Vec<Self> = texts.flat_map(Self::parse).collect();
-        let with_metadata = challenges.iter().position(|challenge| challenge.resource_metadata.is_some());
-        challenges.into_iter().nth(with_metadata.unwrap_or(0))
+        Self::of_several(texts.flat_map(Self::parse).collect())
     }
 
-    /// Reads one header: the bearer challenges in it.
+    /// The one of several that counts: the first that says where its metadata is. A server that takes bound tokens
+    /// beside others wants them.
+    pub fn of_several(challenges: Vec<Self>) -> Option<Self> {
+        let with_metadata = challenges.iter().position(|challenge| challenge.resource_metadata.is_some());
+        let wants_proof = challenges.iter().any(|challenge| challenge.wants_proof);
+        challenges.into_iter().nth(with_metadata.unwrap_or(0)).map(|challenge| Self { wants_proof, ..challenge })
+    }
+
+    /// Reads one header: the challenges for access tokens in it.
     pub fn parse(header: &str) -> Vec<Self> {
         if header.len() > HEADER_BYTES {
             return Vec::new();
         }
-        let mut found: Vec<BTreeMap<String, String>> = Vec::new();
-        let mut is_bearer = false;
+        let mut found: Vec<Self> = Vec::new();
+        let mut parameters = BTreeMap::new();
+        // Whether the present challenge is one, and of which kind.
+        let mut wants_proof = None;
         let mut rest = header.trim_start();
         while !rest.is_empty() {
             let (token, after) = split_token(rest);
@@ -52,24 +61,28 @@ impl Challenge {
             let value = after.trim_start_matches([' ', '\t']).strip_prefix('=').filter(|value| !value.starts_with('='));
             if let Some(value) = value {
                 let (value, after) = split_value(value.trim_start_matches([' ', '\t']));
-                if let Some(parameters) = found.last_mut().filter(|_| is_bearer) {
-                    parameters.entry(token.to_ascii_lowercase()).or_insert(value);
-                }
+                parameters.entry(token.to_ascii_lowercase()).or_insert(value);
                 rest = after.trim_start_matches([',', ' ', '\t']);
                 continue;
             }
-            is_bearer = token.eq_ignore_ascii_case("bearer");
-            if is_bearer {
-                found.push(BTreeMap::new());
-            }
+            let before = std::mem::take(&mut parameters);
+            found.extend(wants_proof.map(|wants_proof| Self::from_parameters(before, wants_proof)));
+            let is = |scheme: &str| token.eq_ignore_ascii_case(scheme);
+            wants_proof = if is("dpop") { Some(true) } else { is("bearer").then_some(false) };
             rest = after.trim_start_matches([',', ' ', '\t']);
         }
-        found.into_iter().map(Self::from_parameters).collect()
+        found.extend(wants_proof.map(|wants_proof| Self::from_parameters(parameters, wants_proof)));
+        found
     }
 
     /// Whether the token lacks scopes.
     pub fn is_insufficient_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
+    }
+
+    /// The same for who knows no tokens that are bound to keys.
+    pub(crate) fn for_bearer(self) -> Self {
+        Self { wants_proof: false, ..self }
     }
 
     /// The header again, with nothing in it but what is understood.
@@ -85,16 +98,18 @@ impl Challenge {
         if let Some(error) = &self.error {
             add("error", error);
         }
-        format!("Bearer {}", parts.join(", ")).trim_end().to_owned()
+        let scheme = if self.wants_proof { "DPoP" } else { "Bearer" };
+        format!("{scheme} {}", parts.join(", ")).trim_end().to_owned()
     }
 
-    fn from_parameters(mut parameters: BTreeMap<String, String>) -> Self {
+    fn from_parameters(mut parameters: BTreeMap<String, String>, wants_proof: bool) -> Self {
         let mut take = |name: &str| parameters.remove(name).filter(|value| is_plain(value));
         let scopes = take("scope").unwrap_or_default();
         Self {
             resource_metadata: take("resource_metadata"),
             scopes: scopes.split_whitespace().filter(|scope| is_scope(scope)).take(SCOPES).map(str::to_owned).collect(),
             error: take("error"),
+            wants_proof,
         }
     }
 }
@@ -163,6 +178,7 @@ mod tests {
             resource_metadata: Some("https://x.example/m".into()),
             scopes: vec!["a".into(), "b".into()],
             error: Some("insufficient_scope".into()),
+            wants_proof: false,
         };
         for header in [
             r#"Bearer resource_metadata="https://x.example/m", scope="a b", error="insufficient_scope""#,
@@ -174,6 +190,18 @@ mod tests {
         }
         assert_eq!(one(&expected.to_header()), expected);
         assert!(expected.is_insufficient_scope());
+    }
+
+    #[test]
+    fn a_server_that_takes_bound_tokens_wants_them() {
+        let challenge = one(r#"DPoP algs="ES256", scope="a", resource_metadata="https://x.example/m""#);
+        assert_eq!((challenge.wants_proof, challenge.scopes.clone()), (true, vec!["a".to_owned()]));
+        assert_eq!(one(&challenge.to_header()), challenge);
+        let both = Challenge::parse(r#"Bearer scope="a", resource_metadata=https://x.example/m, dpop algs=ES256"#);
+        assert_eq!(both.iter().map(|challenge| challenge.wants_proof).collect::<Vec<_>>(), [false, true]);
+        let chosen = Challenge::of_several(both).unwrap();
+        assert_eq!((chosen.wants_proof, chosen.scopes), (true, vec!["a".to_owned()]));
+        assert!(!Challenge::of_several(Challenge::parse("Bearer, Basic realm=dpop")).unwrap().wants_proof);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use tokio::sync::{OnceCell, broadcast};
 use tokio::time::{Instant, sleep};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, ServerName, Timestamp};
+use toolcrib_transport::http::possession;
 
 use crate::answer::TokenError;
 use crate::error::LoginError;
@@ -21,6 +22,7 @@ use crate::grant::{ClientOrigin, Grant, from_content, to_content};
 use crate::oauth::{OAuth, RenewalError};
 use crate::owner::Owner;
 use crate::pending::Key;
+use crate::possession::PossessionKey;
 use crate::rows::{CredentialRow, LoginRows, RowClaim, blocking};
 use crate::target::LoginTarget;
 
@@ -94,18 +96,21 @@ pub(crate) type UnstoredGrant = Option<Grant>;
 pub(crate) struct Credential {
     pub(crate) grant: Grant,
     headers: HeaderMap,
+    /// The key that the tokens are bound to, for as long as they may be used.
+    key: Option<Arc<PossessionKey>>,
     /// Whether it was renewed because the server refused the token before.
     is_replacement: bool,
 }
 
 impl Credential {
-    fn new(grant: Grant, is_replacement: bool) -> Arc<Self> {
+    fn new(grant: Grant, key: Option<Arc<PossessionKey>>, is_replacement: bool) -> Arc<Self> {
         let mut headers = HeaderMap::new();
-        if let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", grant.access_token.expose())) {
+        let scheme = if grant.key.is_some() { possession::SCHEME } else { "Bearer " };
+        if let Ok(mut value) = HeaderValue::from_str(&format!("{scheme}{}", grant.access_token.expose())) {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        Arc::new(Self { grant, headers, is_replacement })
+        Arc::new(Self { grant, headers, key, is_replacement })
     }
 
     /// When the access token ends; `None` when nobody knows.
@@ -137,6 +142,7 @@ impl Credential {
         self.grant.server_url == target.resource().as_str()
             && settings.client_id.as_ref().is_none_or(|id| *id == self.grant.client.id)
             && settings.issuer.as_ref().is_none_or(|issuer| own(issuer) == own(&self.grant.provider.issuer))
+            && settings.dpop.is_none_or(|is_bound| is_bound == self.grant.key.is_some())
     }
 }
 
@@ -304,7 +310,7 @@ impl Credentials {
             Some(grant) => Ok(grant),
             None => self
                 .oauth
-                .renew(target, &held.grant)
+                .renew(target, &held.grant, held.key.clone())
                 .await
                 .map(|tokens| tokens.into_grant(held.grant.clone(), self.clock.now())),
         };
@@ -337,7 +343,7 @@ impl Credentials {
         let stored = self.read(&entry.key).await?;
         match stored {
             Some(stored) if stored.refresh_token != held.grant.refresh_token => {
-                entry.held.store(Some(Credential::new(stored, false)));
+                self.hold(entry, Some(stored), false);
                 Ok(())
             }
             _ => {
@@ -392,9 +398,21 @@ impl Credentials {
         let rows = Arc::clone(&self.rows);
         blocking(move || rows.put_credential(&row)).await?;
         let is_logged_in = grant.lapse.is_none();
-        entry.held.store(Some(Credential::new(grant, is_replacement)));
+        self.hold(entry, Some(grant), is_replacement);
         self.changed(&entry.key, is_logged_in);
         Ok(())
+    }
+
+    /// Uses a grant from now on. A key that is in use already is kept, with what it knows of servers.
+    fn hold(&self, entry: &Entry, grant: Option<Grant>, is_replacement: bool) {
+        let Some(grant) = grant else { return entry.held.store(None) };
+        let before = entry.held.load_full().and_then(|held| held.key.clone());
+        let key = grant.key.as_ref().and_then(|document| {
+            let key = before.filter(|key| key.document() == document).or_else(|| self.oauth.keys.read(document))?;
+            self.oauth.keys.bind(&grant.access_token, &key);
+            Some(key)
+        });
+        entry.held.store(Some(Credential::new(grant, key, is_replacement)));
     }
 
     /// Takes note of how a renewal went.
@@ -434,7 +452,7 @@ impl Credentials {
                 let stored = self.read(&entry.key).await?;
                 if stored.as_ref() != entry.held.load().as_ref().map(|held| &held.grant) {
                     let is_logged_in = stored.as_ref().is_some_and(|grant| grant.lapse.is_none());
-                    entry.held.store(stored.map(|grant| Credential::new(grant, false)));
+                    self.hold(entry, stored, false);
                     self.changed(&entry.key, is_logged_in);
                 }
             }
@@ -456,7 +474,7 @@ impl Credentials {
         let entry = self.slot(key);
         let read = || async {
             if let Some(grant) = self.read(key).await? {
-                entry.held.store(Some(Credential::new(grant, false)));
+                self.hold(&entry, Some(grant), false);
             }
             Ok(())
         };

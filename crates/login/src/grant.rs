@@ -25,6 +25,9 @@ pub(crate) struct Provider {
     /// Whether it reads `audience` in place of `resource`, as its metadata show whatever name it has.
     #[serde(default)]
     pub(crate) reads_audience: bool,
+    /// Whether it is asked for tokens that are bound to a key (RFC 9449).
+    #[serde(default)]
+    pub(crate) binds_tokens: bool,
     /// What it is asked for tokens for (RFC 8707).
     pub(crate) resource: String,
 }
@@ -74,6 +77,9 @@ pub(crate) struct Grant {
     pub(crate) access_token: Secret,
     #[serde(with = "optional_secret")]
     pub(crate) refresh_token: Option<Secret>,
+    /// The key that the tokens are bound to, if they are.
+    #[serde(with = "optional_secret", default)]
+    pub(crate) key: Option<Secret>,
     pub(crate) scopes: Vec<String>,
     pub(crate) received_at: Timestamp,
     /// How long the access token lives, in seconds; `None` when nobody knows.

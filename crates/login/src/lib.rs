@@ -22,6 +22,7 @@ mod logins;
 mod oauth;
 mod owner;
 mod pending;
+mod possession;
 mod quirks;
 mod rows;
 mod sign_on;
@@ -39,6 +40,7 @@ pub use logins::{
 };
 pub use owner::Owner;
 pub use pending::Begin;
+pub use possession::PossessionKeys;
 pub use quirks::{Quirk, Quirks};
 pub use rows::{CredentialRow, LoginRows, MemoryRows, PendingRow, RegistrationRow, RowClaim, RowError};
 pub use sign_on::{

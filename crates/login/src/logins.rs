@@ -23,6 +23,7 @@ use crate::grant::{Client, ClientOrigin, Grant, Provider, Registration, from_con
 use crate::oauth::{Discovery, Exchange, OAuth, RenewalError, own_client, union};
 use crate::owner::Owner;
 use crate::pending::{AwaitedFlow, Begin, Claim, Flow, Key, PendingLogins, digest};
+use crate::possession::PossessionKeys;
 use crate::quirks::Quirks;
 use crate::rows::{LoginRows, RegistrationRow, RowError, blocking};
 use crate::target::LoginTarget;
@@ -45,6 +46,8 @@ pub struct Config {
     pub resolver: Arc<dyn ResolveHost>,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// The keys that tokens are bound to, for those who send requests with [`Logins::headers`].
+    pub keys: PossessionKeys,
     /// What single authorization servers do differently.
     pub quirks: Quirks,
     /// The gateway's redirect URL: `http://127.0.0.1:<port>/oauth/callback`, or at the URL under which it is reached.
@@ -172,8 +175,8 @@ pub enum LoginState {
 impl Logins {
     /// Reads what was pending. Blocks.
     pub fn new(config: Config) -> Self {
-        let Config { rows, http, resolver, clock, quirks, redirect_uri, client_document, scope } = config;
-        let oauth = OAuth { http: CheckedClient::new(http, resolver), quirks: Arc::new(quirks) };
+        let Config { rows, http, resolver, clock, keys, quirks, redirect_uri, client_document, scope } = config;
+        let oauth = OAuth { http: CheckedClient::new(http, resolver), quirks: Arc::new(quirks), keys };
         let pending = PendingLogins::load(Arc::clone(&rows), Arc::clone(&clock));
         let credentials = Credentials::new(Arc::clone(&rows), Arc::clone(&clock), oauth.clone(), scope.clone());
         let credentials = Arc::new(credentials);
@@ -554,6 +557,7 @@ impl Inner {
             server_url: flow.server_url,
             access_token: tokens.access_token.clone(),
             refresh_token: None,
+            key: None,
             scopes: Vec::new(),
             received_at: self.clock.now(),
             expires_in: None,

@@ -27,10 +27,11 @@ use crate::challenge::{Challenge, is_scope};
 use crate::endpoint::{AuthorizationUrl, check};
 use crate::error::{LoginError, shown};
 use crate::grant::{Client, ClientOrigin, Grant, Provider, Registration};
+use crate::possession::{PossessionKey, PossessionKeys};
 use crate::quirks::{Quirk, Quirks};
 use crate::target::LoginTarget;
 
-use overlay::{Evidence, Overlay, ResourceParameter};
+use overlay::{Evidence, Overlay, PROOF_ALGORITHMS, ResourceParameter, knows_algorithm};
 
 /// What a client is called where it registers.
 const CLIENT_NAME: &str = "Toolcrib";
@@ -47,6 +48,7 @@ const CLIENT_METHODS: [&str; 3] = ["none", "client_secret_basic", "client_secret
 pub(crate) struct OAuth {
     pub(crate) http: CheckedClient,
     pub(crate) quirks: Arc<Quirks>,
+    pub(crate) keys: PossessionKeys,
 }
 
 /// What a server wants.
@@ -82,6 +84,8 @@ pub(crate) struct Tokens {
     pub(crate) refresh_token: Option<Secret>,
     pub(crate) expires_in: Option<u64>,
     pub(crate) scopes: Vec<String>,
+    /// The key that they are bound to, if they are.
+    pub(crate) key: Option<Arc<PossessionKey>>,
 }
 
 /// Why there are no new tokens.
@@ -119,12 +123,12 @@ impl OAuth {
         challenge: Option<&Challenge>,
         grantee: Grantee,
     ) -> Result<Discovery, LoginError> {
-        let overlay = self.overlay(target, ResourceParameter::Kept, "none");
+        let overlay = self.overlay(target, ResourceParameter::Kept, "none", None);
         let seen = Arc::clone(&overlay);
         let resource = target.resource();
         let work = async move {
             let mut manager = AuthorizationManager::new_with_oauth_http_client(resource, overlay).await?;
-            let header = challenge.map(Challenge::to_header);
+            let header = challenge.cloned().map(|challenge| challenge.for_bearer().to_header());
             let resolution = manager.resolve_metadata_from_challenge(header.as_deref()).await?;
             manager.set_metadata(resolution.metadata.clone());
             let scopes = manager.select_initial_scopes(&[]).await;
@@ -140,6 +144,8 @@ impl OAuth {
         let is_guessed = resolution.source == AuthorizationMetadataSource::LegacyEndpointFallback;
         let policy = policy(target);
         let mut provider = read_provider(target, &resolution.metadata, is_guessed, policy)?;
+        let wants_proof = seen.seen().wants_proof || challenge.is_some_and(|challenge| challenge.wants_proof);
+        provider.binds_tokens = binds_tokens(target, &resolution.metadata, wants_proof)?;
         let quirk = self.quirk(&provider);
         let url = match grantee {
             Grantee::Person => {
@@ -163,7 +169,7 @@ impl OAuth {
     ) -> Result<Registration, LoginError> {
         let provider = &discovery.provider;
         let method = CLIENT_METHODS.into_iter().find(|method| provider.client_methods.iter().any(|own| own == method));
-        let overlay = self.overlay(target, ResourceParameter::Kept, method.unwrap_or("none"));
+        let overlay = self.overlay(target, ResourceParameter::Kept, method.unwrap_or("none"), None);
         let seen = Arc::clone(&overlay);
         let work = async move {
             let mut manager = self.manager(target, provider, overlay, None).await?;
@@ -210,7 +216,7 @@ impl OAuth {
         redirect_uri: &str,
     ) -> Result<Authorization, LoginError> {
         let provider = &discovery.provider;
-        let overlay = self.overlay(target, ResourceParameter::Kept, "none");
+        let overlay = self.overlay(target, ResourceParameter::Kept, "none", None);
         let memory = Memory::default();
         let states = memory.clone();
         let work = async move {
@@ -233,7 +239,8 @@ impl OAuth {
     /// Exchanges the code of an answer for tokens. `answer` has proven to be the answer to this login.
     pub(crate) async fn exchange(&self, exchange: &Exchange<'_>) -> Result<Tokens, RenewalError> {
         let Exchange { target, provider, client, redirect_uri, memory, code, issuer } = *exchange;
-        let overlay = self.overlay(target, self.resource(provider), "none");
+        let key = provider.binds_tokens.then(|| self.keys.create());
+        let overlay = self.overlay(target, self.resource(provider), "none", key.clone());
         let seen = Arc::clone(&overlay);
         let memory = Memory::with_state(serde_json::from_str(memory.expose()).ok());
         let stored = memory.clone();
@@ -245,12 +252,19 @@ impl OAuth {
             manager.exchange_code_for_token_with_issuer(code.expose(), &state, issuer).await
         };
         let exchanged = quietly(work).await.map(drop);
-        result(target, provider, exchanged, &memory, &mut seen.seen())
+        let tokens = result(target, provider, exchanged, &memory, &mut seen.seen())?;
+        let must_be_bound = target.settings.dpop == Some(true);
+        bound(target, provider, tokens, key.filter(|_| seen.seen().is_bound), must_be_bound)
     }
 
-    /// Exchanges a refresh token for new tokens.
-    pub(crate) async fn renew(&self, target: &LoginTarget, grant: &Grant) -> Result<Tokens, RenewalError> {
-        let overlay = self.overlay(target, self.resource(&grant.provider), "none");
+    /// Exchanges a refresh token for new tokens. Those of a `key` stay bound to it.
+    pub(crate) async fn renew(
+        &self,
+        target: &LoginTarget,
+        grant: &Grant,
+        key: Option<Arc<PossessionKey>>,
+    ) -> Result<Tokens, RenewalError> {
+        let overlay = self.overlay(target, self.resource(&grant.provider), "none", key.clone());
         let seen = Arc::clone(&overlay);
         let memory = Memory::with_tokens(grant);
         let stored = memory.clone();
@@ -261,7 +275,9 @@ impl OAuth {
             manager.refresh_token().await
         };
         let renewed = quietly(work).await.map(drop);
-        result(target, &grant.provider, renewed, &memory, &mut seen.seen())
+        let tokens = result(target, &grant.provider, renewed, &memory, &mut seen.seen())?;
+        let must_be_bound = key.is_some();
+        bound(target, &grant.provider, tokens, key.filter(|_| seen.seen().is_bound), must_be_bound)
     }
 
     /// Tells the provider that tokens are not needed any more (RFC 7009), if it can be told. Who logs out is not made to
@@ -295,7 +311,13 @@ impl OAuth {
         ResourceParameter::Set(provider.resource.clone())
     }
 
-    fn overlay(&self, target: &LoginTarget, resource: ResourceParameter, client_method: &str) -> Arc<Overlay> {
+    fn overlay(
+        &self,
+        target: &LoginTarget,
+        resource: ResourceParameter,
+        client_method: &str,
+        key: Option<Arc<PossessionKey>>,
+    ) -> Arc<Overlay> {
         Arc::new(Overlay {
             http: self.http.clone(),
             policy: policy(target),
@@ -303,6 +325,7 @@ impl OAuth {
             issuer: target.settings.issuer.clone(),
             resource,
             client_method: client_method.to_owned(),
+            key,
             quirks: Arc::clone(&self.quirks),
             seen: Mutex::default(),
         })
@@ -455,9 +478,23 @@ fn read_provider(
         takes_documents: is_true("client_id_metadata_document_supported"),
         // Auth0 alone has this member, also where its customer gave it another name.
         reads_audience: extra("mfa_challenge_endpoint").is_some(),
+        binds_tokens: false,
         resource: String::new(),
         issuer,
     })
+}
+
+/// Whether tokens are asked for that are bound to a key: where the definition says so, or else where the server takes
+/// them. That a provider could give them says nothing: a server that knows bearer tokens alone would refuse them.
+fn binds_tokens(target: &LoginTarget, metadata: &AuthorizationMetadata, is_wanted: bool) -> Result<bool, LoginError> {
+    let named = metadata.additional_fields.get(PROOF_ALGORITHMS);
+    // Who names none may know them all the same; what it does not know, it does not read.
+    let is_known = named.is_none_or(knows_algorithm);
+    if target.settings.dpop == Some(true) && !is_known {
+        let reason = "its authorization server does not bind tokens to keys with ES256, and its definition demands it";
+        return Err(LoginError::Discovery { server: target.server.clone(), reason: reason.to_owned() });
+    }
+    Ok(is_known && target.settings.dpop.unwrap_or(is_wanted))
 }
 
 /// The specification of MCP: who does not say that it knows S256 is not asked.
@@ -560,6 +597,22 @@ fn result(
     }
 }
 
+/// Tokens with the key that they are bound to, or an error where they must be and are not.
+fn bound(
+    target: &LoginTarget,
+    provider: &Provider,
+    tokens: Tokens,
+    key: Option<Arc<PossessionKey>>,
+    must_be_bound: bool,
+) -> Result<Tokens, RenewalError> {
+    if must_be_bound && key.is_none() {
+        let (server, issuer) = (target.server.clone(), shown(&provider.issuer));
+        let reason = "the access token is not bound to a key".to_owned();
+        return Err(RenewalError::Failed(LoginError::Refused { server, issuer, reason }));
+    }
+    Ok(Tokens { key, ..tokens })
+}
+
 /// What rmcp stores and loads during one step.
 #[derive(Debug, Clone, Default)]
 struct Memory(Arc<Mutex<Contents>>);
@@ -609,6 +662,7 @@ impl Memory {
             refresh_token: text("refresh_token"),
             expires_in: answer.get("expires_in").and_then(Value::as_u64),
             scopes: stored.granted_scopes,
+            key: None,
         })
     }
 }
@@ -656,6 +710,7 @@ impl Tokens {
         Grant {
             access_token: self.access_token,
             refresh_token: self.refresh_token,
+            key: self.key.map(|key| key.document().clone()),
             scopes: self.scopes,
             received_at: now,
             expires_in: self.expires_in,

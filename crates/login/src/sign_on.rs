@@ -23,6 +23,7 @@ use crate::credentials::Rejection;
 use crate::oauth::OAuth;
 use crate::owner::Owner;
 use crate::pending::Key;
+use crate::possession::PossessionKeys;
 use crate::quirks::Quirks;
 use crate::subject::SubjectTokens;
 use acquire::Acquirer;
@@ -70,6 +71,8 @@ pub struct SignOnConfig {
     pub scope: Scope,
     /// The tokens that principals proved themselves with.
     pub subjects: Arc<dyn SubjectTokens>,
+    /// The keys that tokens are bound to, for those who send requests.
+    pub keys: PossessionKeys,
 }
 
 /// Why a principal is not signed on.
@@ -123,9 +126,10 @@ pub enum SignOnState {
 impl SignOns {
     /// Signs on to no server yet.
     pub fn new(config: SignOnConfig) -> Self {
-        let SignOnConfig { http, quirks, clock, scope, subjects } = config;
+        let SignOnConfig { http, quirks, clock, scope, subjects, keys } = config;
         let (targets, entries) = (ArcSwap::default(), Mutex::default());
-        let acquirer = Acquirer { oauth: OAuth { http, quirks: Arc::new(quirks) }, clock: Arc::clone(&clock) };
+        let oauth = OAuth { http, quirks: Arc::new(quirks), keys };
+        let acquirer = Acquirer { oauth, clock: Arc::clone(&clock) };
         Self(Arc::new(Inner { acquirer, clock, scope, subjects, targets, entries }))
     }
 

@@ -31,6 +31,8 @@ pub struct LoginSettings {
     pub issuer: Option<String>,
     /// Whether private addresses may be connected to.
     pub private: bool,
+    /// Whether tokens must be bound to a key, or must not; otherwise they are where the server takes such tokens.
+    pub dpop: Option<bool>,
 }
 
 impl LoginTarget {

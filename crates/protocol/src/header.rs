@@ -19,6 +19,11 @@ pub const NAME: &str = "mcp-name";
 /// Where a broken stream of a legacy session is taken up again.
 pub const LAST_EVENT_ID: &str = "last-event-id";
 
+/// The proof that who presents a token has the key that it is bound to (RFC 9449).
+pub const DPOP: &str = "dpop";
+/// What the next of these proofs has to name.
+pub const DPOP_NONCE: &str = "dpop-nonce";
+
 const SENTINEL: (&str, &str) = ("=?base64?", "?=");
 
 /// The single value of a header as text; a header given twice, or with bytes that are not visible ASCII, is an error.

@@ -195,6 +195,10 @@ impl Fields {
                 }
                 Ok(())
             }
+            10 if is(header::DPOP_NONCE) => {
+                let name = HeaderName::from_static(header::DPOP_NONCE);
+                self.keep(name, field.value).map_err(|_| ResponseError::Field(header::DPOP_NONCE))
+            }
             12 if is("content-type") => {
                 self.media_type.get_or_insert_with(|| MediaType::read(field.value));
                 Ok(())

@@ -12,6 +12,7 @@ mod endpoint;
 mod form;
 mod jwt;
 mod network;
+mod proof;
 mod remote;
 mod resource;
 mod rules;
@@ -23,7 +24,7 @@ pub use network::Network;
 pub use remote::{Naming, Remote};
 pub use rules::{
     AnswerForm, Challenge, ClientEntry, DocumentForm, ErrorForm, IssRule, LockedPart, MetadataPlace, Page, PkceRule,
-    ProviderRules, RedirectRule, RefreshCondition, RefreshRule, Registration, RemoteRules, ResourcePlace, ResourceRule,
-    Rotation, ScopeAnswer, ScopeRefusal, ScopeRule, ServerRules, StatedIssuer, TokenForm,
+    ProofRule, ProviderRules, RedirectRule, RefreshCondition, RefreshRule, Registration, RemoteRules, ResourcePlace,
+    ResourceRule, Rotation, ScopeAnswer, ScopeRefusal, ScopeRule, ServerRules, StatedIssuer, TokenForm,
 };
 pub use state::SECRET_MARK;

@@ -60,7 +60,7 @@ const RENEWAL: Duration = Duration::from_secs(10);
 struct Bridge {
     gateway: GatewayLocator,
     session: Session,
-    login: BridgeLogin,
+    login: Arc<BridgeLogin>,
     out: mpsc::Sender<Bytes>,
     limits: Limits,
     places: Arc<Semaphore>,
@@ -85,8 +85,8 @@ pub(crate) async fn run(
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for signals")?;
     let client = HttpClient::new().context("start the HTTP client")?;
     let home = Home::find(flags.home(), &environment).ok();
-    let login = BridgeLogin::new(login, home.as_ref(), client.clone(), &environment);
-    let gateway = GatewayLocator::new(flags, environment, client).await?;
+    let login = Arc::new(BridgeLogin::new(login, home.as_ref(), client.clone(), &environment));
+    let gateway = GatewayLocator::new(flags, environment, &client, &login).await?;
     let (out, queue) = mpsc::channel(OUT);
     let writing = Scope::new();
     let writer = writing.spawn(lines::write(queue));
@@ -193,7 +193,7 @@ pub(crate) async fn log_in(
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     // It opens no session, and asks for nothing that could run.
     let ping = Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
-    let answer = client.send(Method::POST, &located.uri, headers, ping).await;
+    let answer = login.proving(&client).send(Method::POST, &located.uri, headers, ping).await;
     let answer = answer.map_err(|error| {
         Problem::new(Kind::Unavailable, format!("the gateway is unreachable: {error}")).hint("check the URL")
     })?;

@@ -293,7 +293,7 @@ impl RunningGateway {
         let door = identity::front(&config, &store, client.clone(), &secrets, &house).await?;
         let FrontDoor { front, operations } = door.signing_on_with(&logins);
         let deps = ServerDeps {
-            client,
+            client: logins.proving(&client),
             clock: Arc::clone(&clock),
             events,
             guard: Some(GuardCommand::this_binary().context("find this program's own file")?),

@@ -6,6 +6,7 @@ pub mod client;
 pub mod events;
 pub mod link;
 pub(crate) mod origin;
+pub mod possession;
 pub mod refusal;
 pub mod server;
 pub mod tls;

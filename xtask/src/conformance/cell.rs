@@ -37,7 +37,7 @@ pub struct Cell {
     pub side: Side,
 }
 
-pub const CELLS: [Cell; 18] = [
+pub const CELLS: [Cell; 19] = [
     server("legacy-to-legacy-http", Era::Legacy, Era::Legacy, Carrier::Http),
     server("legacy-to-legacy-stdio", Era::Legacy, Era::Legacy, Carrier::Stdio),
     server("modern-to-modern-http", Era::Modern, Era::Modern, Carrier::Http),
@@ -88,6 +88,7 @@ pub const CELLS: [Cell; 18] = [
     },
     // Of extensions; the suite runs them without scoring them.
     Cell { name: "sign-on", suite: Era::Modern, side: Side::Login { revision: "2026-07-28", scenarios: &SIGN_ONS } },
+    Cell { name: "dpop", suite: Era::Modern, side: Side::Login { revision: "2026-07-28", scenarios: &DPOP } },
 ];
 
 /// Of extensions, without a person.
@@ -97,6 +98,9 @@ const SIGN_ONS: [&str; 4] = [
     "auth/enterprise-managed-authorization",
     "auth/wif-jwt-bearer",
 ];
+
+/// Of extensions, with tokens that are bound to keys.
+const DPOP: [&str; 2] = ["auth/dpop", "auth/dpop-nonce"];
 
 /// What both revisions with these scenarios require.
 const LOGINS: [&str; 14] = [
@@ -205,7 +209,7 @@ impl Cell {
 
     /// Whether its scenarios are of extensions: they belong to no revision, and the suite wants to be told to run them.
     pub fn is_of_extensions(&self) -> bool {
-        matches!(self.side, Side::Login { scenarios, .. } if *scenarios == SIGN_ONS)
+        matches!(self.side, Side::Login { scenarios, .. } if *scenarios == SIGN_ONS || *scenarios == DPOP)
     }
 
     /// Across eras a bridge may have limits; within one, or where the fixture has the suite's, there is none.

@@ -12,7 +12,7 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, ManualClock, Secret, ServerName, SystemClock, Timestamp};
 use toolcrib_login::{
     Begin, Config, CredentialRow, LoginRows, LoginSettings, LoginTarget, Logins, OpenOutcome, OpenRequest, Owner,
-    Quirks, StoredRows, SystemResolver,
+    PossessionKeys, Quirks, StoredRows, SystemResolver,
 };
 use toolcrib_store::Store;
 use toolcrib_transport::http::client::HttpClient;
@@ -46,6 +46,7 @@ impl Bed {
             http: HttpClient::new()?,
             resolver: Arc::new(SystemResolver),
             clock: Arc::clone(&self.clock),
+            keys: PossessionKeys::new(Arc::clone(&self.clock)),
             quirks: Quirks::built_in(),
             redirect_uri: "http://127.0.0.1:8700/oauth/callback".to_owned(),
             client_document: None,

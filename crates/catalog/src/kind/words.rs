@@ -116,6 +116,7 @@ pub(crate) const SERVER: &[(&str, &str)] = &[
     ("auth.scopes", "What to ask for instead of what the server names: a list, or words with spaces in between."),
     ("auth.issuer", "The provider, for a server that does not name its own."),
     ("auth.private", "Whether the provider may have a private address."),
+    ("auth.dpop", "Whether tokens must be bound to a key of the gateway, or must not."),
     ("auth.share", "Profiles whose keys use the owner's login."),
     ("auth.forwardToken", "Whether the client's own token is passed on."),
     ("auth.fallbackToOwnAuth", "Whether a login of its own follows where that fails."),

@@ -60,6 +60,8 @@ pub struct ServerAuth {
     pub issuer: Option<Endpoint>,
     /// Whether the issuer may have a private address.
     pub private: bool,
+    /// Whether tokens must be bound to a key of the gateway (DPoP), or must not.
+    pub dpop: Option<bool>,
     /// The profiles whose keys use the owner's login.
     pub share: Vec<ProfileName>,
     /// Whether the client's own token is passed on.
@@ -123,6 +125,7 @@ pub(super) fn read(fields: &Fields<'_>, transport: Option<&Transport>) -> Option
         client_secret,
         redirect_uri: fields.get("redirect_uri").and_then(|cursor| secure(&cursor)),
         private: flag(&fields, "private"),
+        dpop: fields.get("dpop").and_then(|cursor| cursor.flag()),
         share: fields.get("share").map(|cursor| profiles(&cursor)).unwrap_or_default(),
         forward_token: flag(&fields, "forwardToken"),
         fallback_to_own_auth: flag(&fields, "fallbackToOwnAuth"),

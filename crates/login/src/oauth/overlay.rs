@@ -11,14 +11,17 @@ use toolcrib_base::Secret;
 use toolcrib_transport::http::checked::{AddressPolicy, CheckedClient, RequestError, is_loopback};
 use url::Url;
 
-use crate::answer::{TokenError, is_token, token_answer};
+use crate::answer::{TokenError, is_bound, is_token, token_answer};
 use crate::challenge::Challenge;
 use crate::error::{LoginError, shown};
 use crate::grant::{Client, ClientOrigin, Registration};
+use crate::possession::{ALGORITHM, PossessionKey};
 use crate::quirks::Quirks;
 
 /// Where RFC 9728 puts the metadata of a server.
 const RESOURCE_METADATA: &str = "/.well-known/oauth-protected-resource";
+/// Which algorithms of proofs are known, in the metadata of servers (RFC 9728) and of those who give tokens (RFC 9449).
+pub(super) const PROOF_ALGORITHMS: &str = "dpop_signing_alg_values_supported";
 /// The longest id and secret of a client, in bytes.
 const CLIENT_BYTES: usize = 8 * 1024;
 
@@ -45,6 +48,8 @@ pub(super) struct Overlay {
     pub(super) resource: ResourceParameter,
     /// How a client that is registered here says that it will authenticate.
     pub(super) client_method: String,
+    /// What requests for tokens are proven with, and tokens bound to.
+    pub(super) key: Option<Arc<PossessionKey>>,
     pub(super) quirks: Arc<Quirks>,
     pub(super) seen: Mutex<Evidence>,
 }
@@ -60,6 +65,10 @@ pub(super) struct Evidence {
     pub(super) registration: Option<Registration>,
     /// Why none was registered.
     pub(super) refusal: Option<String>,
+    /// Whether the server says that it takes tokens that are bound to a key (RFC 9728, section 2).
+    pub(super) wants_proof: bool,
+    /// Whether the token that came is bound to a key.
+    pub(super) is_bound: bool,
     /// The authorization servers that the server names.
     named: Vec<String>,
 }
@@ -134,6 +143,9 @@ impl Overlay {
             // The server itself need not answer a GET.
             return Ok(bare(StatusCode::NOT_FOUND));
         }
+        if Challenge::of(response.headers()).is_some_and(|challenge| challenge.wants_proof) {
+            self.seen().wants_proof = true;
+        }
         plain_challenge(response.headers_mut());
         let response = match &self.issuer {
             Some(issuer) if path == RESOURCE_METADATA && status.is_client_error() => self.named(issuer),
@@ -148,7 +160,10 @@ impl Overlay {
     fn noted(&self, body: Vec<u8>) -> Vec<u8> {
         let Ok(mut members) = serde_json::from_slice::<Map<String, Value>>(&body) else { return body };
         if let Some(servers) = members.get("authorization_servers").and_then(Value::as_array) {
-            self.seen().named = servers.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            let mut seen = self.seen();
+            seen.named = servers.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            seen.wants_proof |= members.get("dpop_bound_access_tokens_required") == Some(&Value::Bool(true))
+                || members.get(PROOF_ALGORITHMS).is_some_and(knows_algorithm);
             return body;
         }
         let Some(stated) = members.get("issuer").and_then(Value::as_str) else { return body };
@@ -204,12 +219,22 @@ impl Overlay {
         if let Some(credential) = request.headers_mut().get_mut(AUTHORIZATION) {
             credential.set_sensitive(true);
         }
-        let response = self.http.send(self.policy, request).await?;
+        let response = match &self.key {
+            Some(key) => key.send(&self.http, self.policy, request).await?,
+            None => self.http.send(self.policy, request).await?,
+        };
         if response.status().is_redirection() {
             return Err(RequestError::Broken("it answers with a redirect, which logins do not follow".to_owned()));
         }
-        Ok(match token_answer(response.status(), response.body()) {
-            Ok(tokens) => answer(StatusCode::OK, Value::Object(tokens).to_string()),
+        let tokens = token_answer(response.status(), response.body());
+        let tokens = tokens.and_then(|tokens| Ok((is_bound(&tokens, self.key.is_some())?, tokens)));
+        Ok(match tokens {
+            Ok((is_bound, mut tokens)) => {
+                self.seen().is_bound = is_bound;
+                // rmcp knows no other.
+                tokens.insert("token_type".into(), "bearer".into());
+                answer(StatusCode::OK, Value::Object(tokens).to_string())
+            }
             Err(error) => {
                 let body = error.to_body();
                 self.seen().token_error = Some(error);
@@ -217,6 +242,11 @@ impl Overlay {
             }
         })
     }
+}
+
+/// Whether a list of algorithms has the one of our keys.
+pub(super) fn knows_algorithm(algorithms: &Value) -> bool {
+    algorithms.as_array().is_some_and(|all| all.iter().any(|algorithm| algorithm == ALGORITHM))
 }
 
 fn accepting_json(mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
@@ -243,7 +273,7 @@ fn answer_of(status: StatusCode, body: Vec<u8>) -> Response<Vec<u8>> {
 
 /// Leaves one challenge, in the form in which it was understood.
 fn plain_challenge(headers: &mut HeaderMap) {
-    let challenge = Challenge::of(headers);
+    let challenge = Challenge::of(headers).map(Challenge::for_bearer);
     headers.remove(WWW_AUTHENTICATE);
     headers.remove(LOCATION);
     if let Some(value) = challenge.and_then(|challenge| HeaderValue::from_str(&challenge.to_header()).ok()) {

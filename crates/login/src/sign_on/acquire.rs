@@ -40,6 +40,8 @@ struct Provider<'a> {
     issuer: String,
     scopes: String,
     resource: Option<String>,
+    /// Whether tokens are asked for that are bound to a key.
+    binds_tokens: bool,
 }
 
 // === impl Acquirer ===
@@ -85,6 +87,7 @@ impl Acquirer {
             issuer: settings.expected_issuer.as_deref().unwrap_or(endpoint.as_str()),
             now: self.clock.now(),
             kind: None,
+            key: None,
             form,
         };
         let issued = request.send(&self.oauth.http).await?;
@@ -129,6 +132,7 @@ impl Acquirer {
             issuer: endpoint.as_str(),
             now: self.clock.now(),
             kind: Some(ID_JAG),
+            key: None,
             form,
         };
         let word = request.send(&self.oauth.http).await?;
@@ -149,9 +153,18 @@ impl Acquirer {
             issuer: &provider.issuer,
             now: self.clock.now(),
             kind: None,
+            key: provider.binds_tokens.then(|| self.oauth.keys.create()),
             form,
         };
-        request.send(&self.oauth.http).await
+        let issued = request.send(&self.oauth.http).await?;
+        match &issued.key {
+            Some(key) => self.oauth.keys.bind(&issued.token, key),
+            None if provider.settings.dpop == Some(true) => {
+                return Err(format!("`{}` answers with a token that is not bound to a key", provider.issuer));
+            }
+            None => {}
+        }
+        Ok(issued)
     }
 
     /// Who gives tokens for the server: as the definition says, or as the server and its provider publish.
@@ -168,6 +181,8 @@ impl Acquirer {
                 issuer: settings.issuer.clone().unwrap_or_else(|| endpoint.to_string()),
                 scopes: settings.scopes.join(" "),
                 resource: Some(target.place.resource().to_string()),
+                // Where nothing is read of a server, nothing is known of what it takes.
+                binds_tokens: settings.dpop == Some(true),
             });
         }
         let found = self.oauth.discover_for_machine(&target.place).await.map_err(|error| error.to_string())?;
@@ -181,6 +196,7 @@ impl Acquirer {
             issuer: found.provider.issuer,
             scopes: found.scopes.join(" "),
             resource: (!quirk.refuses_resource).then_some(found.provider.resource),
+            binds_tokens: found.provider.binds_tokens,
         })
     }
 }

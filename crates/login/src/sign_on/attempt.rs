@@ -8,10 +8,15 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderValue};
 use sha2::{Digest, Sha256};
 use toolcrib_base::{Secret, Timestamp};
+use toolcrib_transport::http::possession;
 
 use super::token_request::IssuedToken;
 use super::{ASKED_MILLIS, ATTEMPT, Inner, RETRY_MILLIS, SignOnTarget};
+use crate::possession::PossessionKey;
 use crate::subject::SubjectToken;
+
+/// How a token is presented that is not bound to a key.
+const BEARER: &str = "Bearer ";
 
 /// The SHA-256 of the principal's token that something came from; `None` where a method needs none.
 pub(super) type Subject = Option<[u8; 32]>;
@@ -39,6 +44,8 @@ struct EntryState {
 #[derive(Debug)]
 pub(super) struct HeldToken {
     pub(super) headers: HeaderMap,
+    /// The key that it is bound to, for as long as it may be used.
+    _key: Option<Arc<PossessionKey>>,
     pub(super) issuer: Option<String>,
     pub(super) scopes: Vec<String>,
     pub(super) received: Timestamp,
@@ -135,10 +142,11 @@ impl Entry {
 impl HeldToken {
     fn new(issued: IssuedToken, now: Timestamp, is_replacement: bool) -> Result<Self, String> {
         let life = i64::try_from(issued.lasts).unwrap_or(i64::MAX).saturating_mul(1_000);
-        let headers = bearer(&issued.token)?;
+        let scheme = if issued.key.is_some() { possession::SCHEME } else { BEARER };
+        let headers = credential(scheme, &issued.token)?;
         let expires = Timestamp(now.0.saturating_add(life));
-        let IssuedToken { issuer, scopes, .. } = issued;
-        Ok(Self { headers, issuer, scopes, received: now, expires, is_replacement })
+        let IssuedToken { issuer, scopes, key, .. } = issued;
+        Ok(Self { headers, _key: key, issuer, scopes, received: now, expires, is_replacement })
     }
 
     /// Whether less than a tenth of its life is left, or the clock was set back.
@@ -230,9 +238,13 @@ impl Inner {
     }
 }
 
-/// The header that carries a token.
+/// The header that carries a token which is of use to whoever has it.
 pub(super) fn bearer(token: &Secret) -> Result<HeaderMap, String> {
-    let value = HeaderValue::from_str(&format!("Bearer {}", token.expose()));
+    credential(BEARER, token)
+}
+
+fn credential(scheme: &str, token: &Secret) -> Result<HeaderMap, String> {
+    let value = HeaderValue::from_str(&format!("{scheme}{}", token.expose()));
     let mut value = value.map_err(|_| "the token cannot stand in a header")?;
     value.set_sensitive(true);
     Ok(HeaderMap::from_iter([(AUTHORIZATION, value)]))

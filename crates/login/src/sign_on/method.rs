@@ -85,6 +85,8 @@ pub struct ProviderSettings {
     pub private: bool,
     /// Our client there.
     pub client: Option<SignOnClient>,
+    /// Whether tokens must be bound to a key, or must not; otherwise they are where the server takes such tokens.
+    pub dpop: Option<bool>,
 }
 
 /// A workload.
@@ -141,6 +143,7 @@ impl SignOnTarget {
             scopes: provider.scopes.clone(),
             issuer: provider.issuer.clone(),
             private: provider.private,
+            dpop: provider.dpop,
             ..LoginSettings::default()
         });
         Ok(Self { place: LoginTarget::new(server, url, settings.unwrap_or_default())?, method })

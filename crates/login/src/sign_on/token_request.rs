@@ -14,8 +14,9 @@ use toolcrib_transport::http::checked::{AddressPolicy, CheckedClient};
 use url::{Url, form_urlencoded};
 
 use super::method::{ClientProof, ReadSecret, SignOnClient};
-use crate::answer::{is_token, token_answer};
+use crate::answer::{is_bound, is_token, token_answer};
 use crate::error::shown;
+use crate::possession::PossessionKey;
 
 /// The longest life of a token that is believed, in seconds: a day. A token that can be had again need not last longer.
 const LIFE_SECONDS: u64 = 24 * 3600;
@@ -39,6 +40,8 @@ pub(crate) struct TokenRequest<'a> {
     pub(crate) now: Timestamp,
     /// The kind of token that is asked for and that servers do not take (RFC 8693, section 3), if it is one.
     pub(crate) kind: Option<&'static str>,
+    /// What the token is to be bound to.
+    pub(crate) key: Option<Arc<PossessionKey>>,
     pub(crate) form: Form,
 }
 
@@ -47,7 +50,7 @@ pub(crate) struct TokenRequest<'a> {
 pub(crate) struct Form(Vec<(Box<str>, Secret)>);
 
 /// A token as it came.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct IssuedToken {
     pub(crate) token: Secret,
     /// How long it lasts, in seconds.
@@ -55,6 +58,8 @@ pub(crate) struct IssuedToken {
     pub(crate) scopes: Vec<String>,
     /// The issuer that it names itself, where it can be read.
     pub(crate) issuer: Option<String>,
+    /// The key that it is bound to, if it is.
+    pub(crate) key: Option<Arc<PossessionKey>>,
 }
 
 // === impl Form ===
@@ -114,8 +119,12 @@ impl TokenRequest<'_> {
         }
         let request = request.body(self.form.into_body()).map_err(|error| error.to_string())?;
         let host = self.endpoint.host_str().unwrap_or_default();
-        let response = http.send(self.policy, request).await.map_err(|error| format!("`{host}`: {error}"))?;
-        issued(&response, self.kind).map_err(|why| format!("`{host}` answers {why}"))
+        let response = match &self.key {
+            Some(key) => key.send(http, self.policy, request).await,
+            None => http.send(self.policy, request).await,
+        };
+        let response = response.map_err(|error| format!("`{host}`: {error}"))?;
+        issued(&response, self.kind, self.key).map_err(|why| format!("`{host}` answers {why}"))
     }
 
     /// What our client says of itself (RFC 7523, section 3).
@@ -145,14 +154,19 @@ fn basic(id: &str, secret: &Secret) -> Result<HeaderValue, String> {
 }
 
 /// The token of an answer; what it says otherwise.
-fn issued(response: &Response<Vec<u8>>, kind: Option<&'static str>) -> Result<IssuedToken, String> {
+fn issued(
+    response: &Response<Vec<u8>>,
+    kind: Option<&'static str>,
+    mut key: Option<Arc<PossessionKey>>,
+) -> Result<IssuedToken, String> {
     let members: Map<String, Value> = serde_json::from_slice(response.body()).unwrap_or_default();
     let text = |name: &str| members.get(name).and_then(Value::as_str);
     // A token that is none for servers says so in its type, which is no bearer's then.
     let is_other = kind.is_some() && response.status().is_success() && text("issued_token_type") == kind;
     if !is_other {
         let answer = token_answer(response.status(), response.body());
-        answer.map_err(|error| error.text())?;
+        let is_bound = answer.and_then(|answer| is_bound(&answer, key.is_some())).map_err(|error| error.text())?;
+        key = key.filter(|_| is_bound);
         if kind.is_some() {
             return Err("with another kind of token than the one that was asked for".to_owned());
         }
@@ -165,6 +179,7 @@ fn issued(response: &Response<Vec<u8>>, kind: Option<&'static str>) -> Result<Is
         lasts: members.get("expires_in").and_then(Value::as_u64).unwrap_or(UNSAID_SECONDS).min(LIFE_SECONDS),
         scopes: text("scope").unwrap_or_default().split_whitespace().take(SCOPES).map(shown).collect(),
         issuer: issuer.map(str::to_owned),
+        key,
     })
 }
 

@@ -5,6 +5,7 @@
 mod hostile;
 mod hostile_remotes;
 mod login;
+mod possession;
 mod registration;
 mod remotes;
 mod renewal;

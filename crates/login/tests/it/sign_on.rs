@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, ManualClock, Secret, ServerName, Timestamp};
 use toolcrib_login::{
-    AudienceRule, ClientProof, ExchangeSettings, Quirks, ReadSecret, Rejection, SignOnClient, SignOnConfig,
-    SignOnMethod, SignOnState, SignOnTarget, SignOns, SubjectKind, SubjectToken, SubjectTokens, SystemResolver,
+    AudienceRule, ClientProof, ExchangeSettings, PossessionKeys, Quirks, ReadSecret, Rejection, SignOnClient,
+    SignOnConfig, SignOnMethod, SignOnState, SignOnTarget, SignOns, SubjectKind, SubjectToken, SubjectTokens,
+    SystemResolver,
 };
 use toolcrib_testkit::http::{HttpServer, Request};
 use toolcrib_testkit::provider::Form;
@@ -76,6 +77,7 @@ impl Desk {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             scope: Scope::new(),
             subjects: Arc::clone(&tokens) as Arc<dyn SubjectTokens>,
+            keys: PossessionKeys::new(Arc::clone(&clock) as Arc<dyn Clock>),
         };
         let (sign_ons, server) = (SignOns::new(config), ServerName::new("files").unwrap());
         Self { endpoint, answer, tokens, clock, sign_ons, server }

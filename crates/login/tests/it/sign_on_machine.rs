@@ -4,18 +4,21 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use http::Method;
 use serde_json::{Value, json};
 use toolcrib_auth::jose::{PublicKey, SignedToken, SigningKey};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, ManualClock, Secret, ServerName, Timestamp};
 use toolcrib_login::{
-    ClientProof, EnterpriseSettings, NoSubjects, ProviderSettings, Quirks, ReadSecret, SignOnClient, SignOnConfig,
-    SignOnMethod, SignOnTarget, SignOns, SubjectKind, SubjectToken, SubjectTokens, SystemResolver, WorkloadSettings,
+    ClientProof, EnterpriseSettings, NoSubjects, PossessionKeys, ProviderSettings, Quirks, ReadSecret, SignOnClient,
+    SignOnConfig, SignOnMethod, SignOnTarget, SignOns, SubjectKind, SubjectToken, SubjectTokens, SystemResolver,
+    WorkloadSettings,
 };
 use toolcrib_testkit::http::{HttpServer, Request};
 use toolcrib_testkit::provider::Form;
 use toolcrib_transport::http::checked::CheckedClient;
 use toolcrib_transport::http::client::HttpClient;
+use toolcrib_transport::http::possession::{BoundRequest, ProvePossession as _};
 use url::Url;
 
 const BOB: Option<&str> = Some("user:acme/bob");
@@ -67,6 +70,7 @@ struct Place {
     answers: Arc<Mutex<[Value; 2]>>,
     clock: Arc<ManualClock>,
     sign_ons: SignOns,
+    keys: PossessionKeys,
     server: ServerName,
 }
 
@@ -100,14 +104,16 @@ impl Place {
             }
         });
         let clock = Arc::new(ManualClock::at(Timestamp(1_800_000_000_000)));
+        let keys = PossessionKeys::new(Arc::clone(&clock) as Arc<dyn Clock>);
         let sign_ons = SignOns::new(SignOnConfig {
             http: CheckedClient::new(HttpClient::new().unwrap(), Arc::new(SystemResolver)),
             quirks: Quirks::built_in(),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             scope: Scope::new(),
             subjects,
+            keys: keys.clone(),
         });
-        Self { http, answers, clock, sign_ons, server: ServerName::new("jobs").unwrap() }
+        Self { http, answers, clock, sign_ons, keys, server: ServerName::new("jobs").unwrap() }
     }
 
     fn origin(&self) -> String {
@@ -132,7 +138,7 @@ impl Place {
 
 fn provider(proof: ClientProof) -> ProviderSettings {
     let client = Some(SignOnClient { id: secret("ours"), proof });
-    ProviderSettings { token_endpoint: None, issuer: None, scopes: Vec::new(), private: false, client }
+    ProviderSettings { token_endpoint: None, issuer: None, scopes: Vec::new(), private: false, client, dpop: None }
 }
 
 fn form(request: &Request) -> Form {
@@ -186,6 +192,30 @@ async fn a_client_with_a_key_signs_for_the_issuer_and_for_a_minute() {
     place.use_method(SignOnMethod::ClientCredentials(provider(ClientProof::Key(secret("no key"), None))));
     let refused = place.header(None).await.unwrap_err();
     assert!(refused.contains("none that can sign") && !refused.contains("no key"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_token_of_the_gateways_own_client_can_be_bound_to_its_key() {
+    let place = Place::start(Arc::new(NoSubjects));
+    let demanding = || ProviderSettings { dpop: Some(true), ..provider(ClientProof::Secret(secret("s3cret"))) };
+    place.use_method(SignOnMethod::ClientCredentials(demanding()));
+    let refused = place.header(None).await.unwrap_err();
+    assert!(refused.contains("a token that is not bound to a key"), "{refused}");
+    place.answers.lock().unwrap()[0]["token_type"] = json!("DPoP");
+    place.use_method(SignOnMethod::ClientCredentials(demanding()));
+    assert_eq!(place.header(None).await.unwrap(), "DPoP granted");
+    let asked = place.asked("/token");
+    let proof = SignedToken::parse(asked[1].header("dpop").unwrap()).unwrap();
+    assert_eq!(proof.claims()["htu"], json!(format!("{}/token", place.origin())));
+    let uri = format!("{}/mcp?x=1", place.origin()).parse().unwrap();
+    let request = BoundRequest { method: &Method::GET, uri: &uri, token: "granted" };
+    let own = place.keys.prove(&request).unwrap();
+    let own = SignedToken::parse(own.value.to_str().unwrap()).unwrap();
+    let keys = [&proof, &own].map(|proof| proof.own_key().unwrap().thumbprint().to_owned());
+    assert_eq!(keys[0], keys[1], "requests are proven with the key that the token is bound to");
+    place.use_method(SignOnMethod::ClientCredentials(provider(ClientProof::Secret(secret("s3cret")))));
+    let refused = place.header(None).await.unwrap_err();
+    assert!(refused.contains("bound to a key that is not ours"), "{refused}");
 }
 
 #[tokio::test]

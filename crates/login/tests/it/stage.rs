@@ -10,7 +10,7 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Secret, ServerName, Timestamp};
 use toolcrib_login::{
     Begin, Challenge, Config, LoginError, LoginOutcome, LoginSettings, LoginTarget, Logins, MemoryRows, OpenOutcome,
-    OpenRequest, Owner, Quirks, ResolveHost, SystemResolver,
+    OpenRequest, Owner, PossessionKeys, Quirks, ResolveHost, SystemResolver,
 };
 use toolcrib_testkit::provider::corpus::ClientSettings;
 use toolcrib_testkit::provider::{Browser, Destination, Naming, Remote, RemoteRules};
@@ -174,6 +174,7 @@ impl Parts {
             http: HttpClient::new().unwrap(),
             resolver: Arc::clone(&self.resolver),
             clock: Arc::clone(&self.clock) as Arc<_>,
+            keys: PossessionKeys::new(Arc::clone(&self.clock) as Arc<_>),
             quirks: self.quirks.clone(),
             redirect_uri: REDIRECT.to_owned(),
             client_document: None,

@@ -10,7 +10,7 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, ManualClock, Secret, ServerName, Timestamp, random};
 use toolcrib_login::{
     Begin, Challenge, Config, LoginError, LoginOutcome, LoginRows, LoginSettings, LoginTarget, Logins, MemoryRows,
-    OpenOutcome, OpenRequest, Owner, Quirks, Rejection, Resolution, ResolveHost,
+    OpenOutcome, OpenRequest, Owner, PossessionKeys, Quirks, Rejection, Resolution, ResolveHost,
 };
 use toolcrib_testkit::provider::{Browser, Destination, Naming, Remote, RemoteRules};
 use toolcrib_transport::http::client::HttpClient;
@@ -51,6 +51,8 @@ pub(crate) struct World {
     pub(crate) rows: Arc<dyn LoginRows>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) logins: Logins,
+    /// The keys of the gateway that runs.
+    pub(crate) keys: PossessionKeys,
     pub(crate) server: ServerName,
     pub(crate) browser: Secret,
     pub(crate) settings: LoginSettings,
@@ -71,9 +73,10 @@ impl World {
     pub(crate) fn at(remote: Remote, rows: Arc<dyn LoginRows>, clock: &Arc<ManualClock>) -> Self {
         let resolver = Arc::<ScriptedResolver>::default();
         let server = ServerName::new("sim").unwrap();
-        let logins = start(&resolver, Arc::clone(&rows), clock);
+        let keys = PossessionKeys::new(Arc::clone(clock) as Arc<dyn Clock>);
+        let logins = Logins::new(config(&resolver, Arc::clone(&rows), clock, keys.clone()));
         let (clock, settings) = (Arc::clone(clock), LoginSettings::default());
-        let world = Self { remote, resolver, rows, clock, logins, server, browser: random::token(), settings };
+        let world = Self { remote, resolver, rows, clock, logins, keys, server, browser: random::token(), settings };
         world.logins.set_target(world.target());
         world
     }
@@ -84,13 +87,14 @@ impl World {
 
     /// The gateway after kill -9: nothing is left but the rows.
     pub(crate) fn restart(&mut self) {
-        self.logins = start(&self.resolver, Arc::clone(&self.rows), &self.clock);
+        self.keys = PossessionKeys::new(Arc::clone(&self.clock) as Arc<dyn Clock>);
+        self.logins = Logins::new(config(&self.resolver, Arc::clone(&self.rows), &self.clock, self.keys.clone()));
         self.logins.set_target(self.target());
     }
 
     /// The same gateway with a client metadata document, and with other quirks.
     pub(crate) fn client_document(&mut self, url: Option<&str>, quirks: Quirks) {
-        let mut config = config(&self.resolver, Arc::clone(&self.rows), &self.clock);
+        let mut config = config(&self.resolver, Arc::clone(&self.rows), &self.clock, self.keys.clone());
         config.client_document = url.map(str::to_owned);
         config.quirks = quirks;
         self.logins = Logins::new(config);
@@ -184,15 +188,21 @@ pub(crate) fn owner() -> Owner {
 }
 
 pub(crate) fn start(resolver: &Arc<ScriptedResolver>, rows: Arc<dyn LoginRows>, clock: &Arc<ManualClock>) -> Logins {
-    Logins::new(config(resolver, rows, clock))
+    Logins::new(config(resolver, rows, clock, PossessionKeys::new(Arc::clone(clock) as Arc<dyn Clock>)))
 }
 
-fn config(resolver: &Arc<ScriptedResolver>, rows: Arc<dyn LoginRows>, clock: &Arc<ManualClock>) -> Config {
+fn config(
+    resolver: &Arc<ScriptedResolver>,
+    rows: Arc<dyn LoginRows>,
+    clock: &Arc<ManualClock>,
+    keys: PossessionKeys,
+) -> Config {
     Config {
         rows,
         http: HttpClient::new().unwrap(),
         resolver: Arc::clone(resolver) as Arc<dyn ResolveHost>,
         clock: Arc::clone(clock) as Arc<dyn Clock>,
+        keys,
         quirks: Quirks::built_in(),
         redirect_uri: REDIRECT.to_owned(),
         client_document: None,

@@ -120,6 +120,11 @@ impl Remote {
         self.site.state().clients = entered.clients;
     }
 
+    /// Has proofs name another nonce from now on.
+    pub fn change_nonce(&self) {
+        self.site.state().nonce += 1;
+    }
+
     /// Ends every grant, as a person does in the settings of an account.
     pub fn end_grants(&self) {
         self.site.state().end_grants();

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::endpoint;
+use super::proof::{ExpectedProof, ProofError, check};
 use super::remote::Site;
-use super::rules::{Challenge, LockedPart, MetadataPlace, ResourcePlace, ScopeRefusal, ServerRules};
+use super::rules::{Challenge, LockedPart, MetadataPlace, ProofRule, ResourcePlace, ScopeRefusal, ServerRules};
 use super::state::{Audience, Grant};
 use crate::http::Request;
 
@@ -61,6 +62,9 @@ fn document(site: &Site, rules: &ServerRules) -> Value {
     if !rules.scopes_supported.is_empty() {
         endpoint::edit(&mut document, &json!({"scopes_supported": rules.scopes_supported}));
     }
+    if rules.proofs != ProofRule::Absent {
+        endpoint::edit(&mut document, &json!({"dpop_signing_alg_values_supported": ["ES256"]}));
+    }
     endpoint::edit(&mut document, &rules.edits);
     document
 }
@@ -70,10 +74,19 @@ fn message(site: &Site, rules: &ServerRules, request: &Request) -> Answer {
     let method = message["method"].as_str().unwrap_or_default();
     let is_call = method == "tools/call";
     if is_call || rules.locked == LockedPart::Everything {
+        let key = match key(site, rules, request) {
+            Ok(key) => key,
+            Err(error) => {
+                site.state().counters.refused += 1;
+                return unproven(site, rules, error);
+            }
+        };
         let mut state = site.state();
-        let token = request.header("authorization").and_then(|header| header.strip_prefix("Bearer "));
+        let token = request.header("authorization").and_then(|header| token_of(header, rules));
         let grant = token.and_then(|token| state.granted(token, site.now()));
         let grant = grant.filter(|grant| is_for_us(&grant.audience, &site.resource(rules)));
+        // Who knows nothing of keys takes each token from everyone.
+        let grant = grant.filter(|grant| rules.proofs == ProofRule::Absent || grant.key == key);
         let refusal = match grant {
             None => Some(unauthorized(site, rules, token.is_some())),
             Some(grant) if is_call && lacks(grant, rules.call_scope) => Some(forbidden(site, rules)),
@@ -87,7 +100,43 @@ fn message(site: &Site, rules: &ServerRules, request: &Request) -> Answer {
             }
         }
     }
-    result(&message, method)
+    let answer = result(&message, method);
+    match nonce(site, rules) {
+        Some(nonce) => answer.with(format!("dpop-nonce: {nonce}")),
+        None => answer,
+    }
+}
+
+fn nonce(site: &Site, rules: &ServerRules) -> Option<String> {
+    (rules.proofs == ProofRule::Nonce).then(|| format!("server-{}", site.state().nonce))
+}
+
+/// The token of a header, in a way that the server knows.
+fn token_of<'a>(header: &'a str, rules: &ServerRules) -> Option<&'a str> {
+    let bound = header.strip_prefix("DPoP ").filter(|_| rules.proofs != ProofRule::Absent);
+    header.strip_prefix("Bearer ").or(bound)
+}
+
+/// The thumbprint of the key that a request is proven with; `None` for one that presents its token otherwise.
+fn key(site: &Site, rules: &ServerRules, request: &Request) -> Result<Option<String>, ProofError> {
+    let token = request.header("authorization").and_then(|header| header.strip_prefix("DPoP "));
+    if token.is_none() || rules.proofs == ProofRule::Absent {
+        return Ok(None);
+    }
+    check(site, &ExpectedProof { request, url: site.resource(rules), token, nonce: nonce(site, rules) })
+}
+
+/// A request whose proof is missing or wrong.
+fn unproven(site: &Site, rules: &ServerRules, error: ProofError) -> Answer {
+    let code = match error {
+        ProofError::Wrong(_) => "invalid_dpop_proof",
+        ProofError::Nonce => "use_dpop_nonce",
+    };
+    let answer = Answer::json(401, &json!({"error": code})).with(format!("www-authenticate: DPoP error=\"{code}\""));
+    match nonce(site, rules) {
+        Some(nonce) => answer.with(format!("dpop-nonce: {nonce}")),
+        None => answer,
+    }
 }
 
 fn is_for_us(audience: &Audience, resource: &str) -> bool {

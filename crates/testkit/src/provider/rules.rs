@@ -41,6 +41,8 @@ pub struct ProviderRules {
     pub redirects: RedirectRule,
     /// What access tokens are.
     pub tokens: TokenForm,
+    /// What it knows of tokens that are bound to keys.
+    pub proofs: ProofRule,
     /// How it writes tokens.
     pub answers: AnswerForm,
     /// How it writes errors.
@@ -188,6 +190,17 @@ pub enum TokenForm {
     Jwt,
 }
 
+/// What a provider or a server knows of tokens that are bound to keys (DPoP, RFC 9449).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProofRule {
+    /// Nothing.
+    Absent,
+    /// It says so, and takes requests with a proof and without.
+    Offered,
+    /// The same; a proof has to name its nonce.
+    Nonce,
+}
+
 /// How a provider writes tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerForm {
@@ -327,6 +340,8 @@ pub struct ServerRules {
     pub call_scope: &'static str,
     /// How a token without that scope is refused.
     pub scope_refusal: ScopeRefusal,
+    /// What it knows of tokens that are bound to keys.
+    pub proofs: ProofRule,
 }
 
 /// A place for the metadata of a protected server.
@@ -388,6 +403,7 @@ impl Default for ProviderRules {
             clients: Vec::new(),
             redirects: RedirectRule::Exact,
             tokens: TokenForm::Opaque,
+            proofs: ProofRule::Absent,
             answers: AnswerForm::Json,
             errors: ErrorForm::Standard,
             resource: ResourceRule::Required,
@@ -426,6 +442,7 @@ impl Default for ServerRules {
             locked: LockedPart::Everything,
             call_scope: "",
             scope_refusal: ScopeRefusal::Challenge,
+            proofs: ProofRule::Absent,
         }
     }
 }

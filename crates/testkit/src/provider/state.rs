@@ -1,9 +1,9 @@
 //! What a provider remembers: clients, codes, grants and tokens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::jwt::KeyRing;
-use super::rules::{ProviderRules, Rotation, TokenForm};
+use super::rules::{ProofRule, ProviderRules, Rotation, TokenForm};
 use serde_json::{Value, json};
 use toolcrib_base::clock::Timestamp;
 
@@ -18,6 +18,10 @@ pub(super) struct State {
     pub(super) clients: BTreeMap<String, Client>,
     pub(super) prompts: BTreeMap<String, Prompt>,
     pub(super) counters: Counters,
+    /// The ids of the proofs that came.
+    pub(super) proofs: BTreeSet<String>,
+    /// How often the nonce has changed.
+    pub(super) nonce: usize,
     codes: BTreeMap<String, Code>,
     grants: Vec<Grant>,
     tokens: BTreeMap<String, Token>,
@@ -87,6 +91,8 @@ pub(super) struct Grant {
     pub(super) scopes: Vec<String>,
     pub(super) audience: Audience,
     pub(super) may_refresh: bool,
+    /// The thumbprint of the key that its tokens are bound to.
+    pub(super) key: Option<String>,
     has_ended: bool,
 }
 
@@ -107,6 +113,7 @@ pub(super) struct TokenPair {
     pub(super) access: String,
     pub(super) refresh: Option<String>,
     pub(super) scopes: Vec<String>,
+    pub(super) is_bound: bool,
 }
 
 // === impl State ===
@@ -149,9 +156,15 @@ impl State {
             scopes: authorization.scopes.clone(),
             audience: authorization.audience.clone(),
             may_refresh: authorization.may_refresh,
+            key: None,
             has_ended: false,
         });
         Some(Redemption { authorization, grant })
+    }
+
+    /// Binds the tokens of a grant to the key of this thumbprint.
+    pub(super) fn bind(&mut self, grant: usize, key: Option<String>) {
+        self.grants[grant].key = key;
     }
 
     /// Uses a refresh token: its grant, if it is valid. One that was rotated out ends its grant.
@@ -193,7 +206,9 @@ impl State {
                 spent.retired.get_or_insert(now);
             }
         }
-        TokenPair { access, refresh, scopes: self.grants[grant].scopes.clone() }
+        let grant = &self.grants[grant];
+        let is_bound = grant.key.is_some() && rules.proofs != ProofRule::Absent;
+        TokenPair { access, refresh, scopes: grant.scopes.clone(), is_bound }
     }
 
     /// The keys that access tokens are signed with.

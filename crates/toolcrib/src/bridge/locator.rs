@@ -12,12 +12,14 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_transport::http::client::{Endpoint, HttpClient};
 
 use super::lock;
+use super::login::BridgeLogin;
 use super::start::{GatewayQuery, GatewayStarter};
 use crate::client::{ClientFlags, GatewayAddress};
 use crate::home::Environment;
 
 pub(super) struct GatewayLocator {
     query: Arc<GatewayQuery>,
+    login: Arc<BridgeLogin>,
     /// For gateways that authorities know.
     client: HttpClient,
     found: Mutex<Option<Arc<GatewayEndpoint>>>,
@@ -52,10 +54,16 @@ enum Start {
 
 impl GatewayLocator {
     /// Fails where what is asked for can never be found; a gateway that is away may come.
-    pub(super) async fn new(flags: ClientFlags, environment: Environment, client: HttpClient) -> anyhow::Result<Self> {
+    pub(super) async fn new(
+        flags: ClientFlags,
+        environment: Environment,
+        client: &HttpClient,
+        login: &Arc<BridgeLogin>,
+    ) -> anyhow::Result<Self> {
         let start = watch::Sender::new(Start::Over);
         let query = Arc::new(GatewayQuery { flags, environment });
-        let this = Self { query, client, found: Mutex::default(), start };
+        let (client, login) = (login.proving(client), Arc::clone(login));
+        let this = Self { query, login, client, found: Mutex::default(), start };
         match this.look().await {
             Ok(_) => {}
             Err(problem) if problem.kind == Kind::Unavailable => {}
@@ -114,7 +122,10 @@ impl GatewayLocator {
 
     fn endpoint(&self, located: &GatewayAddress) -> Result<GatewayEndpoint, Problem> {
         let client = match located.certificate {
-            Some(_) => located.http_client().map_err(|error| Problem::new(Kind::Internal, error.to_string()))?,
+            Some(_) => {
+                let pinning = located.http_client();
+                self.login.proving(&pinning.map_err(|error| Problem::new(Kind::Internal, error.to_string()))?)
+            }
             None => self.client.clone(),
         };
         Ok(GatewayEndpoint { endpoint: endpoint(located)?, client })

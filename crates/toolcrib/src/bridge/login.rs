@@ -20,7 +20,7 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem, Secret, ServerName, SystemClock, random};
 use toolcrib_login::{
     Begin, Challenge, Config, LoginError, LoginOutcome, LoginSettings, LoginTarget, Logins, OpenOutcome, OpenRequest,
-    Owner, Quirks, Rejection, SystemResolver,
+    Owner, PossessionKeys, Quirks, Rejection, SystemResolver,
 };
 use toolcrib_transport::http::client::HttpClient;
 
@@ -62,6 +62,7 @@ pub(super) struct BridgeLogin {
     state: Option<PathBuf>,
     vault: Option<Vault>,
     client: HttpClient,
+    keys: PossessionKeys,
     environment: Environment,
     /// Renewals, which go on when the client is gone.
     renewals: Scope,
@@ -148,6 +149,7 @@ impl BridgeLogin {
             state: home.map(Home::state),
             vault: home.map(|home| secrets::vault(home, environment)),
             client,
+            keys: PossessionKeys::new(Arc::new(SystemClock)),
             environment: environment.clone(),
             renewals: Scope::new(),
             known: Mutex::default(),
@@ -155,6 +157,11 @@ impl BridgeLogin {
             locked: watch::Sender::new(None),
             page: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// The client whose requests carry what logins give.
+    pub(super) fn proving(&self, client: &HttpClient) -> HttpClient {
+        client.proving(Arc::new(self.keys.clone()))
     }
 
     /// The headers that a request to this endpoint carries; none where nothing is stored.
@@ -167,9 +174,8 @@ impl BridgeLogin {
     /// What to do about a 401 to a request that carried `sent`.
     pub(super) async fn denied(&self, uri: &Uri, sent: &HeaderMap, challenge: Option<&str>) -> Result<Denial, Problem> {
         let Some(account) = self.known(uri).or_else(|| self.account(uri)) else { return Ok(Denial::Final) };
-        let challenges = challenge.map(Challenge::parse).unwrap_or_default();
-        let with_metadata = challenges.iter().position(|challenge| challenge.resource_metadata.is_some());
-        let challenge = challenges.into_iter().nth(with_metadata.unwrap_or(0));
+        let challenge = challenge.map(Challenge::parse).and_then(Challenge::of_several);
+        let names_metadata = challenge.as_ref().is_some_and(|challenge| challenge.resource_metadata.is_some());
         let server = &account.target.server;
         if !sent.is_empty() {
             let rejection =
@@ -183,8 +189,7 @@ impl BridgeLogin {
             *lock(&self.known) = Some((uri.clone(), Some(account)));
             return Ok(Denial::Renewed);
         }
-        let is_offered =
-            !sent.is_empty() || with_metadata.is_some() || self.is_offered(&account, challenge.as_ref()).await;
+        let is_offered = !sent.is_empty() || names_metadata || self.is_offered(&account, challenge.as_ref()).await;
         if !is_offered {
             return Ok(Denial::Final);
         }
@@ -330,6 +335,7 @@ impl BridgeLogin {
             http: self.client.clone(),
             resolver: Arc::new(SystemResolver),
             clock: Arc::new(SystemClock),
+            keys: self.keys.clone(),
             quirks: Quirks::built_in(),
             redirect_uri,
             client_document: None,

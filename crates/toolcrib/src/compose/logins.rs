@@ -24,7 +24,7 @@ use toolcrib_catalog::{Catalog, ResolveSecret, SecretRef, SecretUser, ServerAuth
 use toolcrib_gateway::Gateway;
 use toolcrib_login::{
     Begin, Challenge, LoginError, LoginOutcome, LoginSettings, LoginTarget, Logins, OpenOutcome, OpenRequest, Owner,
-    Quirks, Rejection, SignOnConfig, SignOns, StoredRows, SubjectTokens, SystemResolver,
+    PossessionKeys, Quirks, Rejection, SignOnConfig, SignOns, StoredRows, SubjectTokens, SystemResolver,
 };
 use toolcrib_store::Store;
 use toolcrib_transport::http::checked::{CheckedClient, is_public};
@@ -46,6 +46,7 @@ const CHALLENGES: usize = 4_096;
 /// The logins of this gateway.
 pub(super) struct GatewayLogins {
     logins: Logins,
+    keys: PossessionKeys,
     /// Where links begin, such as `http://127.0.0.1:8700` or `https://tools.example.com`; `None` without HTTP.
     origin: Option<String>,
     secrets: Arc<dyn ResolveSecret>,
@@ -107,18 +108,21 @@ pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLo
     let LoginParts { config, store, secrets, http, house, address } = parts;
     let places = LoginPlaces::of(config, address);
     let subjects = Arc::<SubjectSources>::default();
+    let keys = PossessionKeys::new(Arc::new(SystemClock));
     let sign_ons = SignOns::new(SignOnConfig {
         http: CheckedClient::new(http.clone(), Arc::new(SystemResolver)),
         quirks: Quirks::built_in(),
         clock: Arc::new(SystemClock),
         scope: house.clone(),
         subjects: Arc::clone(&subjects) as Arc<dyn SubjectTokens>,
+        keys: keys.clone(),
     });
     let parts = toolcrib_login::Config {
         rows: Arc::new(StoredRows::new(store, secrets.vault().clone(), KeyPreference::Keyring)),
         http,
         resolver: Arc::new(SystemResolver),
         clock: Arc::new(SystemClock),
+        keys: keys.clone(),
         quirks: Quirks::built_in(),
         redirect_uri: places.redirect_uri,
         client_document: places.client_document,
@@ -134,6 +138,7 @@ pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLo
     Ok(Arc::new(GatewayLogins {
         sign_on_targets: SignOnTargets::new(sign_ons.clone(), Arc::clone(&secrets)),
         logins,
+        keys,
         origin: places.origin,
         secrets,
         auth: RwLock::default(),
@@ -171,6 +176,11 @@ impl GatewayLogins {
     /// The logins themselves, for the pages.
     pub(super) fn logins(&self) -> &Logins {
         &self.logins
+    }
+
+    /// The client whose requests carry what logins give.
+    pub(super) fn proving(&self, client: &HttpClient) -> HttpClient {
+        client.proving(Arc::new(self.keys.clone()))
     }
 
     /// Where the tokens come from that principals proved themselves with.
@@ -281,6 +291,7 @@ impl GatewayLogins {
             // Printed, a part of it that looks like a secret would be stars.
             issuer: auth.issuer.as_ref().map(|address| address.expose().to_owned()),
             private: auth.private,
+            dpop: auth.dpop,
         }
     }
 
@@ -467,11 +478,9 @@ impl GatewayLogins {
             return Renewal::Unknown;
         }
         let owner = self.owner(&config.name, refusal.principal);
-        let challenges = refusal.challenge.map(Challenge::parse).unwrap_or_default();
-        let with_metadata = challenges.iter().position(|challenge| challenge.resource_metadata.is_some());
-        let challenge = challenges.into_iter().nth(with_metadata.unwrap_or(0));
+        let challenge = refusal.challenge.map(Challenge::parse).and_then(Challenge::of_several);
         let wants_scopes = challenge.as_ref().is_some_and(Challenge::is_insufficient_scope);
-        let names_metadata = with_metadata.is_some();
+        let names_metadata = challenge.as_ref().is_some_and(|challenge| challenge.resource_metadata.is_some());
         // A server that the definition gives a credential of its own, and that says nothing of logins, refuses that one.
         let is_login = match refusal.status {
             401 => names_metadata || config.wants_login || !has_own,

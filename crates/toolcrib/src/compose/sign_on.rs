@@ -174,6 +174,7 @@ impl Maker<'_> {
             issuer: auth.issuer.as_ref().map(|address| address.expose().to_owned()),
             scopes: auth.scopes.clone(),
             private: auth.private,
+            dpop: auth.dpop,
             client: auth.client_id.as_ref().map(|id| self.client(id, auth.client_secret.as_ref())),
         };
         Ok(match (auth.kind, &auth.token_exchange, &auth.identity_provider) {

@@ -9,18 +9,22 @@ mod pool;
 mod response;
 
 use std::fmt;
+use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, LOCATION};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use http::{Method, StatusCode, Uri};
+use toolcrib_protocol::header;
 use toolcrib_protocol::http1::MediaType;
 
 use crate::call::LinkError;
 use crate::http::events::EventStream;
 use crate::http::origin;
+use crate::http::possession::{BoundRequest, ProvePossession, bound_token};
 use crate::http::refusal::Refusal;
 
 use connect::Connector;
@@ -37,6 +41,7 @@ const REDIRECTS: usize = 3;
 pub struct HttpClient {
     connector: Connector,
     pool: Arc<Pool>,
+    prover: Option<Arc<dyn ProvePossession>>,
 }
 
 /// All of a request that is the same each time: where it goes, and its header fields as they are sent.
@@ -47,6 +52,13 @@ pub(crate) struct RequestTemplate {
     /// The request line and the fields.
     head: Vec<u8>,
     host: Arc<Host>,
+}
+
+/// A request whose token is bound to a key, and who proves that we have it.
+#[derive(Clone, Copy)]
+struct ProvenRequest<'a> {
+    prover: &'a dyn ProvePossession,
+    request: BoundRequest<'a>,
 }
 
 /// An open connection that belongs to no pool.
@@ -122,7 +134,7 @@ impl HttpClient {
     /// # Errors
     /// TLS cannot be set up at all.
     pub fn new() -> std::io::Result<Self> {
-        Ok(Self { connector: Connector::new()?, pool: Arc::default() })
+        Ok(Self { connector: Connector::new()?, pool: Arc::default(), prover: None })
     }
 
     /// A new pool that trusts the authorities of `roots` in place of those of the platform.
@@ -130,7 +142,7 @@ impl HttpClient {
     /// # Errors
     /// TLS cannot be set up on this machine.
     pub fn trusting(roots: rustls::RootCertStore) -> std::io::Result<Self> {
-        Ok(Self { connector: Connector::trusting(roots)?, pool: Arc::default() })
+        Ok(Self { connector: Connector::trusting(roots)?, pool: Arc::default(), prover: None })
     }
 
     /// A new pool for one gateway on this machine: it trusts the first certificate of this file and no other, whatever
@@ -139,7 +151,13 @@ impl HttpClient {
     /// # Errors
     /// TLS cannot be set up on this machine.
     pub fn pinning(certificate: PathBuf) -> std::io::Result<Self> {
-        Ok(Self { connector: Connector::pinning(certificate)?, pool: Arc::default() })
+        Ok(Self { connector: Connector::pinning(certificate)?, pool: Arc::default(), prover: None })
+    }
+
+    /// The same pool for requests whose tokens may be bound to keys: `prover` proves each of those.
+    #[must_use]
+    pub fn proving(&self, prover: Arc<dyn ProvePossession>) -> Self {
+        Self { prover: Some(prover), ..self.clone() }
     }
 
     /// What requests to `uri` with these headers have in common.
@@ -222,14 +240,21 @@ impl HttpClient {
         self.exchange(&template, &[], body).await
     }
 
-    /// Sends a request on a connection of the pool or a new one. It is sent a second time only if not one byte of it has
-    /// left this machine, because the server closed an unused connection in this very moment.
+    /// Sends a request on a connection of the pool or a new one, with a proof where its token is bound to a key. It is sent
+    /// a second time only if not one byte of it has left this machine, because the server closed an unused connection in
+    /// this very moment.
     async fn exchange(
         &self,
         template: &RequestTemplate,
         more: &[&HeaderMap],
         body: &Bytes,
     ) -> Result<Response, LinkError> {
+        if let Some(prover) = &self.prover
+            && let Some(token) = template.bound_token(more)
+        {
+            let request = BoundRequest { method: &template.method, uri: &template.uri, token };
+            return self.exchange_proven(template, more, body, ProvenRequest { prover: &**prover, request }).await;
+        }
         let request = Request { method: &template.method, head: &template.head, more, body };
         loop {
             let (mut connection, is_new) = match template.host.take() {
@@ -243,6 +268,38 @@ impl HttpClient {
                 Err(ExchangeError::Broken(error)) => return Err(LinkError::Broken(error.to_string())),
             }
         }
+    }
+
+    /// Sends a request with a proof that is made for it alone. It is sent a second time if the server refuses it because
+    /// the proof names another nonce than the server's present one: it has not run then (RFC 9449, section 9).
+    ///
+    /// Its type ends here: it is rare, and the future of each call is moved and has as many parts as the compiler follows.
+    fn exchange_proven<'a>(
+        &'a self,
+        template: &'a RequestTemplate,
+        more: &'a [&'a HeaderMap],
+        body: &'a Bytes,
+        proven: ProvenRequest<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<Response, LinkError>> + Send + 'a>> {
+        let ProvenRequest { prover, request } = proven;
+        let plain = Self { prover: None, ..self.clone() };
+        Box::pin(async move {
+            let mut is_repeated = false;
+            loop {
+                let Some(proof) = prover.prove(&request) else { return plain.exchange(template, more, body).await };
+                let header = HeaderMap::from_iter([(HeaderName::from_static(header::DPOP), proof.value)]);
+                let all: Vec<&HeaderMap> = more.iter().copied().chain([&header]).collect();
+                let response = plain.exchange(template, &all, body).await?;
+                let nonce = response.headers.get(header::DPOP_NONCE).and_then(|nonce| nonce.to_str().ok());
+                let Some(nonce) = nonce else { return Ok(response) };
+                prover.note_nonce(&request, nonce);
+                let is_stale = response.status == StatusCode::UNAUTHORIZED && proof.nonce.as_deref() != Some(nonce);
+                if is_repeated || !is_stale {
+                    return Ok(response);
+                }
+                is_repeated = true;
+            }
+        })
     }
 
     /// Opens a stream of events; `None` when the server offers none.
@@ -322,6 +379,12 @@ impl RequestTemplate {
 
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.headers
+    }
+
+    /// The token that a request with these headers carries, if it is bound to a key.
+    fn bound_token<'a>(&'a self, more: &[&'a HeaderMap]) -> Option<&'a str> {
+        let maps = more.iter().rev().copied().chain([&self.headers]);
+        bound_token(maps.into_iter().find_map(|headers| headers.get(AUTHORIZATION))?)
     }
 
     /// Whether a header of `more` takes the place of another one.

@@ -16,6 +16,7 @@ mod link;
 mod modern;
 mod old;
 mod pool;
+mod possession;
 mod resume;
 mod secure;
 mod server;

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use http::Method;
 use toolcrib_base::{Clock, Limits, ManualClock, ServerName, Timestamp};
-use toolcrib_login::{Begin, Config, LoginSettings, LoginTarget, Logins, MemoryRows, Owner, Quirks, SystemResolver};
+use toolcrib_login::{
+    Begin, Config, LoginSettings, LoginTarget, Logins, MemoryRows, Owner, PossessionKeys, Quirks, SystemResolver,
+};
 use toolcrib_testgateway::{File, profile};
 use toolcrib_testkit::provider::{
     Browser, BrowserPage, Consent, Destination, Form, Naming, ProviderRules, Remote, RemoteRules, SECRET_MARK,
@@ -58,6 +60,7 @@ impl House {
                 http: HttpClient::new().unwrap(),
                 resolver: Arc::new(SystemResolver),
                 clock: Arc::clone(&clock) as Arc<dyn Clock>,
+                keys: PossessionKeys::new(Arc::clone(&clock) as Arc<dyn Clock>),
                 quirks: Quirks::default(),
                 redirect_uri: redirect.map_or(own, str::to_owned),
                 client_document: None,

@@ -64,6 +64,11 @@ pub(super) fn check(fields: &Fields<'_>, auth: &ServerAuth) {
             cursor.problem(format!("belongs to `type: {of}`"), Some("remove the key, or change `type`".to_owned()));
         }
     }
+    let passes_on = auth.kind == AuthType::OAuth && auth.signs_on();
+    if let (true, Some(cursor)) = (passes_on || auth.kind == AuthType::Teleport, fields.get("dpop")) {
+        let hint = "remove the key: what is not got for the gateway is not bound to its key".to_owned();
+        cursor.problem("belongs to a login of the server's own, or a token of the gateway's client", Some(hint));
+    }
     if auth.private_key.is_some()
         && auth.client_secret.is_some()
         && let Some(cursor) = fields.get("private_key")

@@ -54,6 +54,7 @@ fn a_login_is_what_its_keys_say() {
     assert!(auth.private && !auth.forward_token);
     let least = good("{}");
     assert_eq!((least.kind, least.private, least.issuer, least.client_id), (AuthType::OAuth, false, None, None));
+    assert_eq!(["{dpop: true}", "{dpop: false}", "{}"].map(|auth| good(auth).dpop), [Some(true), Some(false), None]);
     assert_eq!(good("{type: oauth2}").kind, AuthType::OAuth, "what definitions of registry entries said once");
     assert!(good("{type: oauth}").wants_login() && !good("{type: none}").wants_login());
     assert_eq!(good("{scopes: ' openid  mcp:admin '}").scopes, ["openid", "mcp:admin"]);
@@ -120,6 +121,8 @@ fn wrong_values_are_named_and_not_repeated() {
     bad("{share: [work, work]}", &["`auth.share[1]`: expected each profile once"]);
     bad("{share: [../x]}", &["`auth.share[0]`: expected the name of a profile"]);
     bad("{private: perhaps}", &["`auth.private`: expected `true` or `false`"]);
+    bad("{dpop: required}", &["`auth.dpop`: expected `true` or `false`"]);
+    bad("{forwardToken: true, dpop: true}", &["`auth.dpop`: belongs to a login of the server's own"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::provider::answer::Answer;
 use crate::provider::remote::Site;
-use crate::provider::rules::{IssRule, MetadataPlace, PkceRule, ProviderRules, Registration, StatedIssuer};
+use crate::provider::rules::{IssRule, MetadataPlace, PkceRule, ProofRule, ProviderRules, Registration, StatedIssuer};
 
 const OAUTH: &str = "/.well-known/oauth-authorization-server";
 const OPEN_ID: &str = "/.well-known/openid-configuration";
@@ -54,6 +54,9 @@ pub(in crate::provider) fn document(site: &Site, rules: &ProviderRules) -> Value
     }
     if !rules.scopes.supported.is_empty() {
         add("scopes_supported", json!(rules.scopes.supported));
+    }
+    if rules.proofs != ProofRule::Absent {
+        add("dpop_signing_alg_values_supported", json!(["ES256"]));
     }
     if rules.iss != IssRule::Absent {
         add("authorization_response_iss_parameter_supported", json!(true));

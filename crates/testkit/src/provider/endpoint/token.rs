@@ -9,8 +9,9 @@ use super::metadata::stated;
 use crate::http::Request;
 use crate::provider::answer::Answer;
 use crate::provider::form::{Form, decoded};
+use crate::provider::proof::{ExpectedProof, ProofError, check};
 use crate::provider::remote::Site;
-use crate::provider::rules::{AnswerForm, ErrorForm, PkceRule, ProviderRules, ResourceRule, ScopeAnswer};
+use crate::provider::rules::{AnswerForm, ErrorForm, PkceRule, ProofRule, ProviderRules, ResourceRule, ScopeAnswer};
 use crate::provider::state::{Audience, TokenPair};
 
 /// Why there is no token.
@@ -25,6 +26,8 @@ pub(super) struct Sender {
     pub(super) client: String,
     secret: Option<String>,
     method: &'static str,
+    /// The thumbprint of the key of its proof.
+    key: Option<String>,
 }
 
 pub(super) fn answer(site: &Site, rules: &ProviderRules, request: &Request) -> Answer {
@@ -56,14 +59,36 @@ pub(super) fn answer(site: &Site, rules: &ProviderRules, request: &Request) -> A
     } else {
         Answer::json(status, &Value::Object(members))
     };
-    answer.with("cache-control: no-store".to_owned())
+    let answer = answer.with("cache-control: no-store".to_owned());
+    match nonce(site, rules) {
+        Some(nonce) => answer.with(format!("dpop-nonce: {nonce}")),
+        None => answer,
+    }
+}
+
+fn nonce(site: &Site, rules: &ProviderRules) -> Option<String> {
+    (rules.proofs == ProofRule::Nonce).then(|| format!("provider-{}", site.state().nonce))
+}
+
+/// The thumbprint of the key that a request is proven with; `None` without a proof, or where none is read.
+fn key(site: &Site, rules: &ProviderRules, request: &Request) -> Result<Option<String>, TokenError> {
+    if rules.proofs == ProofRule::Absent {
+        return Ok(None);
+    }
+    let url = format!("{}{}/token", site.origins().back, rules.path);
+    let expected = ExpectedProof { request, url, token: None, nonce: nonce(site, rules) };
+    check(site, &expected).map_err(|error| match error {
+        ProofError::Wrong(why) => refusal("invalid_dpop_proof", why),
+        ProofError::Nonce => refusal("use_dpop_nonce", "the proof needs another nonce"),
+    })
 }
 
 fn written(rules: &ProviderRules, pair: &TokenPair) -> Map<String, Value> {
     let mut members = Map::new();
     members.insert("access_token".to_owned(), json!(pair.access));
     if !rules.token_type.is_empty() {
-        members.insert("token_type".to_owned(), json!(rules.token_type));
+        let kind = if pair.is_bound { "DPoP" } else { rules.token_type };
+        members.insert("token_type".to_owned(), json!(kind));
     }
     if let Some(life) = rules.lifetime.filter(|_| rules.says_lifetime) {
         members.insert("expires_in".to_owned(), json!(life));
@@ -89,6 +114,7 @@ fn issue(site: &Site, rules: &ProviderRules, request: &Request) -> Result<TokenP
     if rules.resource == ResourceRule::Refusal && form.count("resource") > 0 {
         return Err(refusal("invalid_target", "AADSTS9010010: the resource parameter is not supported"));
     }
+    let sender = Sender { key: key(site, rules, request)?, ..sender };
     match form.get("grant_type") {
         Some("authorization_code") => redeem(site, rules, &sender, &form),
         Some("refresh_token") => refresh(site, rules, &sender, &form),
@@ -111,6 +137,7 @@ fn redeem(site: &Site, rules: &ProviderRules, sender: &Sender, form: &Form) -> R
         return Err(refusal("invalid_grant", "the code was for another client, redirect or verifier"));
     }
     same_resource(form, &asked.audience, rules)?;
+    state.bind(redeemed.grant, sender.key.clone());
     Ok(state.issue(redeemed.grant, None, rules, now))
 }
 
@@ -120,6 +147,9 @@ fn refresh(site: &Site, rules: &ProviderRules, sender: &Sender, form: &Form) -> 
     let not_valid = || refusal(rules.refresh.error, "the refresh token is not valid");
     let grant = state.grant_of(token).filter(|grant| grant.client == sender.client).ok_or_else(not_valid)?;
     same_resource(form, &grant.audience, rules)?;
+    if rules.proofs != ProofRule::Absent && grant.key != sender.key {
+        return Err(refusal("invalid_dpop_proof", "the refresh token is bound to another key"));
+    }
     let wanted = form.get("scope").unwrap_or_default().split_whitespace();
     if wanted.into_iter().any(|scope| !grant.scopes.iter().any(|granted| granted == scope)) {
         return Err(refusal("invalid_scope", "a refresh asks for no more than was granted"));
@@ -150,12 +180,13 @@ pub(super) fn sender(site: &Site, request: &Request, form: &Form) -> Result<Send
             let text = STANDARD.decode(basic).map_err(|_| stranger("no Basic credentials"))?;
             let text = String::from_utf8_lossy(&text).into_owned();
             let (id, secret) = text.split_once(':').ok_or_else(|| stranger("no Basic credentials"))?;
-            Sender { client: decoded(id), secret: Some(decoded(secret)), method: "client_secret_basic" }
+            Sender { client: decoded(id), secret: Some(decoded(secret)), method: "client_secret_basic", key: None }
         }
         None => Sender {
             client: form.get("client_id").unwrap_or_default().to_owned(),
             secret: form.get("client_secret").map(str::to_owned),
             method: "client_secret_post",
+            key: None,
         },
     };
     let state = site.state();

@@ -25,7 +25,7 @@ const DRAINED: usize = 4;
 pub struct Response {
     /// The status.
     pub status: StatusCode,
-    /// The header fields that MCP knows: `Location`, `WWW-Authenticate`, `Mcp-Session-Id`.
+    /// The header fields that MCP knows: `Location`, `WWW-Authenticate`, `Mcp-Session-Id`, `DPoP-Nonce`.
     pub headers: HeaderMap,
     /// What the body is said to be.
     pub media_type: MediaType,
