@@ -139,3 +139,29 @@ for (const format of ['opaque', 'jwt']) {
         }
     });
 }
+
+test('a login with tokens that are bound to a key at a certified provider', needsGateway, async () => {
+    const remote = await provider('opaque', { dpop: true });
+    const { asked } = remote;
+    try {
+        const definition = `name: protected\ntransport: http\nurl: ${remote.url}\nstart: eager\n`;
+        await withGateway(definition, async ask => {
+            await until(async () => (await state(ask)) === 'needs-login');
+            await login(ask);
+            await until(async () => (await call(ask)).status === 200);
+            for (let round = 0; round < 2; round += 1) {
+                assert.equal((await ask('POST', '/logins/protected/refresh', {})).status, 200, JSON.stringify(asked));
+                assert.equal((await call(ask)).status, 200);
+            }
+            assert.equal(asked.calls, 3);
+            assert.deepEqual([asked.bearers.size, asked.keys.size], [3, 1], 'three tokens, all of one key');
+            // Who has copied a token has not copied its key.
+            const [token] = [...asked.bearers].slice(-1);
+            const headers = { 'content-type': 'application/json', authorization: `DPoP ${token}` };
+            const ping = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' });
+            assert.equal((await fetch(remote.url, { method: 'POST', headers, body: ping })).status, 401);
+        });
+    } finally {
+        await remote.end();
+    }
+});

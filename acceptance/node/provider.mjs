@@ -1,6 +1,7 @@
 // A certified OpenID provider and an MCP server that takes its tokens, both on free ports of this machine, and a browser
 // without a screen for the person who logs in. What was asked of the provider is counted.
 
+import { createHash, createPublicKey, randomBytes, verify } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 
@@ -20,10 +21,27 @@ async function body(request) {
     return Buffer.concat(parts).toString();
 }
 
-// `format` of access tokens: opaque or jwt.
-export async function provider(format) {
+// What the proof of a request says (RFC 9449), with the thumbprint of its key; nothing for one that is none.
+function proof(request) {
+    const [header, claims, signature] = (request.headers.dpop ?? '').split('.');
+    if (!signature) return undefined;
+    const read = part => JSON.parse(Buffer.from(part, 'base64url').toString());
+    const { alg, jwk, typ } = read(header);
+    const key = { key: createPublicKey({ key: jwk, format: 'jwk' }), dsaEncoding: 'ieee-p1363' };
+    const isSigned = verify('sha256', Buffer.from(`${header}.${claims}`), key, Buffer.from(signature, 'base64url'));
+    if (alg !== 'ES256' || typ !== 'dpop+jwt' || !isSigned || 'd' in jwk) return undefined;
+    const { crv, kty, x, y } = jwk;
+    const jkt = createHash('sha256').update(JSON.stringify({ crv, kty, x, y })).digest('base64url');
+    return { ...read(claims), jkt };
+}
+
+// `format` of access tokens: opaque or jwt. With `dpop` the server takes tokens that are bound to a key, and no others;
+// both it and the provider want a nonce in each proof.
+export async function provider(format, { dpop = false } = {}) {
     let oidc;
-    const asked = { registrations: 0, tokens: [], revocations: 0, refused: 0, calls: 0, bearers: new Set() };
+    const asked = { registrations: 0, tokens: [], revocations: 0, refused: 0, calls: 0, bearers: new Set(), keys: new Set() };
+    const nonce = randomBytes(12).toString('base64url');
+    const used = new Set();
     const login = await listening((request, response) => {
         const path = request.url.split('?')[0];
         if (path === '/reg') asked.registrations += 1;
@@ -36,6 +54,7 @@ export async function provider(format) {
     oidc = new Provider(login.origin, {
         features: {
             devInteractions: { enabled: true },
+            dPoP: { enabled: dpop, nonceSecret: randomBytes(32), requireNonce: () => true },
             introspection: { enabled: true },
             registration: { enabled: true },
             resourceIndicators: {
@@ -77,11 +96,26 @@ export async function provider(format) {
         if (request.url !== '/mcp') return answer(404, {});
         if (request.method !== 'POST') return answer(405, {});
         const message = JSON.parse(await body(request));
-        const token = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1];
+        const scheme = dpop ? 'DPoP' : 'Bearer';
+        const token = new RegExp(`^${scheme} (.+)$`).exec(request.headers.authorization ?? '')?.[1];
         if (token) asked.bearers.add(token);
-        if (!token || !(await accepts(token))) {
+        const proven = token && dpop ? proof(request) : undefined;
+        if (proven && proven.nonce !== nonce) {
             asked.refused += 1;
-            const said = `Bearer resource_metadata="${resource.origin}${metadata}", scope="${SCOPE}"`;
+            const said = { 'www-authenticate': 'DPoP error="use_dpop_nonce"', 'dpop-nonce': nonce };
+            return answer(401, said, { error: 'use_dpop_nonce' });
+        }
+        const isProven = async () => {
+            const ath = createHash('sha256').update(token).digest('base64url');
+            const isFresh = !used.has(proven?.jti) && Math.abs(proven?.iat - Date.now() / 1000) < 60;
+            used.add(proven?.jti);
+            asked.keys.add(proven?.jkt);
+            const isForThis = proven?.htm === request.method && proven.htu === url && proven.ath === ath;
+            return isFresh && isForThis && proven.jkt === (await oidc.AccessToken.find(token))?.jkt;
+        };
+        if (!token || !(await accepts(token)) || (dpop && !(await isProven()))) {
+            asked.refused += 1;
+            const said = `${scheme} resource_metadata="${resource.origin}${metadata}", scope="${SCOPE}"`;
             return answer(401, { 'www-authenticate': said }, { error: 'invalid_token' });
         }
         if (message.id === undefined) return answer(202, {});
