@@ -52,6 +52,14 @@ impl Link {
         matches!(self, Link::Peer(_))
     }
 
+    /// Whether each call is a request over HTTP, which may prove for whom it is made.
+    pub fn is_http(&self) -> bool {
+        match self {
+            Link::Peer(peer) => peer.is_over_events(),
+            Link::Http(_) => true,
+        }
+    }
+
     /// Sends a notification. Whether it arrived is not known.
     pub async fn notify(&self, notification: Notification) -> Result<(), LinkError> {
         match self {

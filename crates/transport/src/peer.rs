@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::HeaderMap;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem};
@@ -134,6 +133,11 @@ impl Peer {
         }
     }
 
+    /// Whether it is HTTP+SSE.
+    pub(crate) fn is_over_events(&self) -> bool {
+        matches!(self.out, MessageSink::Posts(_))
+    }
+
     pub(crate) fn next_id(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
@@ -173,7 +177,7 @@ impl Peer {
     }
 
     pub(crate) async fn notify(&self, notification: &Notification) -> Result<(), LinkError> {
-        self.out.send(notification.to_bytes(), &HeaderMap::new()).await
+        self.out.send(notification.to_bytes()).await
     }
 
     pub(crate) async fn close(&self, grace: Duration) {

@@ -120,7 +120,7 @@ impl CallRequest<'_> {
     pub(crate) async fn headers(self) -> Result<HeaderMap, LinkError> {
         let Self { context, live, call, .. } = self;
         let mirrored = || if live.is_modern() { call.headers.clone() } else { HeaderMap::new() };
-        let Some(credentials) = context.deps.credentials.as_ref().filter(|_| !live.link.is_ordered()) else {
+        let Some(credentials) = context.deps.credentials.as_ref().filter(|_| live.link.is_http()) else {
             return Ok(mirrored());
         };
         let mut headers = match credentials.headers(&context.config, call.client.principal.as_deref()) {

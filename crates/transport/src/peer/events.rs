@@ -2,12 +2,12 @@
 //! POST to the URL that the stream named.
 
 use std::pin::pin;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use http::header::HeaderMap;
+use http::header::{AUTHORIZATION, HeaderMap};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::timeout;
 use toolcrib_base::task::{Scope, Stop};
@@ -35,6 +35,9 @@ const RECEIPT: usize = 64 * 1024;
 pub(super) struct Posts {
     client: HttpClient,
     template: Arc<RequestTemplate>,
+    /// What the last call proved for whom it was made. All calls on the stream are for the same, so what no call waits
+    /// for proves that too: the credential of the opening may have ended since.
+    proof: Mutex<HeaderMap>,
     rules: Rules,
     scope: Scope,
     unawaited: Arc<Semaphore>,
@@ -70,6 +73,7 @@ pub(super) async fn open(
     let posts = Posts {
         client,
         template,
+        proof: Mutex::default(),
         rules: Rules::foreign(bounds.depth),
         scope: scope.clone(),
         unawaited: Arc::new(Semaphore::new(MOST_UNAWAITED)),
@@ -128,8 +132,9 @@ impl Posts {
         }
     }
 
-    pub(super) async fn send(&self, line: Bytes, headers: &HeaderMap) -> Result<(), LinkError> {
-        match timeout(UNAWAITED, self.post(line, headers)).await.unwrap_or(Err(LinkError::Timeout(UNAWAITED)))? {
+    pub(super) async fn send(&self, line: Bytes) -> Result<(), LinkError> {
+        let proof = self.proof();
+        match timeout(UNAWAITED, self.post(line, &proof)).await.unwrap_or(Err(LinkError::Timeout(UNAWAITED)))? {
             Some(refusal) => Err(refusal.into_error()),
             None => Ok(()),
         }
@@ -143,6 +148,12 @@ impl Posts {
         headers: &HeaderMap,
         mut answered: oneshot::Receiver<Result<Outcome, LinkError>>,
     ) -> Result<Outcome, LinkError> {
+        if let Some(credential) = headers.get(AUTHORIZATION) {
+            let mut proof = self.proof.lock().unwrap_or_else(PoisonError::into_inner);
+            if proof.get(AUTHORIZATION) != Some(credential) {
+                proof.insert(AUTHORIZATION, credential.clone());
+            }
+        }
         let mut posting = pin!(self.post(line, headers));
         let refused = tokio::select! {
             biased;
@@ -158,13 +169,17 @@ impl Posts {
         }
     }
 
+    fn proof(&self) -> HeaderMap {
+        self.proof.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Posts what no one waits for.
     pub(super) fn send_or_drop(&self, line: Bytes) {
         let Ok(place) = Arc::clone(&self.unawaited).try_acquire_owned() else { return };
-        let (client, template) = (self.client.clone(), Arc::clone(&self.template));
+        let (client, template, proof) = (self.client.clone(), Arc::clone(&self.template), self.proof());
         self.scope.spawn(async move {
             let _place = place;
-            let _ = timeout(UNAWAITED, client.post_as(&template, &[], line, RECEIPT)).await;
+            let _ = timeout(UNAWAITED, client.post_as(&template, &[&proof], line, RECEIPT)).await;
         });
     }
 }

@@ -18,11 +18,11 @@ pub(super) enum MessageSink {
 }
 
 impl MessageSink {
-    pub(super) async fn send(&self, line: Bytes, headers: &HeaderMap) -> Result<(), LinkError> {
+    pub(super) async fn send(&self, line: Bytes) -> Result<(), LinkError> {
         match self {
             MessageSink::Process(_, sender) => sender.send(line).await.map_err(|_| LinkError::Closed),
             MessageSink::Memory(queue) => queue.send(line).await.map_err(|_| LinkError::Closed),
-            MessageSink::Posts(posts) => posts.send(line, headers).await,
+            MessageSink::Posts(posts) => posts.send(line).await,
         }
     }
 
@@ -37,7 +37,7 @@ impl MessageSink {
         if let MessageSink::Posts(posts) = self {
             return posts.exchange(id, line, headers, answered).await;
         }
-        self.send(line, headers).await?;
+        self.send(line).await?;
         answered.await.unwrap_or(Err(LinkError::Closed))
     }
 

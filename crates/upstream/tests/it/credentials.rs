@@ -2,14 +2,16 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 
 use http::{HeaderMap, HeaderValue};
 use serde_json::json;
 use toolcrib_protocol::{Era, Raw};
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_upstream::Call;
-use toolcrib_upstream::{Client, Credentials, Nature, NoCredential, Proof, Refusal, Renewal, ServerConfig, State};
+use toolcrib_upstream::{
+    Client, Credentials, Endpoint, Nature, NoCredential, Proof, Refusal, Renewal, ServerConfig, State,
+};
 
 use crate::mcp;
 use crate::world::World;
@@ -194,4 +196,84 @@ async fn one_principal_without_a_login_changes_nothing_for_others() {
     call(&world, None).await.unwrap();
     assert_eq!(proofs(&server, "tools/call"), ["Bearer 0"], "nothing was sent for somebody without a credential");
     assert!(credentials.refusals.lock().unwrap().is_empty());
+}
+
+/// A server of 2024-11-05: it answers on one stream of events, and requests with the token `good` alone from the moment
+/// on that `strict` says.
+struct EventServer {
+    http: HttpServer,
+    stream: Arc<Mutex<Option<mpsc::Sender<String>>>>,
+}
+
+impl EventServer {
+    fn start(strict: &Arc<AtomicUsize>, good: &'static str) -> Self {
+        let stream = Arc::<Mutex<Option<mpsc::Sender<String>>>>::default();
+        let (strict, open) = (Arc::clone(strict), Arc::clone(&stream));
+        let http = HttpServer::start(move |request, reply| {
+            if strict.load(Ordering::SeqCst) == 1 && request.header("authorization") != Some(good) {
+                return reply.full(401, &["www-authenticate: Bearer error=\"invalid_token\""], "expired");
+            }
+            if request.method == "GET" {
+                let (sender, events) = mpsc::channel();
+                *open.lock().unwrap() = Some(sender);
+                mcp::stream(reply);
+                reply.chunk("event: endpoint\ndata: /messages\n\n");
+                events.iter().for_each(|event| reply.chunk(event));
+                return reply.end();
+            }
+            let result = match mcp::method(request).as_str() {
+                "initialize" => json!({"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}}),
+                "tools/list" => json!({"tools": [{"name": "echo"}]}),
+                _ => mcp::text("done"),
+            };
+            if !request.json()["id"].is_null() {
+                let event = mcp::event(&mcp::answer_to(request, &result));
+                open.lock().unwrap().as_ref().map(|stream| stream.send(event));
+            }
+            reply.full(202, &[], "");
+        });
+        Self { http, stream }
+    }
+
+    fn world(&self) -> (World, Arc<RenewableLogin>) {
+        let credentials = Arc::new(RenewableLogin::default());
+
+        let config = ServerConfig { endpoint: Endpoint::sse(&self.http.url(), &[]), ..mcp::config(&self.http) };
+        (World::proving(config, None, Some(Arc::clone(&credentials) as _)), credentials)
+    }
+}
+
+impl Drop for EventServer {
+    fn drop(&mut self) {
+        *self.stream.lock().unwrap() = None;
+    }
+}
+
+#[tokio::test]
+async fn a_refused_call_is_made_again_on_a_stream_of_events() {
+    let strict = Arc::new(AtomicUsize::new(0));
+    let server = EventServer::start(&strict, "Bearer 1");
+    let (world, credentials) = server.world();
+    world.until(State::Ready).await;
+    call(&world, None).await.unwrap();
+    strict.store(1, Ordering::SeqCst);
+    call(&world, None).await.unwrap();
+    call(&world, None).await.unwrap();
+    assert_eq!(proofs(&server.http, "tools/call"), ["Bearer 0", "Bearer 0", "Bearer 1", "Bearer 1"]);
+    assert_eq!(*credentials.refusals.lock().unwrap(), ["401 Bearer 0: Bearer error=\"invalid_token\""]);
+    assert_eq!((world.server.status().state, mcp::count(&server.http, "GET")), (State::Ready, 1));
+}
+
+#[tokio::test]
+async fn a_stream_of_events_whose_credential_cannot_be_renewed_ends_in_needs_login() {
+    let strict = Arc::new(AtomicUsize::new(0));
+    let server = EventServer::start(&strict, "Bearer 7");
+    let (world, _) = server.world();
+    world.until(State::Ready).await;
+    strict.store(1, Ordering::SeqCst);
+    let refused = call(&world, None).await.unwrap_err();
+    assert!(refused.contains("HTTP status 401"), "one renewal and one repetition, no more: {refused}");
+    let refused = call(&world, None).await.unwrap_err();
+    assert_eq!(refused, "server `fake` requires a login");
+    world.until(State::NeedsLogin).await;
 }
