@@ -1,38 +1,47 @@
 //! Messages over stdin and stdout: one a line, both ways.
 
+mod pipe;
+
 use anyhow::Context;
 use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use toolcrib_base::{Kind, Problem};
 
-/// How much is read at a time, in bytes.
-const READ: usize = 64 * 1024;
+use pipe::{Input, Output};
+
+/// How much is written in one piece, in bytes, when many messages wait.
+const TOGETHER: usize = 64 * 1024;
 
 /// Writes messages to stdout, one a line, until no one has any more.
 pub(crate) async fn write(mut queue: mpsc::Receiver<Bytes>) -> anyhow::Result<()> {
-    let mut stdout = tokio::io::stdout();
+    let mut stdout = Output::stdout();
+    let mut text = Vec::new();
     while let Some(message) = queue.recv().await {
-        stdout.write_all(&message).await.context("write to stdout")?;
-        stdout.write_all(b"\n").await.context("write to stdout")?;
-        if queue.is_empty() {
-            stdout.flush().await.context("write to stdout")?;
+        let mut next = Some(message);
+        while let Some(message) = next {
+            text.extend_from_slice(&message);
+            text.push(b'\n');
+            next = if text.len() < TOGETHER { queue.try_recv().ok() } else { None };
         }
+        // A message and the end of its line in one piece: its reader is woken once.
+        stdout.write_all(&text).await.context("write to stdout")?;
+        text.clear();
+        text.shrink_to(TOGETHER);
     }
     Ok(())
 }
 
 /// The lines of stdin.
 pub(crate) struct Lines {
-    stdin: tokio::io::Stdin,
+    stdin: Input,
     buffer: BytesMut,
     limit: usize,
 }
 
 impl Lines {
-    /// Lines of at most so many bytes.
+    /// Lines of at most so many bytes. Has to be called in a runtime.
     pub(crate) fn of_stdin(limit: usize) -> Self {
-        Self { stdin: tokio::io::stdin(), buffer: BytesMut::new(), limit }
+        Self { stdin: Input::stdin(), buffer: BytesMut::new(), limit }
     }
 
     /// The next line that is not blank; `None` at the end. A line over the limit is thrown away and reported.
@@ -58,8 +67,7 @@ impl Lines {
                 self.buffer.clear();
                 searched = 0;
             }
-            self.buffer.reserve(READ);
-            if self.stdin.read_buf(&mut self.buffer).await? == 0 {
+            if self.stdin.read(&mut self.buffer).await? == 0 {
                 let rest = self.buffer.split().freeze();
                 return Ok((!too_long && !rest.trim_ascii().is_empty()).then_some(Ok(rest)));
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use tokio::time::Instant;
 use toolcrib_base::backoff::Backoff;
 use toolcrib_base::{Kind, Problem};
@@ -228,13 +228,10 @@ impl Bridge {
         let mut is_second = false;
         loop {
             let endpoint = self.gateway.look().await.map_err(|problem| ExchangeError::Away(problem.to_string()))?;
-            let mut all = endpoint.headers.clone();
-            all.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            all.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-            all.extend(headers.clone());
             let proof = self.proof(&endpoint).await?;
-            all.extend(proof.clone());
-            let posted = endpoint.client.post(&endpoint.uri, all, line.clone(), self.limits.message_bytes).await?;
+            let own = [headers, &proof];
+            let posting = endpoint.client.post_as(&endpoint.post, &own, line.clone(), self.limits.message_bytes);
+            let posted = posting.await?;
             match posted.reply {
                 Reply::Json(body) => sink.take(&body).await,
                 Reply::Stream(stream) => self.follow(*stream, headers, sink).await?,

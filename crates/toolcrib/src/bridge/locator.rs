@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
-use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use http::Method;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use tokio::sync::watch;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_transport::http::client::{Endpoint, HttpClient};
+use toolcrib_transport::http::client::{Endpoint, HttpClient, RequestTemplate};
 
 use super::lock;
 use super::login::BridgeLogin;
@@ -31,6 +32,8 @@ pub(super) struct GatewayLocator {
 pub(super) struct GatewayEndpoint {
     endpoint: Endpoint,
     pub(super) client: HttpClient,
+    /// A message to it without the headers of its own.
+    pub(super) post: RequestTemplate,
 }
 
 impl Deref for GatewayEndpoint {
@@ -128,7 +131,12 @@ impl GatewayLocator {
             }
             None => self.client.clone(),
         };
-        Ok(GatewayEndpoint { endpoint: endpoint(located)?, client })
+        let endpoint = endpoint(located)?;
+        let mut headers = endpoint.headers.clone();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        let post = client.template(Method::POST, &endpoint.uri, headers);
+        Ok(GatewayEndpoint { endpoint, client, post })
     }
 
     /// It is not there: the next one looks again.

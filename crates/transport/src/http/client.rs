@@ -45,7 +45,7 @@ pub struct HttpClient {
 }
 
 /// All of a request that is the same each time: where it goes, and its header fields as they are sent.
-pub(crate) struct RequestTemplate {
+pub struct RequestTemplate {
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -161,7 +161,7 @@ impl HttpClient {
     }
 
     /// What requests to `uri` with these headers have in common.
-    pub(crate) fn template(&self, method: Method, uri: &Uri, headers: HeaderMap) -> RequestTemplate {
+    pub fn template(&self, method: Method, uri: &Uri, headers: HeaderMap) -> RequestTemplate {
         let head = rendered(&method, uri, &headers);
         RequestTemplate { method, uri: uri.clone(), headers, head, host: self.pool.host(uri) }
     }
@@ -195,7 +195,7 @@ impl HttpClient {
     }
 
     /// [`HttpClient::post`] with what is known from before; of `more` the later ones win.
-    pub(crate) async fn post_as(
+    pub async fn post_as(
         &self,
         template: &RequestTemplate,
         more: &[&HeaderMap],
