@@ -91,6 +91,21 @@ pub fn unsupported(date: &str) -> RpcError {
         .with_data(&serde_json::json!({ "supported": modern, "requested": date }))
 }
 
+/// The error for a client that names a revision of `_meta` to who speaks revisions with a handshake only.
+pub fn wants_handshake(date: &str) -> RpcError {
+    let legacy: Vec<&str> = Revision::ALL
+        .iter()
+        .rev()
+        .copied()
+        .filter(|revision| revision.era() == Era::Legacy)
+        .map(Revision::as_str)
+        .collect();
+    let message = format!("only revisions with `initialize` are supported: {}", legacy.join(", "));
+    let date: String = date.chars().take(100).collect();
+    RpcError::new(REVISION_UNSUPPORTED, message)
+        .with_data(&serde_json::json!({ "supported": legacy, "requested": date }))
+}
+
 /// The client's progress token, a string or a number, as raw JSON.
 pub fn progress_token(params: &Raw) -> Option<Raw> {
     params.get("_meta")?.get(PROGRESS_TOKEN).filter(is_token)

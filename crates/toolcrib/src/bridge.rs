@@ -18,6 +18,7 @@ mod start;
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -61,6 +62,9 @@ struct Bridge {
     gateway: GatewayLocator,
     session: Session,
     login: Arc<BridgeLogin>,
+    /// Whether a modern client was answered in place of a gateway that lets no one in: it takes the gateway for a modern
+    /// one.
+    spoke_modern: AtomicBool,
     out: mpsc::Sender<Bytes>,
     limits: Limits,
     places: Arc<Semaphore>,
@@ -94,6 +98,7 @@ pub(crate) async fn run(
         gateway,
         session: Session::default(),
         login,
+        spoke_modern: AtomicBool::new(false),
         out,
         limits: Limits::default(),
         places: Arc::new(Semaphore::new(REQUESTS)),

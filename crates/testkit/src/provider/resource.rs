@@ -100,7 +100,15 @@ fn message(site: &Site, rules: &ServerRules, request: &Request) -> Answer {
             }
         }
     }
-    let answer = result(&message, method);
+    let is_strange = rules.sessions && method != "initialize" && request.header("mcp-session-id").is_none();
+    let answer = match method {
+        _ if is_strange => {
+            let error = json!({"code": -32000, "message": "Bad Request: Server not initialized"});
+            Answer::json(400, &json!({"jsonrpc": "2.0", "id": null, "error": error}))
+        }
+        "initialize" if rules.sessions => result(&message, method).with("mcp-session-id: one".to_owned()),
+        _ => result(&message, method),
+    };
     match nonce(site, rules) {
         Some(nonce) => answer.with(format!("dpop-nonce: {nonce}")),
         None => answer,

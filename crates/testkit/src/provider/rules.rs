@@ -342,6 +342,8 @@ pub struct ServerRules {
     pub scope_refusal: ScopeRefusal,
     /// What it knows of tokens that are bound to keys.
     pub proofs: ProofRule,
+    /// It refuses every message but `initialize` that names no session.
+    pub sessions: bool,
 }
 
 /// A place for the metadata of a protected server.
@@ -443,6 +445,7 @@ impl Default for ServerRules {
             call_scope: "",
             scope_refusal: ScopeRefusal::Challenge,
             proofs: ProofRule::Absent,
+            sessions: false,
         }
     }
 }

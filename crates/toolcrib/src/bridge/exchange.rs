@@ -2,6 +2,7 @@
 //! with an error where the gateway does not.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 use toolcrib_base::backoff::Backoff;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::json::Rules;
-use toolcrib_protocol::{Answer, Id, Message, Raw, Request, RpcError, header, method};
+use toolcrib_protocol::{Answer, Id, Message, Raw, Request, RpcError, header, meta, method};
 use toolcrib_transport::LinkError;
 use toolcrib_transport::http::client::{Endpoint, Reply};
 use toolcrib_transport::http::events::{EventStream, Place, is_message};
@@ -65,6 +66,8 @@ pub(super) enum ExchangeError {
     NoToken(Problem),
     /// The login does not permit it; it did not run.
     NeedsScopes(Problem),
+    /// The gateway knows no request without a handshake, and the client was told otherwise by us.
+    OlderGateway,
 }
 
 // === impl Call ===
@@ -111,6 +114,7 @@ impl ExchangeError {
                 Problem::new(Kind::Unavailable, message)
             }
             Self::Odd(why) => Problem::new(Kind::BadServer, why),
+            Self::OlderGateway => Problem::new(Kind::BadServer, "the gateway speaks older revisions only"),
             Self::Barred(StatusCode::FORBIDDEN) => {
                 Problem::new(Kind::Forbidden, "the gateway denies access to this client")
             }
@@ -142,6 +146,13 @@ impl Bridge {
             return self.answer_locked(&call).await;
         }
         let pending = std::mem::take(&mut sink.pending);
+        if let (ExchangeError::OlderGateway, Some((_, date))) = (&failed, &call.modern) {
+            // A client of both eras goes on with `initialize`.
+            for id in pending {
+                self.say(Answer::error(Some(id), meta::wants_handshake(date)).to_bytes()).await;
+            }
+            return;
+        }
         self.refuse(&pending, &failed.into_problem()).await;
     }
 
@@ -379,11 +390,15 @@ impl Bridge {
         if status == StatusCode::NOT_FOUND && has_session {
             return Err(ExchangeError::Forgotten);
         }
+        let is_unknown = matches!(status.as_u16(), 400 | 404..=406);
+        let may_be_older =
+            is_unknown && headers.contains_key(header::METHOD) && self.spoke_modern.load(Ordering::Relaxed);
         match Message::parse(refusal.body(), Rules::relayed(self.limits.depth)) {
             Ok(Message::Answer(Answer { id: Some(id), .. })) if sink.pending.contains(&id) => {
                 sink.take(refusal.body()).await;
                 Ok(())
             }
+            _ if may_be_older => Err(ExchangeError::OlderGateway),
             Ok(Message::Answer(Answer { id: None, outcome: Err(error) })) => {
                 // Servers built on the examples of an SDK say so in place of 404.
                 if status == StatusCode::BAD_REQUEST && has_session && is_about_session(&error) {

@@ -2,6 +2,7 @@
 //! login. As soon as someone has logged in, the client reads that the lists have changed, and everything goes through.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use http::Uri;
 use http::header::HeaderMap;
@@ -75,6 +76,7 @@ impl Bridge {
             self.session.owe();
         }
         let is_modern = call.modern.is_some();
+        self.spoke_modern.fetch_or(is_modern, Ordering::Relaxed);
         if is_modern && request.method == method::LISTEN {
             return self.listen_locked(&request).await;
         }

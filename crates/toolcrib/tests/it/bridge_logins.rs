@@ -11,7 +11,7 @@ use toolcrib_testkit::eventually_finds;
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_testkit::launch::{Launch, Program, write};
 use toolcrib_testkit::provider::{
-    Browser, Challenge, ClientEntry, Consent, Destination, DocumentForm, Form, IssRule, LockedPart, Naming,
+    Browser, Challenge, ClientEntry, Consent, Destination, DocumentForm, Form, IssRule, LockedPart, Naming, ProofRule,
     RedirectRule, Registration, Remote, RemoteRules, SECRET_MARK, fetch,
 };
 
@@ -456,6 +456,40 @@ async fn modern_clients_learn_of_the_login_by_their_stream() {
 }
 
 #[tokio::test]
+async fn a_modern_client_of_an_older_gateway_goes_on_with_a_handshake_after_the_login() {
+    let (remote, home) = (remote_with(|rules| rules.server.sessions = true), tempfile::tempdir().unwrap());
+    let mut bridge = Bridge::start(toolcrib(home.path(), &["bridge", &remote.url(), "--no-browser"]));
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}
+    });
+    let listed = bridge.ask("tools/list", json!({"_meta": meta})).await;
+    assert_eq!(listed["result"]["tools"][0]["name"], "authenticate", "{listed}");
+    let called = bridge.ask("tools/call", json!({"_meta": meta, "name": "authenticate", "arguments": {}})).await;
+    let text = called["result"]["content"][0]["text"].as_str().unwrap();
+    let link = text.split(' ').find(|word| word.starts_with("http")).unwrap();
+    assert_eq!(Browser::new(remote.network()).visit(link).unwrap().status, 200);
+    let refused = loop {
+        // The page is shown a moment before the bridge lets requests through.
+        let answer = bridge.ask("tools/list", json!({"_meta": meta})).await;
+        if answer["result"].is_null() {
+            break answer;
+        }
+    };
+    assert_eq!(
+        (&refused["error"]["code"], &refused["error"]["data"]["requested"]),
+        (&json!(-32022), &json!("2026-07-28"))
+    );
+    let supported = refused["error"]["data"]["supported"].as_array().unwrap();
+    assert!(supported.contains(&json!("2025-11-25")) && !supported.contains(&json!("2026-07-28")), "{refused}");
+    let client = json!({"name": "t", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    let opened = bridge.ask("initialize", params).await;
+    assert_eq!(opened["result"]["serverInfo"]["name"], "simulated-remote", "{opened}");
+    assert_eq!(bridge.tools().await, ["whoami"]);
+    bridge.end().await;
+}
+
+#[tokio::test]
 async fn what_leads_elsewhere_is_an_error_and_opens_nothing() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path();
@@ -617,6 +651,29 @@ async fn a_call_that_needs_more_scopes_gives_a_link_and_nothing_else_stops() {
     let called = bridge.ask("tools/call", call).await;
     assert!(called["result"].is_object(), "{called}");
     bridge.end().await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_takes_bound_tokens_gets_one_and_its_proofs() {
+    let remote = remote_with(|rules| {
+        rules.provider.proofs = ProofRule::Nonce;
+        rules.server.proofs = ProofRule::Nonce;
+    });
+    let home = tempfile::tempdir().unwrap();
+    let mut bridge = Bridge::open(home.path(), &remote.url()).await;
+    bridge.log_in(&remote).await;
+    assert_eq!(bridge.tools().await, ["whoami"]);
+    bridge.end().await;
+    // The key is kept with the login.
+    let mut next = Bridge::open(home.path(), &remote.url()).await;
+    assert_eq!(next.tools().await, ["whoami"]);
+    next.end().await;
+    let credentials = remote.requests().into_iter().filter_map(|request| {
+        let credential = request.header("authorization")?.starts_with("DPoP ");
+        Some((credential, request.header("dpop").is_some()))
+    });
+    let credentials: Vec<_> = credentials.collect();
+    assert!(!credentials.is_empty() && credentials.iter().all(|one| *one == (true, true)), "{credentials:?}");
 }
 
 #[tokio::test]
