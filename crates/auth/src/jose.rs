@@ -100,6 +100,13 @@ impl<'t> SignedToken<'t> {
         Ok(Self { algorithm, header, claims, message, signature })
     }
 
+    /// Whether a text has the form of a signed token, be it whole or cut: its first part is a header that names an
+    /// algorithm, and none with which a content is encrypted.
+    pub fn has_form(text: &str) -> bool {
+        let header = text.split_once('.').and_then(|(header, _)| object(header).ok());
+        header.is_some_and(|header| header.contains_key("alg") && !header.contains_key("enc"))
+    }
+
     /// A text of the header, such as `kid` and `typ`.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.header.get(name).and_then(Value::as_str)

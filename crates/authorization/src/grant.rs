@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::Timestamp;
+use toolcrib_base::own_secret::REFRESH_TOKEN;
 use toolcrib_store::SessionRecord;
 
 use crate::client::Client;
@@ -21,8 +22,6 @@ use crate::secrets::{TagPurpose, hash, random_text};
 use crate::server::{AuthorizationServer, Inner};
 use crate::session::LiveSession;
 
-/// What refresh tokens begin with.
-const REFRESH_BEGINS: &str = "tcr_";
 /// For how long the last refresh token is answered again, in milliseconds: its answer may have been lost on the way.
 const GRACE: i64 = 30_000;
 
@@ -97,12 +96,12 @@ impl Inner {
     fn refresh_token(&self, session: &str) -> RefreshToken {
         let random = random_text();
         let tag = self.tags.tag(TagPurpose::Refresh, &[session, &random]);
-        RefreshToken { session: session.to_owned(), text: format!("{REFRESH_BEGINS}{session}.{random}.{tag}") }
+        RefreshToken { session: session.to_owned(), text: format!("{REFRESH_TOKEN}{session}.{random}.{tag}") }
     }
 
     /// A refresh token of ours, whether it still counts or not. So none that was made up ends a session.
     fn read_refresh_token(&self, text: &str) -> Option<RefreshToken> {
-        let mut parts = text.strip_prefix(REFRESH_BEGINS)?.split('.');
+        let mut parts = text.strip_prefix(REFRESH_TOKEN)?.split('.');
         let (session, random, tag) = (parts.next()?, parts.next()?, parts.next()?);
         let is_ours = parts.next().is_none() && self.tags.is_tag(tag, TagPurpose::Refresh, &[session, random]);
         is_ours.then(|| RefreshToken { session: session.to_owned(), text: text.to_owned() })

@@ -14,6 +14,7 @@ pub mod id;
 pub mod identity;
 pub mod limits;
 pub mod nearest;
+pub mod own_secret;
 pub mod random;
 pub mod secret;
 #[cfg(feature = "rt")]

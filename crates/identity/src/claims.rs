@@ -21,8 +21,10 @@ const UNSAID_LIFE: i64 = 600_000;
 /// Where claims come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A signed token, which must say all that counts.
+    /// A signed token whose type says what it is. It must say all that counts.
     Token,
+    /// A signed token whose type does not say what it is, so that its claims must.
+    UntypedToken,
     /// The issuer's own answer about a token.
     Introspection,
     /// An ID token that we asked for ourselves.
@@ -55,9 +57,7 @@ impl Claims {
         source: Source,
         now: Timestamp,
     ) -> Result<Self, String> {
-        // An ID token of the same issuer tells a client who its user is; it is not for us.
-        let only_there = ["nonce", "at_hash", "c_hash", "s_hash", "events"];
-        if source != Source::SignIn && only_there.iter().any(|only| claims.contains_key(*only)) {
+        if source != Source::SignIn && is_other_kind(claims) {
             return Err("the token is not an access token".to_owned());
         }
         match claims.get("iss") {
@@ -68,10 +68,14 @@ impl Claims {
         let expires = expiry(claims, source, now)?;
         let audiences = texts(claims.get("aud"));
         let is_listed = audiences.iter().any(|audience| issuer.audiences.iter().any(|listed| **listed == **audience));
+        // What the settings list may be the id of a client, which is the audience of its ID tokens too.
+        if source == Source::UntypedToken && is_listed && !is_access_token(claims) {
+            return Err("the token is not an access token, as far as its type and claims say".to_owned());
+        }
         let bound_to = bound_to(claims)?;
         let (user, client) = match source {
             Source::SignIn => (Some(claims.get("sub").and_then(Value::as_str).unwrap_or_default()), None),
-            Source::Token | Source::Introspection => bearer(claims)?,
+            Source::Token | Source::UntypedToken | Source::Introspection => bearer(claims)?,
         };
         if user.is_some_and(|user| user.is_empty() || user.len() > NAME_BYTES) {
             return Err(format!("the token's `sub` is not a name of at most {NAME_BYTES} bytes"));
@@ -110,10 +114,42 @@ impl Claims {
         Ok(Self { known, issued, audiences, signed_by, is_listed, bound_to })
     }
 
+    /// Whether a person is its subject, and not a client that acts for itself.
+    pub(crate) fn is_about_user(&self) -> bool {
+        self.known.id.as_str().starts_with("user:")
+    }
+
     /// Whether it is for a resource.
     pub(crate) fn is_for(&self, resource: &Resource<'_>) -> bool {
         self.is_listed || self.audiences.iter().any(|audience| resource.is(audience))
     }
+}
+
+/// Whether claims are those of a token of another kind by the same issuer, such as an ID token, which tells a client who its
+/// user is.
+fn is_other_kind(claims: &Map<String, Value>) -> bool {
+    let text = |name: &str| claims.get(name).and_then(Value::as_str).map(str::to_ascii_lowercase);
+    // OpenID Connect Core, sections 3.1.3.6 and 3.3.2.11; FAPI; RFC 8417.
+    ["nonce", "at_hash", "c_hash", "s_hash", "events"].iter().any(|only| claims.contains_key(*only))
+        // Keycloak and Cognito say it themselves.
+        || text("typ").is_some_and(|kind| ["id", "refresh", "offline", "logout"].contains(&kind.as_str()))
+        || text("token_use").is_some_and(|kind| kind != "access")
+}
+
+/// Whether claims have something that issuers write into access tokens and not into ID tokens. `azp` and `auth_time` are in
+/// both.
+fn is_access_token(claims: &Map<String, Value>) -> bool {
+    let says = |name: &str, value: &str| {
+        claims.get(name).and_then(Value::as_str).is_some_and(|text| text.eq_ignore_ascii_case(value))
+    };
+    // RFC 9068, section 2.2, and Entra's and Okta's names for the same.
+    ["scope", "scp", "client_id", "appid", "cid"].iter().any(|name| claims.contains_key(*name))
+        // Tokens of services without scopes: Entra's, Auth0's.
+        || ["azpacr", "idtyp", "gty"].iter().any(|name| claims.contains_key(*name))
+        // Keycloak's, Cognito's.
+        || says("typ", "bearer")
+        || says("typ", "dpop")
+        || says("token_use", "access")
 }
 
 /// When the token ends, with the tolerance for clocks.
@@ -231,6 +267,10 @@ mod tests {
     }
 
     fn read(more: &Value) -> Result<Claims, String> {
+        read_from(Source::Token, more)
+    }
+
+    fn read_from(source: Source, more: &Value) -> Result<Claims, String> {
         let mut claims = json!({
             "iss": "https://login.example.com", "sub": "ann", "client_id": "app", "exp": NOW + 600,
             "aud": "https://tools.example.com",
@@ -238,7 +278,7 @@ mod tests {
         let members = claims.as_object_mut().unwrap();
         members.extend(more.as_object().unwrap().clone());
         members.retain(|_, value| *value != "remove");
-        Claims::read(members, &issuer(), Source::Token, Timestamp(NOW * 1_000))
+        Claims::read(members, &issuer(), source, Timestamp(NOW * 1_000))
     }
 
     #[test]
@@ -309,6 +349,49 @@ mod tests {
             assert!(said.contains(expected), "{claims}: {said}");
         }
         assert_eq!(read(&json!({"cnf": {"jkt": "y"}})).unwrap().bound_to.as_deref(), Some("y"));
+    }
+
+    #[test]
+    fn an_untyped_token_for_a_listed_audience_must_say_that_it_is_an_access_token() {
+        // What providers write, without what tells nothing.
+        let access = [
+            ("Entra, 1.0", json!({"appid": "app", "appidacr": "1", "scp": "use", "ver": "1.0", "unique_name": "a"})),
+            ("Entra, 2.0", json!({"azp": "app", "azpacr": "0", "scp": "use", "ver": "2.0", "uti": "u"})),
+            ("Entra, a service", json!({"azp": "app", "azpacr": "1", "roles": ["r"], "ver": "2.0"})),
+            ("Auth0", json!({"azp": "app", "scope": "openid", "aud": ["api://tools", "https://x/userinfo"]})),
+            ("Auth0, a service", json!({"sub": "app@clients", "azp": "app", "gty": "client-credentials"})),
+            ("Okta", json!({"ver": 1, "jti": "AT.1", "cid": "app", "uid": "0", "scp": ["use"], "auth_time": 1})),
+            ("Keycloak", json!({"typ": "Bearer", "azp": "app", "acr": "1", "sid": "s"})),
+            ("Keycloak, bound", json!({"typ": "DPoP", "azp": "app"})),
+            ("Cognito", json!({"token_use": "access", "client_id": "app", "username": "ann"})),
+            ("RFC 9068 in all but its type", json!({"client_id": "app", "jti": "1"})),
+        ];
+        let id = [
+            ("Entra", json!({"aud": "api://tools", "ver": "2.0", "tid": "t", "rh": "r", "preferred_username": "a"})),
+            ("Auth0", json!({"sid": "s", "name": "Ann", "email": "a@example.com"})),
+            ("Okta", json!({"ver": 1, "jti": "ID.1", "amr": ["pwd"], "idp": "0", "auth_time": 1})),
+            ("Google", json!({"azp": "api://tools", "email": "a@example.com", "email_verified": true})),
+            ("Google, a service", json!({"azp": "1", "email": "x@y.iam.gserviceaccount.com"})),
+            ("Keycloak", json!({"typ": "ID", "azp": "api://tools", "acr": "1", "scope": "openid"})),
+            ("Cognito", json!({"token_use": "id", "cognito:username": "ann", "client_id": "app"})),
+            ("with a nonce", json!({"nonce": "n", "scope": "openid"})),
+        ];
+        let read = |claims: &Value, audience: &str| {
+            let mut with = json!({"client_id": "remove", "aud": audience});
+            with.as_object_mut().unwrap().extend(claims.as_object().unwrap().clone());
+            read_from(Source::UntypedToken, &with)
+        };
+        for (provider, claims) in access {
+            read(&claims, "api://tools").unwrap_or_else(|why| panic!("{provider}: {why}"));
+        }
+        for (provider, claims) in id {
+            let said = read(&claims, "api://tools").unwrap_err();
+            assert!(said.contains("not an access token"), "{provider}: {said}");
+        }
+        // Our own URL is no client's id: whoever asked for such a token asked for one for us.
+        read(&json!({"azp": "1"}), "https://tools.example.com").unwrap();
+        // The type says it.
+        read_from(Source::Token, &json!({"client_id": "remove", "azp": "app", "aud": "api://tools"})).unwrap();
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use toolcrib_auth::jose::{ALGORITHMS, JoseError, SignedToken};
 use toolcrib_base::task::Scope;
-use toolcrib_base::{Clock, Identity, PrincipalId, Timestamp};
+use toolcrib_base::{Clock, Identity, PrincipalId, Timestamp, own_secret};
 use toolcrib_transport::http::checked::{AddressPolicy, CheckedClient};
 use url::Url;
 
@@ -17,7 +17,7 @@ use crate::introspection;
 use crate::issuer::{IntrospectionClient, IssuerSettings};
 use crate::keys::IssuerKeys;
 use crate::known::{self, Entry, KnownTokens};
-use crate::proof::Proofs;
+use crate::proof::{ProofBearer, Proofs};
 use crate::token::{KnownToken, PresentedToken, ProveTokens, Resource, TokenCheck, TokenGrant, TokenRefusal};
 
 /// How long an issuer's answer about an opaque token counts, in milliseconds: so long it may be used after it was revoked.
@@ -28,8 +28,10 @@ const SIGNATURE: i64 = 600_000;
 const QUESTIONS: usize = 16;
 /// The longest opaque token, in bytes.
 const OPAQUE_BYTES: usize = 4 * 1024;
-/// The types of signed tokens that can be access tokens (RFC 9068, section 2.1). Many providers say `JWT`.
-const TYPES: [&str; 3] = ["at+jwt", "application/at+jwt", "jwt"];
+/// The types that say that a signed token is an access token (RFC 9068, section 2.1).
+const ACCESS_TOKENS: [&str; 2] = ["at+jwt", "application/at+jwt"];
+/// The type of any signed token. Many providers give it to access tokens and ID tokens alike.
+const ANY_TOKEN: &str = "jwt";
 
 /// The issuers of this gateway.
 pub struct Identities {
@@ -154,10 +156,12 @@ impl Identities {
         resource: &Resource<'_>,
     ) -> Result<(Claims, &Issuer), TokenRefusal> {
         let invalid = |why: &str| TokenRefusal::Invalid(why.to_owned());
-        let kind = token.header("typ").map(str::to_ascii_lowercase);
-        if token.has_header("typ") && !kind.is_some_and(|kind| TYPES.contains(&kind.as_str())) {
-            return Err(invalid("the token is not an access token"));
-        }
+        let source = match token.header("typ").map(str::to_ascii_lowercase).as_deref() {
+            Some(kind) if ACCESS_TOKENS.contains(&kind) => Source::Token,
+            Some(ANY_TOKEN) => Source::UntypedToken,
+            None if !token.has_header("typ") => Source::UntypedToken,
+            _ => return Err(invalid("the token is not an access token")),
+        };
         // Keys come from the issuer, never from the token.
         if ["jwk", "jku", "x5u"].iter().any(|name| token.has_header(name)) {
             return Err(invalid("the token brings its own key"));
@@ -166,7 +170,7 @@ impl Identities {
         let issuer = self.issuers.iter().find(|issuer| stated == Some(&issuer.settings.issuer));
         let issuer = issuer.ok_or_else(|| invalid("the token's issuer is not accepted"))?;
         // First what costs nothing: a token that is not for us makes no request.
-        let claims = Claims::read(token.claims(), &issuer.settings, Source::Token, self.clock.now());
+        let claims = Claims::read(token.claims(), &issuer.settings, source, self.clock.now());
         let claims = claims.map_err(TokenRefusal::Invalid)?;
         if !claims.is_for(resource) {
             return Err(not_for_us());
@@ -175,7 +179,12 @@ impl Identities {
         Ok((claims, issuer))
     }
 
+    /// What an issuer says of an opaque token. What is another thing by its form goes to no one: a secret of this or another
+    /// installation of ours, and a signed token that was cut, which says itself whose it is.
     async fn opaque(&self, token: &str) -> Result<(Claims, &IntrospectionClient), TokenRefusal> {
+        if own_secret::has_form(token) || SignedToken::has_form(token) {
+            return Err(not_valid());
+        }
         let issuer = self.issuers.iter().find_map(|issuer| Some((issuer, issuer.settings.introspection.as_ref()?)));
         let (issuer, ours) = issuer.filter(|_| token.len() <= OPAQUE_BYTES).ok_or_else(not_valid)?;
         let claims = self.ask(issuer, ours, token).await?;
@@ -204,7 +213,10 @@ impl Identities {
         let known = entry.in_resource(&presented.resource).ok_or_else(not_for_us)?;
         match (entry.bound_to(), presented.is_dpop) {
             (None, false) => {}
-            (Some(key), true) => self.proofs.check(presented, key, self.clock.now())?,
+            (Some(key), true) => {
+                let bearer = ProofBearer { principal: &known.id, key };
+                self.proofs.check(presented, bearer, self.clock.now())?;
+            }
             // Stolen, it would count without the key.
             (Some(_), false) => {
                 return Err(TokenRefusal::Invalid("the token is bound to a key: send it with `DPoP`".to_owned()));

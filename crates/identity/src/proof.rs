@@ -1,7 +1,7 @@
 //! Proofs of possession (DPoP, RFC 9449): that who presents a token has the key that it was given to. Each proof counts
 //! once, for one request, with a nonce of ours that is a few minutes old.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use base64::Engine as _;
@@ -10,7 +10,7 @@ use hmac::{Hmac, Mac as _};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use toolcrib_auth::jose::SignedToken;
-use toolcrib_base::{Secret, Timestamp, random};
+use toolcrib_base::{PrincipalId, Secret, Timestamp, random};
 use url::Url;
 
 use crate::token::{PresentedToken, TokenRefusal};
@@ -24,6 +24,9 @@ const PROOF_BYTES: usize = 8 * 1024;
 const ID_BYTES: usize = 256;
 /// How many proofs of one window are remembered. Each costs its sender a token that counts.
 const PROOFS: usize = 200_000;
+/// How many of them are one principal's: 220 requests a second, whatever keys and tokens it has. So others are refused
+/// only where five principals send that much.
+const PROOFS_EACH: usize = PROOFS / 5;
 
 /// What is remembered of proofs.
 #[derive(Debug)]
@@ -39,6 +42,16 @@ struct UsedProofs {
     window: i64,
     now: HashSet<[u8; 32]>,
     before: HashSet<[u8; 32]>,
+    /// How many of those of the present window are whose.
+    counts: HashMap<PrincipalId, usize>,
+}
+
+/// Who presents a token that is bound to a key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProofBearer<'a> {
+    pub(crate) principal: &'a PrincipalId,
+    /// The thumbprint of the key.
+    pub(crate) key: &'a str,
 }
 
 // === impl Proofs ===
@@ -48,11 +61,11 @@ impl Proofs {
         Self { key: random::token(), seen: Mutex::default() }
     }
 
-    /// Checks the proof that came with a token which is bound to the key of this thumbprint.
+    /// Checks the proof that came with a token which is bound to the key of its bearer.
     pub(crate) fn check(
         &self,
         presented: &PresentedToken<'_>,
-        bound_to: &str,
+        bearer: ProofBearer<'_>,
         now: Timestamp,
     ) -> Result<(), TokenRefusal> {
         let wrong = |why: &str| TokenRefusal::Proof(format!("the proof of possession {why}"));
@@ -65,7 +78,7 @@ impl Proofs {
             return Err(wrong("is not of the type `dpop+jwt`"));
         }
         let key = proof.own_key().map_err(|_| wrong("has no public key in its header"))?;
-        if key.thumbprint() != bound_to {
+        if key.thumbprint() != bearer.key {
             return Err(wrong("is made with another key than the token's"));
         }
         proof.verify(&key).map_err(|_| wrong("has a wrong signature"))?;
@@ -91,7 +104,7 @@ impl Proofs {
         if !claim("nonce").is_some_and(is_ours) {
             return Err(TokenRefusal::Nonce(self.nonce(window)));
         }
-        self.remember(bound_to, id, window).map_err(wrong)
+        self.remember(bearer, id, window).map_err(wrong)
     }
 
     /// Unguessable, and the same for everyone in a window: it says only that a proof is new.
@@ -101,17 +114,23 @@ impl Proofs {
         URL_SAFE_NO_PAD.encode(&mac.finalize().into_bytes()[..18])
     }
 
-    fn remember(&self, key: &str, id: &str, window: i64) -> Result<(), &'static str> {
-        let proof: [u8; 32] = Sha256::new().chain_update(key).chain_update([0]).chain_update(id).finalize().into();
+    fn remember(&self, bearer: ProofBearer<'_>, id: &str, window: i64) -> Result<(), &'static str> {
+        let proof: [u8; 32] =
+            Sha256::new().chain_update(bearer.key).chain_update([0]).chain_update(id).finalize().into();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.turn(window);
         if seen.before.contains(&proof) || seen.now.contains(&proof) {
             return Err("was used before");
         }
-        if seen.now.len() >= PROOFS {
+        let own = seen.counts.get(bearer.principal).copied().unwrap_or_default();
+        if own >= PROOFS_EACH || seen.now.len() >= PROOFS {
             return Err("cannot be checked: too many came in a few minutes");
         }
         seen.now.insert(proof);
+        match seen.counts.get_mut(bearer.principal) {
+            Some(count) => *count += 1,
+            None => drop(seen.counts.insert(bearer.principal.clone(), 1)),
+        }
         Ok(())
     }
 }
@@ -125,6 +144,7 @@ impl UsedProofs {
             0 => {}
             1 => {
                 self.before = std::mem::take(&mut self.now);
+                self.counts.clear();
                 self.window = window;
             }
             // The clock was set back: what was seen then may be seen again, so it is kept.
@@ -141,4 +161,42 @@ fn is_url_of(stated: &str, presented: &PresentedToken<'_>) -> bool {
     stated.set_query(None);
     stated.set_fragment(None);
     stated == asked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_bearer_of_many_keys_leaves_room_for_the_proofs_of_others() {
+        let proofs = Proofs::new();
+        let (greedy, other) = (PrincipalId::new("user:acme/greedy"), PrincipalId::new("user:acme/ann"));
+        let send = |principal, number: usize, window| {
+            let key = format!("key {}", number % 100);
+            proofs.remember(ProofBearer { principal, key: &key }, &number.to_string(), window)
+        };
+        for number in 0..PROOFS_EACH {
+            send(&greedy, number, 7).unwrap();
+        }
+        assert!(send(&greedy, PROOFS_EACH, 7).unwrap_err().contains("too many"));
+        assert!(send(&greedy, 0, 7).unwrap_err().contains("before"));
+        send(&other, PROOFS_EACH, 7).unwrap();
+        // Its next ones count in the next window, and those of this one still not twice.
+        send(&greedy, PROOFS_EACH + 1, 8).unwrap();
+        assert!(send(&greedy, 0, 8).unwrap_err().contains("before"));
+    }
+
+    #[test]
+    fn all_proofs_together_are_bounded() {
+        let proofs = Proofs::new();
+        let mut taken = 0;
+        for principal in 0..6 {
+            let principal = PrincipalId::new(&format!("user:acme/{principal}"));
+            for number in 0..PROOFS_EACH {
+                let bearer = ProofBearer { principal: &principal, key: principal.as_str() };
+                taken += usize::from(proofs.remember(bearer, &number.to_string(), 7).is_ok());
+            }
+        }
+        assert_eq!(taken, PROOFS);
+    }
 }

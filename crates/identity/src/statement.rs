@@ -59,6 +59,11 @@ impl CheckStatements for Identities {
             if claims.bound_to.is_some() {
                 return Err("it is bound to a key".to_owned());
             }
+            let client = text("client_id").ok_or("it is for no client")?;
+            // A client that speaks for itself needs no statement about a person.
+            if text("sub").as_ref().is_none_or(|user| *user == client) || !claims.is_about_user() {
+                return Err("it is about no user".to_owned());
+            }
             let id = text("jti").filter(|id| !id.is_empty()).ok_or("it has no `jti`")?;
             issuer.keys.verify(&token, &self.scope).await.map_err(|refusal| refusal.to_string())?;
             Ok(IssuerStatement { known: Arc::new(claims.known), id, resource: text("resource"), scope: text("scope") })

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
-use toolcrib_base::{Kind, Problem, Secret, random};
+use toolcrib_base::{Kind, Problem, Secret, own_secret, random};
 
 /// The longest token that is read.
 const TOKEN_BYTES: u64 = 16 * 1024;
@@ -38,7 +38,7 @@ pub(crate) fn obtain(path: &Path) -> Result<Secret, Problem> {
         Ok(None) => {}
         Err(error) => return Err(failed(&error)),
     }
-    let token = random::token();
+    let token = own_secret::make(own_secret::GATEWAY_TOKEN);
     write_private(path, token.expose().as_bytes()).map_err(|error| failed(&error))?;
     Ok(token)
 }
@@ -121,7 +121,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state").join("token");
         let made = obtain(&path).unwrap();
-        assert_eq!(made.expose().len(), 64);
+        assert!(own_secret::has_form(made.expose()) && made.expose().len() == 68);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
         assert_eq!(obtain(&path).unwrap(), made);

@@ -170,6 +170,19 @@ fn what_is_no_token_is_refused() {
     ] {
         assert_eq!(SignedToken::parse(text).unwrap_err(), JoseError::NotAToken, "{text:.40}");
     }
+    let encrypted = format!("{}.a.b.c.d", URL_SAFE_NO_PAD.encode(r#"{"alg": "dir", "enc": "A256GCM"}"#));
+    for (text, has_form) in [
+        (good.as_str(), true),
+        (&good[..good.len() - 1], true),
+        (&good[..parts[0].len() + 2], true),
+        (&format!("{good}.x"), true),
+        (parts[0], false),
+        (&good[1..], false),
+        ("a.b.c", false),
+        (&encrypted, false),
+    ] {
+        assert_eq!(SignedToken::has_form(text), has_form, "{text:.40}");
+    }
     for extension in [json!({"alg": "ES256", "crit": ["exp"]}), json!({"alg": "ES256", "b64": false})] {
         let token = pair.token(&extension, &json!({}));
         assert_eq!(SignedToken::parse(&token).unwrap_err(), JoseError::Critical);

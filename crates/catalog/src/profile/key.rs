@@ -7,12 +7,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
-use toolcrib_base::{ProfileName, Role, Secret, Timestamp, random};
+use toolcrib_base::{ProfileName, Role, Secret, Timestamp, own_secret};
 
 use crate::reader::Cursor;
-
-/// What every key begins with, so that people and scanners for leaked secrets know it.
-const BEGINS: &str = "tcb_";
 
 /// One key of a profile, by its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +109,7 @@ impl fmt::Debug for KeyHash {
 impl GatewayKey {
     /// A new key: the secret, which is kept nowhere, and what the profile's file holds of it.
     pub fn generate(name: KeyName, created: Option<String>) -> (Secret, Self) {
-        let key = Secret::new(format!("{BEGINS}{}", random::token().expose()));
+        let key = own_secret::make(own_secret::PROFILE_KEY);
         let hash = KeyHash::of(key.expose());
         (key, Self { name, hash, created, role: Role::Member, expires: None })
     }

@@ -7,4 +7,5 @@ mod opaque;
 mod possession;
 mod sign_in;
 mod signed;
+mod statements;
 mod world;

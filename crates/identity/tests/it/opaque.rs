@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use toolcrib_auth::jose::SigningKey;
+use toolcrib_base::own_secret;
 use toolcrib_identity::TokenRefusal;
 
 use crate::world::{ORIGIN, SECRET, World, invalid};
@@ -34,6 +35,25 @@ async fn the_issuer_is_asked_once_a_minute() {
     world.advance(1);
     assert!(world.known("opaque-1").is_none());
     invalid(&world.prove("opaque-1").await.unwrap_err(), "not valid here");
+}
+
+#[tokio::test]
+async fn what_is_no_opaque_token_by_its_form_is_shown_to_no_issuer() {
+    let world = World::start();
+    says(&world, &json!({}));
+    let home = SigningKey::read(&SigningKey::generate()).unwrap();
+    let of_another_home = home.sign("at+jwt", &world.claims(&json!({"iss": "https://home.example.org", "sid": "1"})));
+    let (cut, longer) = (&of_another_home[..of_another_home.len() / 2], format!("{of_another_home}.x"));
+    let expired = home.sign("at+jwt", &world.claims(&json!({"iss": "https://home.example.org", "exp": 1})));
+    let [key, token] = [own_secret::PROFILE_KEY, own_secret::GATEWAY_TOKEN].map(own_secret::make);
+    let refresh = "tcr_0123.abcd.ef";
+    for text in [&of_another_home, cut, &longer, &expired, key.expose(), token.expose(), refresh] {
+        let refusal = world.prove(text).await.unwrap_err();
+        assert!(matches!(&refusal, TokenRefusal::Invalid(why) if !why.contains(text)), "{text}: {refusal:?}");
+    }
+    assert!(world.server.requests().is_empty());
+    // An encrypted one is opaque to us.
+    world.prove("eyJhbGciOiJkaXIiLCJlbmMiOiJBMjU2R0NNIn0..a.b.c").await.unwrap();
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, HeaderValue, WW
 use http::{Method, Response, Uri};
 use serde_json::{Value, json};
 use toolcrib_authorization::AuthorizationServer;
-use toolcrib_base::{Clock, Kind, Problem, ProfileName, Role, Timestamp};
+use toolcrib_base::{Clock, Kind, Problem, ProfileName, Role, Timestamp, own_secret};
 use toolcrib_identity::{
     CertificateAuthority, KnownToken, PresentedToken, ProveTokens, Resource, SignIn, TokenRefusal,
 };
@@ -29,8 +29,6 @@ pub(crate) const RESOURCE_METADATA: &str = "/.well-known/oauth-protected-resourc
 pub(crate) const PAGE_COOKIES: [&str; 2] = ["__Host-toolcrib", "toolcrib-page"];
 /// The longest access token that is looked at, in bytes.
 const TOKEN_BYTES: usize = 16 * 1024;
-/// What keys of profiles begin with: such a text is never shown to an issuer.
-const KEY_BEGINS: &str = "tcb_";
 /// The error of RFC 6750 for a token that does not count, section 3.1.
 const INVALID_TOKEN: &str = "invalid_token";
 
@@ -201,7 +199,7 @@ impl Front {
         arrival: Arrival<'_>,
     ) -> Result<Admission, FrontRefusal> {
         let &Credential { is_dpop, token } = credential;
-        if token.len() > TOKEN_BYTES || token.starts_with(KEY_BEGINS) {
+        if token.len() > TOKEN_BYTES || own_secret::has_form(token) {
             return Err(refused(None));
         }
         let resource = Resource { origin: &self.origin, profile: arrival.profile };
