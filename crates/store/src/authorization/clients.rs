@@ -6,9 +6,12 @@ use toolcrib_base::Timestamp;
 use super::{Authorizations, SecretHash, TENANT, count, forget_expired};
 use crate::error::StoreError;
 
+/// How many make room at once, so that a flood does not sort all of them for each.
+const AT_ONCE: usize = Authorizations::CLIENTS_MAX / 20;
+
 impl Authorizations {
     /// Keeps a client that registered itself until it expires, or longer while it has a session. Where there are too many,
-    /// the one without a session that expires first makes room.
+    /// those without a session that expire first make room.
     ///
     /// # Errors
     /// All that there may be have sessions; the database says no.
@@ -21,10 +24,10 @@ impl Authorizations {
             connection.execute(&sql, (TENANT, now.0))?;
             if count(connection, "authorization_client")? >= Self::CLIENTS_MAX {
                 let sql = format!(
-                    "DELETE FROM authorization_client WHERE rowid = (SELECT c.rowid FROM authorization_client c \
-                     WHERE c.tenant = ?1 AND {unused} ORDER BY c.expires_at LIMIT 1)"
+                    "DELETE FROM authorization_client WHERE rowid IN (SELECT c.rowid FROM authorization_client c \
+                     WHERE c.tenant = ?1 AND {unused} ORDER BY c.expires_at LIMIT ?2)"
                 );
-                if connection.execute(&sql, [TENANT])? == 0 {
+                if connection.execute(&sql, (TENANT, AT_ONCE))? == 0 {
                     return Ok(false);
                 }
             }

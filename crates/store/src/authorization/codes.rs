@@ -10,6 +10,9 @@ use crate::error::StoreError;
 /// For how long a code is remembered beyond its end, in milliseconds: so long a second use is noticed.
 const REMEMBERED: i64 = 24 * 3_600_000;
 
+/// How many that do not count any more make room at once, so that a flood does not sort all of them for each.
+const AT_ONCE: usize = Authorizations::CODES_MAX / 100;
+
 /// A code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeRecord {
@@ -60,7 +63,12 @@ impl Authorizations {
 pub(super) fn put(connection: &Connection, code: &CodeRecord, now: Timestamp) -> rusqlite::Result<bool> {
     forget_expired(connection, "authorization_code", Timestamp(now.0.saturating_sub(REMEMBERED)))?;
     if count(connection, "authorization_code")? >= Authorizations::CODES_MAX {
-        return Ok(false);
+        // One that was used is remembered only so that a second use ends what it gave; without that it is unknown.
+        let sql = "DELETE FROM authorization_code WHERE rowid IN (SELECT rowid FROM authorization_code \
+                   WHERE tenant = ?1 AND (session IS NOT NULL OR expires_at <= ?2) ORDER BY expires_at LIMIT ?3)";
+        if connection.execute(sql, params![TENANT, now.0, AT_ONCE])? == 0 {
+            return Ok(false);
+        }
     }
     let sql = "INSERT INTO authorization_code (tenant, hash, details, expires_at) VALUES (?1, ?2, ?3, ?4)";
     connection.execute(sql, params![TENANT, code.hash, code.details, code.expires_at.0])?;

@@ -7,7 +7,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue, LOCATION, ORIGIN, SET_COO
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_authorization::{AuthorizeRefusal, BrowserPerson, Consent, ConsentChoice, ConsentStep, ReturnStep};
-use toolcrib_base::{Kind, Problem, Secret};
+use toolcrib_base::{Kind, Problem, Secret, address_owner};
 use toolcrib_transport::http::body::Body;
 
 use super::{FORM, Pages, body, page};
@@ -80,7 +80,7 @@ async fn said(
         form: content.as_deref().unwrap_or_default(),
         browsers: &browsers,
         choice,
-        address: visitor.address.to_string(),
+        address: address_owner(visitor.address).to_string(),
         user: user.map(|known| known.id.as_str().to_owned()),
     };
     Ok(match pages.server.consent(consent).await? {
