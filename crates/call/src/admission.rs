@@ -230,6 +230,7 @@ fn event(
         request_id: asked.request_id,
         session: caller.session.as_ref().map(|session| session.name().to_text()),
         credential: None,
+        address: caller.trace.client,
     }
 }
 

@@ -130,6 +130,7 @@ impl Gateway {
             request_id: String::new(),
             session: by.session.as_ref().map(|session| session.name().to_text()),
             credential: None,
+            address: by.trace.client,
         });
     }
 }

@@ -2,6 +2,7 @@
 //! in `_meta` (2026-07-28, SEP-414) and in the environment of a program. What others send is checked here; of a context
 //! that is wrong, nothing is used. [`RequestTrace`] is what a request carries of it through the gateway.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -52,6 +53,8 @@ pub struct RequestTrace {
     pub id: Option<RequestId>,
     /// What carried it here.
     pub transport: Option<Transport>,
+    /// From which address the client came, whichever proxies are in between; `None` where it came from none.
+    pub client: Option<IpAddr>,
     /// What the calls in its course are made in.
     pub context: Option<Arc<TraceContext>>,
     /// Whether the span of the context is recorded here. Otherwise it is somebody else's, and passed on as it is.

@@ -67,6 +67,7 @@ async fn record(audit: &AuditLog, events: u64, burst: u64) -> Result<(), AnyErro
             request_id: number.to_string(),
             session: Some(Arc::from("0123456789abcdef0123456789abcdef")),
             credential: None,
+            address: Some(std::net::IpAddr::from([192, 0, 2, 7])),
         });
     }
     audit.flush().await?;

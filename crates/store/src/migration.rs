@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0010_authorization.sql"),
     include_str!("../migrations/0011_credential.sql"),
     include_str!("../migrations/0012_own_inventory.sql"),
+    include_str!("../migrations/0013_audit_address.sql"),
 ];
 
 /// "Crib" in ASCII: marks the file as ours, so that we do not write into another program's database.

@@ -2,6 +2,7 @@
 //! the trace that its headers name. An id that a client sends is not used.
 
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
@@ -19,13 +20,19 @@ thread_local! {
     static TEXTS: RefCell<BytesMut> = RefCell::new(BytesMut::new());
 }
 
-/// A request that has just come, with an id of its own and the trace that its headers name.
-pub(crate) fn trace(headers: &HeaderMap) -> RequestTrace {
+/// A request that has just come from a client, with an id of its own and the trace that its headers name.
+pub(crate) fn trace(client: IpAddr, headers: &HeaderMap) -> RequestTrace {
     let context = match headers.contains_key(TRACEPARENT) {
         true => TraceContext::of_headers(headers).map(Arc::new),
         false => None,
     };
-    RequestTrace { id: Some(RequestId::new()), transport: Some(Transport::Tcp), context, is_recorded: false }
+    RequestTrace {
+        id: Some(RequestId::new()),
+        transport: Some(Transport::Tcp),
+        client: Some(client),
+        context,
+        is_recorded: false,
+    }
 }
 
 /// The value of [`REQUEST_ID`].
@@ -47,15 +54,15 @@ mod tests {
 
     #[test]
     fn each_request_has_an_id_of_its_own_whatever_the_client_says() {
-        let mut headers = HeaderMap::new();
+        let (client, mut headers) = (IpAddr::from([127, 0, 0, 1]), HeaderMap::new());
         headers.insert(REQUEST_ID, HeaderValue::from_static("forged"));
         headers.insert(TRACEPARENT, HeaderValue::from_static("00-1"));
-        let ids: Vec<HeaderValue> = (0..1_000).filter_map(|_| id_header(&trace(&headers))).collect();
+        let ids: Vec<HeaderValue> = (0..1_000).filter_map(|_| id_header(&trace(client, &headers))).collect();
         let mut different: Vec<&[u8]> = ids.iter().map(HeaderValue::as_bytes).collect();
         different.sort_unstable();
         different.dedup();
         assert_eq!(different.len(), 1_000);
         assert!(different.iter().all(|id| id.len() == 16 && id.iter().all(u8::is_ascii_hexdigit)));
-        assert!(trace(&headers).context.is_none(), "a context that is none");
+        assert!(trace(client, &headers).context.is_none(), "a context that is none");
     }
 }

@@ -134,12 +134,12 @@ pub async fn serve(listener: impl Into<Listener>, site: Arc<Site>, scope: Scope,
 }
 
 async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
-    let trace = arrival::trace(request.headers());
+    let client = site.guard.client(peer, request.headers());
+    let trace = arrival::trace(client, request.headers());
     let id = arrival::id_header(&trace);
     let profile = route::profile_of(site, request.uri());
     // Taken once: who is admitted by these keys is answered by this view and its rules.
     let snapshot = profile.as_ref().and_then(|profile| site.gateway.snapshot(profile).ok());
-    let client = site.guard.client(peer, request.headers());
     let takes_secret = guard::takes_secret(request.method(), request.uri().path());
     let admitted = admit(site, Origin { peer, client }, &request, profile.as_ref(), snapshot.as_ref());
     let mut response = match admitted.await {

@@ -8,6 +8,9 @@ use super::hash::RowHash;
 /// Names this encoding; a later one begins with another text.
 const DOMAIN: &[u8] = b"toolcrib audit row 1\n";
 
+/// What stands before the address.
+const ADDRESS_MARK: u8 = 1;
+
 /// A place in the log: the row with this number has this hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Head {
@@ -39,6 +42,7 @@ pub(crate) struct Fields<'a> {
     pub(crate) request_id: &'a str,
     pub(crate) session: Option<&'a str>,
     pub(crate) credential: Option<&'a str>,
+    pub(crate) address: Option<&'a str>,
 }
 
 /// The hash of row `seq`, which follows `previous`. `scratch` is only there to be used again.
@@ -70,6 +74,7 @@ fn encode(seq: u64, previous: RowHash, fields: &Fields<'_>, out: &mut Vec<u8>) {
         request_id,
         session,
         credential,
+        address,
     } = *fields;
     out.extend_from_slice(&at.to_be_bytes());
     push(out, principal.as_bytes());
@@ -84,9 +89,14 @@ fn encode(seq: u64, previous: RowHash, fields: &Fields<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(&duration_us.to_be_bytes());
     push(out, request_id.as_bytes());
     push_option(out, session.map(str::as_bytes));
-    // Rows were written before there was such a field: without it, nothing follows.
+    // Rows were written before there were such fields: without them, nothing follows. The length of a text begins with a
+    // zero, so that the mark tells which it is.
     if let Some(credential) = credential {
         push(out, credential.as_bytes());
+    }
+    if let Some(address) = address {
+        out.push(ADDRESS_MARK);
+        push(out, address.as_bytes());
     }
 }
 

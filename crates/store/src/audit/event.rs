@@ -1,6 +1,7 @@
 //! What one audit event says, and the bounds on what a caller may make it say.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ pub struct AuditEvent {
     /// Whose credential went to the server and how it was got, as a word such as `owner` or `forwarded`; `None` where
     /// none did.
     pub credential: Option<&'static str>,
+    /// From which address the client came; `None` where none did, as for a call of a workflow that goes on by itself.
+    pub address: Option<IpAddr>,
 }
 
 /// By which way a request came in.
@@ -200,6 +203,7 @@ mod tests {
             request_id: long.clone(),
             session: Some(long.as_str().into()),
             credential: None,
+            address: None,
         };
         event.cut();
         assert!(format!("{event:?}").len() < 6 * TEXT_MAX + ARGUMENTS_MAX + 500);

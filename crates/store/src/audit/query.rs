@@ -97,6 +97,9 @@ pub struct AuditRecord {
     /// Whose credential went to the server and how it was got.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credential: Option<String>,
+    /// From which address the client came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// The hash of the row before, in hexadecimal digits.
     pub prev_hash: String,
     /// The hash of this row, in hexadecimal digits.
@@ -189,6 +192,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
         request_id: text(row, "request_id")?,
         session: optional(row, "session")?,
         credential: optional(row, "credential")?,
+        address: optional(row, "address")?,
         prev_hash: text(row, "prev_hash")?,
         hash: text(row, "hash")?,
     })

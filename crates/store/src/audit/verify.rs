@@ -192,6 +192,7 @@ fn parts<'a>(row: &'a Row<'_>) -> rusqlite::Result<(Fields<'a>, &'a [u8], &'a [u
         request_id: text("request_id")?,
         session: optional("session")?,
         credential: optional("credential")?,
+        address: optional("address")?,
     };
     Ok((fields, row.get_ref("prev_hash")?.as_blob()?, row.get_ref("hash")?.as_blob()?))
 }

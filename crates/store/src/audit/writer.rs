@@ -1,5 +1,7 @@
 //! The one thread that writes the log: it gathers events into batches, chains them and commits.
 
+use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -25,8 +27,8 @@ const RETRY_MOST: Duration = Duration::from_secs(2);
 const CLOSING_TRIES: u32 = 3;
 
 const INSERT: &str = "INSERT INTO audit (seq, at, principal, profile, door, method, target, args_hash, arguments, \
-                      decision, outcome, duration_us, request_id, session, credential, prev_hash, hash) \
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+                      decision, outcome, duration_us, request_id, session, credential, address, prev_hash, hash) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
 
 /// Owns the receiving end of the queue and the head of the chain.
 #[derive(Debug)]
@@ -49,6 +51,7 @@ struct Scratch {
     bytes: Vec<u8>,
     decision: String,
     outcome: String,
+    address: String,
 }
 
 impl Writer {
@@ -196,7 +199,7 @@ fn insert_row(
     event: &AuditEvent,
     scratch: &mut Scratch,
 ) -> rusqlite::Result<Head> {
-    let Scratch { bytes, decision, outcome } = scratch;
+    let Scratch { bytes, decision, outcome, address: text } = scratch;
     decision.clear();
     event.decision.write(decision);
     outcome.clear();
@@ -216,6 +219,7 @@ fn insert_row(
         request_id: &event.request_id,
         session: event.session.as_deref(),
         credential: event.credential,
+        address: event.address.map(|address| shown(address, text)),
     };
     let seq = head.seq + 1;
     let hash = row_hash(seq, head.hash, &fields, bytes);
@@ -235,10 +239,19 @@ fn insert_row(
         fields.request_id,
         fields.session,
         fields.credential,
+        fields.address,
         &head.hash.0,
         &hash.0,
     ])?;
     Ok(Head { seq, hash })
+}
+
+/// The text of an address, in memory that is used again.
+fn shown(address: IpAddr, text: &mut String) -> &str {
+    text.clear();
+    // A text takes what is written to it.
+    let _ = write!(text, "{address}");
+    text
 }
 
 /// Where the chain continues. When the rows and the recorded head disagree, someone else wrote to the database: the

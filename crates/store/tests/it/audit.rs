@@ -59,9 +59,9 @@ async fn a_record_says_what_the_event_said() {
     assert_eq!((row.seq, row.at, row.duration_us), (1, Timestamp(1_000), 1));
     let texts = [&row.principal, &row.door, &row.method, &row.decision, &row.outcome, &row.request_id];
     assert_eq!(texts, ["alice", "mcp", "tools/call", "permit:profile", "error:server-timeout", "1"]);
-    let options = [row.profile, row.arguments, row.session, row.credential, row.args_hash];
+    let options = [row.profile, row.arguments, row.session, row.credential, row.address, row.args_hash];
     let hash = hash.to_string();
-    assert_eq!(options.map(Option::unwrap), ["default", "{\"n\":1}", "s", "forwarded", &hash]);
+    assert_eq!(options.map(Option::unwrap), ["default", "{\"n\":1}", "s", "forwarded", "192.0.2.7", &hash]);
 }
 
 #[tokio::test]

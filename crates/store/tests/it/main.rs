@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "clippy allows it in test functions, not in what they share")]
 
 mod audit;
+mod authorization;
 mod kill;
 mod logins;
 mod open;
@@ -82,6 +83,7 @@ fn event(number: u64) -> AuditEvent {
         request_id: number.to_string(),
         session: odd.then(|| "s".into()),
         credential: odd.then_some("forwarded"),
+        address: odd.then_some(std::net::IpAddr::from([192, 0, 2, 7])),
     }
 }
 

@@ -56,6 +56,8 @@ async fn every_field_is_covered() {
         "session = NULL",
         "credential = NULL",
         "credential = 'owner'",
+        "address = NULL",
+        "address = '192.0.2.8'",
         "hash = zeroblob(32)",
         "hash = x''",
         "principal = '', door = principal || door",

@@ -63,6 +63,7 @@ const COLUMNS: &[Column] = &[
     Column::new("DECISION", |event| field(event, "decision")),
     Column::new("OUTCOME", |event| field(event, "outcome")),
     Column::new("DURATION", duration),
+    Column::wide("ADDRESS", |event| field(event, "address")),
     Column::wide("CREDENTIAL", |event| field(event, "credential")),
     Column::wide("REQUEST", |event| field(event, "request_id")),
 ];

@@ -181,3 +181,28 @@ async fn who_guesses_waits_and_others_behind_the_same_proxy_do_not() {
     assert!(count(401) >= 100 && count(429) > 0, "so many are answered, so many wait, the rest is turned away");
     assert!(gateway.scope().close(Duration::from_secs(600)).await);
 }
+
+#[tokio::test]
+async fn events_say_from_which_address_a_client_came() {
+    let good = key("ci");
+    let files = [stopped("alpha", &["one"]), locked(&[&good])];
+    const PROXY: &[&str] = &["127.0.0.1"];
+    const ELSEWHERE: &[&str] = &["10.0.0.1"];
+    // What a client writes before the proxy, or without one, is not believed.
+    for (proxies, forwarded, expected) in
+        [(PROXY, "192.0.2.9, 192.0.2.1", "192.0.2.1"), (ELSEWHERE, "192.0.2.1", "127.0.0.1")]
+    {
+        let gateway = ServedGateway::behind(&files, proxies).await;
+        let call = Ask::modern("tools/call", json!({"name": "nothing", "arguments": {}})).to("/mcp/p/locked");
+        let call = call.header("x-forwarded-for", forwarded);
+        gateway.ask(call.header("authorization", &format!("Bearer {}", good.secret))).await;
+        let rest = Ask::new(http::Method::POST, "/api/v1/tools/nothing/call?profile=locked", "{}");
+        gateway.ask(rest.header("x-forwarded-for", forwarded).admin()).await.problem(404);
+        let events = gateway.ask(Ask::get("/api/v1/audit?target=nothing&limit=10").admin()).await.json();
+        let events = events["events"].as_array().unwrap();
+        let said: Vec<_> = events.iter().map(|event| (&event["door"], &event["address"])).collect();
+        let address = json!(expected);
+        assert_eq!(said, [(&json!("rest"), &address), (&json!("mcp"), &address)]);
+        gateway.end().await;
+    }
+}

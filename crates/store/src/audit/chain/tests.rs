@@ -11,14 +11,14 @@ struct Row {
     previous: [u8; 32],
     numbers: [i64; 2],
     texts: [String; 7],
-    options: [Option<String>; 4],
+    options: [Option<String>; 5],
     args_hash: Option<Vec<u8>>,
 }
 
 impl Row {
     fn encoded(&self) -> Vec<u8> {
         let [principal, door, method, target, decision, outcome, request_id] = &self.texts;
-        let [profile, arguments, session, credential] = &self.options;
+        let [profile, arguments, session, credential, address] = &self.options;
         let fields = Fields {
             at: self.numbers[0],
             principal,
@@ -34,6 +34,7 @@ impl Row {
             request_id,
             session: session.as_deref(),
             credential: credential.as_deref(),
+            address: address.as_deref(),
         };
         let mut out = Vec::new();
         encode(self.seq, RowHash(self.previous), &fields, &mut out);
@@ -56,7 +57,8 @@ impl Row {
         let duration_us = reader.number();
         let request_id = reader.text();
         let session = reader.option().map(text);
-        let credential = (!reader.0.is_empty()).then(|| reader.text());
+        let credential = reader.0.first().is_some_and(|first| *first == 0).then(|| reader.text());
+        let address = (!reader.0.is_empty()).then(|| reader.option().map(text)).flatten();
         assert!(reader.0.is_empty());
         let texts = [principal, door, method, target, decision, outcome, request_id];
         Row {
@@ -64,7 +66,7 @@ impl Row {
             previous,
             numbers: [at, duration_us],
             texts,
-            options: [profile, arguments, session, credential],
+            options: [profile, arguments, session, credential, address],
             args_hash,
         }
     }
@@ -108,7 +110,7 @@ fn small() -> impl Strategy<Value = String> {
 
 fn rows() -> impl Strategy<Value = Row> {
     let texts = prop::array::uniform7(small());
-    let options = prop::array::uniform4(option::of(small()));
+    let options = prop::array::uniform5(option::of(small()));
     let args_hash = option::of(prop::collection::vec(0..3_u8, 0..4));
     (0..3_u64, prop::array::uniform32(0..2_u8), prop::array::uniform2(-1..2_i64), texts, options, args_hash).prop_map(
         |(seq, previous, numbers, texts, options, args_hash)| Row { seq, previous, numbers, texts, options, args_hash },
@@ -155,7 +157,14 @@ fn the_hash_of_a_known_row_stays() {
         request_id: "17",
         session: None,
         credential: None,
+        address: None,
     };
-    let hash = row_hash(1, RowHash::GENESIS, &fields, &mut Vec::new());
-    assert_eq!(hash.to_string(), "0cdf40d06fecc7c897d8c38636c6ddaca0d62b973a889303b43b489360ef9154");
+    let hash = |fields| row_hash(1, RowHash::GENESIS, &fields, &mut Vec::new()).to_string();
+    assert_eq!(hash(fields), "0cdf40d06fecc7c897d8c38636c6ddaca0d62b973a889303b43b489360ef9154");
+    let with_credential = Fields { credential: Some("owner"), ..fields };
+    assert_eq!(hash(with_credential), "6aa946de9ce15ad99e20121cde4fe73333cb96b081903b65b5644340ec3344f5");
+    assert_eq!(
+        hash(Fields { address: Some("192.0.2.7"), ..with_credential }),
+        "1f11bee6a2ab4cfe99e41252db4cf7f48a74873a3d2bd60f55dc2c9be89008d8"
+    );
 }
