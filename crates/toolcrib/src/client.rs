@@ -31,7 +31,7 @@ use crate::home::Environment;
 use crate::output::{Format, Output};
 
 pub(crate) use failure::for_a_shell;
-pub(crate) use locate::{GatewayAddress, address, is_endpoint, is_loopback, is_of_this_home, locate};
+pub(crate) use locate::{ClientAddress, GatewayAddress, address, is_endpoint, is_loopback, is_of_this_home, locate};
 pub(crate) use modern::Declares;
 pub(crate) use plain::CallObservation;
 pub(crate) use questions::Answer;

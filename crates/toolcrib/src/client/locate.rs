@@ -143,23 +143,38 @@ pub(crate) fn context(
     crate::contexts::wanted(flags.context.as_deref(), home.as_ref().map_err(Clone::clone), environment)
 }
 
-/// The URL for another client: the given one, else the address in the settings, because that of a
-/// gateway that runs now may be another one tomorrow.
+/// Where another client finds the gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ClientAddress {
+    pub(crate) url: String,
+    /// Whether its certificate is for another name, so that only a program that pins it can connect: our bridge.
+    pub(crate) needs_pinning: bool,
+}
+
+/// The URL for another client: the given one, else that in the settings, because that of a gateway that runs now may be
+/// another one tomorrow. Where clients reach it by a name, its certificate and its logins are for that name.
 pub(crate) fn address(
     endpoint_flag: Option<&str>,
     profile: Option<&ProfileName>,
     home: &Home,
     environment: &Environment,
-) -> Result<String, Problem> {
-    let flags = ClientFlags { home: Some(home.path().to_owned()), ..ClientFlags::of_endpoint("") };
+) -> Result<ClientAddress, Problem> {
     let (url, place) = match endpoint_flag {
         Some(url) => (url.to_owned(), "`--endpoint`".to_owned()),
-        None => from_settings(&flags, environment)?,
+        None => {
+            let flags = SettingFlags { home: Some(home.path().to_owned()), ..SettingFlags::default() };
+            let config = Config::load(&flags, environment)?;
+            match &config.identity {
+                Some(identity) => (identity.url.clone(), "`identity.url`".to_owned()),
+                None => own_address(config)?,
+            }
+        }
     };
     // The default profile needs no path.
     let profile = profile.filter(|profile| profile.as_str() != "default");
     let uri = endpoint(&url, profile).ok_or_else(|| not_an_endpoint(&url, &place))?;
-    Ok(uri.to_string())
+    let is_https = uri.scheme_str() == Some("https");
+    Ok(ClientAddress { needs_pinning: endpoint_flag.is_none() && is_https && is_here(&uri), url: uri.to_string() })
 }
 
 fn not_an_endpoint(url: &str, place: &str) -> Problem {
@@ -169,7 +184,10 @@ fn not_an_endpoint(url: &str, place: &str) -> Problem {
 
 /// The address that a gateway of this home would listen on.
 fn from_settings(flags: &ClientFlags, environment: &Environment) -> Result<(String, String), Problem> {
-    let config = Config::load(&SettingFlags { home: flags.home.clone(), ..SettingFlags::default() }, environment)?;
+    own_address(Config::load(&SettingFlags { home: flags.home.clone(), ..SettingFlags::default() }, environment)?)
+}
+
+fn own_address(config: Config) -> Result<(String, String), Problem> {
     let mut address = config.listen;
     if address.ip().is_unspecified() {
         address.set_ip(if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });

@@ -10,7 +10,7 @@ use toolcrib_catalog::clients::{self as catalog, Client, ConnectOutcome, Setting
 use super::record::{self, Record};
 use super::take::{ImportPlan, gather};
 use super::{Flags, failed, replace, target, wrong};
-use crate::client::{address, is_loopback};
+use crate::client::{ClientAddress, address, is_loopback};
 use crate::home::{Environment, HOME_VARIABLE, Home};
 
 /// What a client is to be led to.
@@ -234,6 +234,12 @@ impl NewEntry {
                 "Could not record the changes ({error}): `disconnect` will remove the entry only.\n"
             ));
         }
+        if self.way.starts_with("by https:") {
+            told.push_str(
+                "The client checks the certificate. If your own authority issued it, start the client with \
+                 `NODE_EXTRA_CA_CERTS=FILE`: the authority as PEM.\n",
+            );
+        }
         told.push_str(&format!("To activate it in {}: {}.\n", client.title, client.reload));
         Ok(told)
     }
@@ -268,8 +274,8 @@ fn entry(
         Ok(vec!["--home".to_owned(), folder.to_owned()])
     };
     if !request.own_gateway {
-        let url = address(request.endpoint, request.profile, home, environment)?;
-        if client.speaks_http() {
+        let ClientAddress { url, needs_pinning } = address(request.endpoint, request.profile, home, environment)?;
+        if client.speaks_http() && !needs_pinning {
             let entry = catalog::entry(client, &url, command, &[], false).ok_or_else(only_reads)?;
             return Ok((entry, format!("by {url}")));
         }

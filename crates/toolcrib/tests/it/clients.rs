@@ -463,3 +463,27 @@ async fn equal_servers_are_taken_once_and_what_is_there_is_counted() {
     assert!(ran.stdout.contains("4 servers already exist.\n") && ran.stdout.contains("Nothing new"), "{}", ran.stdout);
     assert!(!ran.stdout.contains("TRANSPORT"), "{}", ran.stdout);
 }
+
+#[tokio::test]
+async fn clients_get_an_address_whose_certificate_they_can_check() {
+    let person = Person::new();
+    let path = person.write(".cursor/mcp.json", "{}");
+    person.write("toolcrib/config.toml", "[tls]\ncert = \"c.pem\"\nkey = \"k.pem\"\n");
+    // The certificate is for no address of this machine; settings of clients cannot pin it, our bridge does.
+    let ran = person.run(&["connect", "cursor", "--yes", "--profile", "work"]).await;
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("bridge https://127.0.0.1:8700/mcp/p/work --no-token"), "{}", ran.stdout);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"bridge\"") && !text.contains("\"url\""), "{text}");
+    // A name that clients reach it by is what its certificate is for.
+    let settings = "[identity]\nurl = \"https://tools.example.com\"\n\n[tls]\ncert = \"c.pem\"\nkey = \"k.pem\"\n";
+    person.write("toolcrib/config.toml", settings);
+    let ran = person.run(&["connect", "cursor", "--yes", "--profile", "work"]).await;
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    for part in ["connected, by https://tools.example.com/mcp/p/work", "NODE_EXTRA_CA_CERTS=FILE"] {
+        assert!(ran.stdout.contains(part), "no `{part}` in:\n{}", ran.stdout);
+    }
+    assert!(fs::read_to_string(&path).unwrap().contains("\"url\": \"https://tools.example.com/mcp/p/work\""));
+    let named = person.run(&["connect", "cursor", "--yes", "--endpoint", "https://127.0.0.1:9/mcp"]).await;
+    assert!(named.stdout.contains("connected, by https://127.0.0.1:9/mcp"), "{}", named.stdout);
+}
