@@ -25,6 +25,8 @@ pub struct ConsentPrompt {
     pub source: ClientSource,
     /// Where the answer goes.
     pub redirect: String,
+    /// The scheme of the program that takes the answer, where it does not go to a site or a port of this machine.
+    pub program: Option<String>,
     /// For which URL of this gateway.
     pub resource: String,
     /// The issuers at which the person can prove who it is; without one the owner approves.
@@ -67,6 +69,7 @@ impl AuthorizationServer {
             client: client.id.clone(),
             source: client.source,
             redirect: request.redirect.clone(),
+            program: redirect.program().map(str::to_owned),
             resource: request.resource.clone(),
             issuers: self.inner.settings.sign_in.clone(),
             form: self.consent_form(&request, browser),

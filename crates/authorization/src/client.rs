@@ -12,7 +12,7 @@ use toolcrib_identity::{ReadSecret, TokenGrant};
 use toolcrib_store::SecretHash;
 
 use crate::error::OAuthError;
-use crate::redirect::{Redirect, Trust};
+use crate::redirect::Redirect;
 use crate::secrets::hash;
 use crate::settings::ClientSettings;
 
@@ -71,7 +71,7 @@ pub(crate) struct ClientRecord {
 impl Client {
     pub(crate) fn of_settings(settings: &ClientSettings) -> Result<Self, String> {
         let ClientSettings { id, name, redirects, secret, keys, grant, exchanges } = settings;
-        let read = |text: &String| Redirect::read(text, Trust::Settings).map_err(|why| format!("`{text}`: {why}"));
+        let read = |text: &String| Redirect::read(text).map_err(|why| format!("`{text}`: {why}"));
         let proof = match (secret, keys) {
             (None, None) => ClientProof::Public,
             (Some(secret), None) => ClientProof::Secret(Arc::clone(secret)),
@@ -106,7 +106,7 @@ impl Client {
         }
         let read = |text: &Value| {
             let text = text.as_str().ok_or("it is no text")?;
-            Redirect::read(text, Trust::Client)
+            Redirect::read(text)
         };
         let wrong = |why: &str| {
             OAuthError::new(crate::OAuthErrorCode::InvalidRedirectUri, format!("an address of `redirect_uris`: {why}"))
@@ -133,7 +133,7 @@ impl Client {
                 _ => None,
             },
             Some(named) => {
-                let named = Redirect::read(named, Trust::Settings).ok()?;
+                let named = Redirect::read(named).ok()?;
                 self.redirects.iter().any(|ours| ours.admits(&named)).then_some(named)
             }
         }

@@ -169,6 +169,9 @@ impl Documents {
             (None, Some(place)) => {
                 let url = self.address(place).ok_or("its `jwks_uri` is no address that is fetched")?;
                 let bytes = self.fetcher.fetch(&url).await?;
+                if bytes.len() > DOCUMENT_BYTES {
+                    return Err(format!("its `jwks_uri` has more than {DOCUMENT_BYTES} bytes"));
+                }
                 serde_json::from_slice(&bytes).map_err(|_| "its `jwks_uri` has no JSON")?
             }
             _ => return Err("it has neither `jwks` nor `jwks_uri`".to_owned()),
@@ -287,6 +290,61 @@ mod tests {
         clock.advance(-3_600_000);
         find(&documents, "https://app.example/app").await.unwrap();
         assert_eq!(host.0.load(Ordering::SeqCst), fetched + 2, "one from the future is old");
+    }
+
+    /// A document with these members, and a key at `/keys`.
+    #[derive(Debug)]
+    struct SigningHost(Value);
+
+    impl FetchDocuments for SigningHost {
+        fn fetch<'a>(&'a self, url: &'a Url) -> DocumentFetch<'a> {
+            let key = toolcrib_auth::jose::SigningKey::read(&toolcrib_auth::jose::SigningKey::generate()).unwrap();
+            let mut document = json!({
+                "client_id": url.as_str(), "redirect_uris": ["https://app.example/cb"],
+                "token_endpoint_auth_method": "private_key_jwt",
+            });
+            document.as_object_mut().unwrap().extend(self.0.as_object().unwrap().clone());
+            let answer = match url.path() {
+                "/app" => Ok(document.to_string().into_bytes()),
+                "/keys" => Ok(json!({"keys": [key.public_jwk()]}).to_string().into_bytes()),
+                "/none" => Ok(b"{\"keys\": []}".to_vec()),
+                "/symmetric" => Ok(br#"{"keys": [{"kty": "oct", "k": "AAAA"}]}"#.to_vec()),
+                "/text" => Ok(b"keys".to_vec()),
+                "/large" => Ok(vec![b' '; DOCUMENT_BYTES + 1]),
+                _ => Err("it answers with status 404".to_owned()),
+            };
+            Box::pin(async move { answer })
+        }
+    }
+
+    #[tokio::test]
+    async fn the_keys_of_a_client_are_in_its_document_or_where_it_says() {
+        let clock = Arc::new(ManualClock::at(Timestamp(0)));
+        let key = json!({"keys": [{"kty": "EC"}]});
+        for (members, expected) in [
+            (json!({"jwks_uri": "https://keys.example/keys"}), Ok(())),
+            (json!({}), Err("neither `jwks` nor `jwks_uri`")),
+            (json!({"jwks_uri": "https://keys.example/keys", "jwks": key}), Err("neither `jwks` nor `jwks_uri`")),
+            (json!({"jwks": key}), Err("no key that can be used")),
+            (json!({"jwks_uri": "https://keys.example/none"}), Err("no key that can be used")),
+            (json!({"jwks_uri": "https://keys.example/symmetric"}), Err("no key that can be used")),
+            (json!({"jwks_uri": "https://keys.example/text"}), Err("has no JSON")),
+            (json!({"jwks_uri": "https://keys.example/large"}), Err("more than")),
+            (json!({"jwks_uri": "https://keys.example/away"}), Err("status 404")),
+            (json!({"jwks_uri": "http://keys.example/keys"}), Err("no address that is fetched")),
+            (json!({"jwks_uri": "http://127.0.0.1/keys"}), Err("no address that is fetched")),
+            (json!({"jwks_uri": "file:///keys"}), Err("no address that is fetched")),
+            (json!({"jwks_uri": "https://u:p@keys.example/keys"}), Err("no address that is fetched")),
+            (json!({"jwks_uri": 7}), Err("neither `jwks` nor `jwks_uri`")),
+        ] {
+            let host = Arc::new(SigningHost(members.clone()));
+            let documents = Documents::new(host, Arc::clone(&clock) as _, false);
+            match (find(&documents, "https://app.example/app").await, expected) {
+                (Ok(client), Ok(())) => assert!(matches!(client.proof, ClientProof::Keys(_))),
+                (Err(error), Err(expected)) => assert!(error.description.contains(expected), "{members}: {error}"),
+                (found, _) => panic!("{members}: {found:?}"),
+            }
+        }
     }
 
     #[tokio::test]

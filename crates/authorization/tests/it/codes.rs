@@ -2,7 +2,7 @@
 
 use toolcrib_base::Role;
 
-use crate::world::{DOCUMENT, World, parameter, text};
+use crate::world::{DOCUMENT, PS256_STATEMENT, SIGNED, World, parameter, text};
 
 #[tokio::test]
 async fn a_code_gives_tokens_that_count_at_the_door() {
@@ -45,6 +45,28 @@ async fn a_code_is_its_clients_and_fits_its_request() {
         assert_eq!(error.code.as_str(), expected, "{changes:?}: {error}");
     }
     world.redeemed(&code, &[("resource", "https://tools.example.com/mcp/p/work")]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_signs_with_the_key_that_its_document_leads_to() {
+    let world = World::of_owner();
+    let own = [("client_id", SIGNED), ("redirect_uri", "https://signed.example/callback")];
+    let code = world.code(&own).await;
+    let kind = ("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
+    let (message, signature) = PS256_STATEMENT.rsplit_once('.').unwrap();
+    let forged = format!("{message}.{}A", &signature[..signature.len() - 2]);
+    for wrong in [None, Some(forged.as_str())] {
+        let mut fields = own.to_vec();
+        fields.extend(wrong.map(|statement| ("client_assertion", statement)));
+        fields.extend(wrong.map(|_| kind));
+        let error = world.redeemed(&code, &fields).await.unwrap_err();
+        assert_eq!(error.code.as_str(), "invalid_client", "{error}");
+    }
+    let fields = [own[0], own[1], kind, ("client_assertion", PS256_STATEMENT)];
+    let tokens = world.redeemed(&code, &fields).await.unwrap();
+    world.proves(&text(&tokens, "access_token"), "work").await.unwrap();
+    let again = world.redeemed(&code, &fields).await.unwrap_err();
+    assert!(again.description.contains("used before"), "{again}");
 }
 
 #[tokio::test]

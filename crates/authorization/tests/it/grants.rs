@@ -1,14 +1,14 @@
-//! Clients of the settings: in their own name, in the name of others, and how they prove themselves. Tokens of runs.
+//! Clients of the settings: in their own name, in the name of others, and how they prove themselves.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use toolcrib_auth::jose::SignedToken;
-use toolcrib_authorization::{OAuthError, RunTokenRequest, TokenRequest};
-use toolcrib_base::{Clock as _, Identity, PrincipalId, Proof, Role};
+use toolcrib_authorization::{OAuthError, TokenRequest};
+use toolcrib_base::{Clock as _, Role};
 use url::form_urlencoded;
 
-use crate::world::{ORIGIN, World, grant, text};
+use crate::world::{ORIGIN, World, text};
 
 const OWN: &str = "grant_type=client_credentials&resource=https%3A%2F%2Ftools.example.com%2Fmcp%2Fp%2Fwork";
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -176,28 +176,4 @@ async fn an_issuer_lets_a_client_in_for_its_user() {
         assert_eq!(error.code.as_str(), "invalid_grant");
         assert!(error.description.contains(expected), "{assertion}: {error}");
     }
-}
-
-#[tokio::test]
-async fn a_token_of_a_run_ends_with_it() {
-    let world = World::of_team();
-    let (principal, identity) = (PrincipalId::new("user:acme/ann"), Identity::by(Proof::AccessToken));
-    let resource = format!("{ORIGIN}/mcp/p/work");
-    let request = RunTokenRequest {
-        run: "r1",
-        principal: &principal,
-        identity: &identity,
-        grant: grant(),
-        resource: &resource,
-        life: 60_000,
-    };
-    let token = world.server.run_token(request.clone()).await.unwrap();
-    let known = world.proves(token.expose(), "work").await.unwrap();
-    assert_eq!((known.id.as_str(), known.identity.client.as_deref()), ("user:acme/ann", Some("run:r1")));
-    assert!(world.proves(token.expose(), "home").await.is_err());
-    world.server.end_run("r1").await.unwrap();
-    assert!(world.proves(token.expose(), "work").await.is_err());
-    let token = world.server.run_token(request).await.unwrap();
-    world.clock.advance(60_000);
-    assert!(world.proves(token.expose(), "work").await.is_err());
 }

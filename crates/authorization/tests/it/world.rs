@@ -26,6 +26,23 @@ pub(crate) const ORIGIN: &str = "https://tools.example.com";
 pub(crate) const CLIENT: &str = "editor";
 pub(crate) const REDIRECT: &str = "https://editor.example/callback";
 pub(crate) const DOCUMENT: &str = "https://hosted.example/client.json";
+/// The address of a client whose keys are at another one.
+pub(crate) const SIGNED: &str = "https://signed.example/client.json";
+/// The public key of the client of [`SIGNED`] (RSA), and a statement of that client about itself, signed with PS256 by
+/// another program, because nothing here makes such signatures.
+pub(crate) const RSA_KEY: &str = "\
+     uZztDx7x-5wbwTZNWpIFlJ99nJqOhK8u0sVGLgN292hyDg5CPOZ2vSQ3AMHmVnPSSmHfNSt5WNe4cJBam5nO95c2lIofUY1GUDRb\
+     _ZXqXDCe5vnWOyG-_GALyKEY6aMPVDCbrEBzd5sd-B_zjz5u8d8qjBRkLhTGJjuKVfuWLDo048SCONAHf_p_5FAjbv1t97FU6H0z\
+     2UG12IlzLUowi4upX0ZLK1l2gdODBy_e-hEq7mfMVpbeQwK5m2bJrL6FwBw1g31VLFOkscGVVCwLvnzQzqlk20c6HShf6TQJoFyx\
+     OFsvd7boFGuw9qKin6f1WoOpuCG4epLGjBP744AFJQ";
+pub(crate) const PS256_STATEMENT: &str = "\
+     eyJhbGciOiJQUzI1NiIsImtpZCI6InBzIn0.eyJpc3MiOiJodHRwczovL3NpZ25lZC5leGFtcGxlL2NsaWVudC5qc29uIiwic3Vi\
+     IjoiaHR0cHM6Ly9zaWduZWQuZXhhbXBsZS9jbGllbnQuanNvbiIsImF1ZCI6Imh0dHBzOi8vdG9vbHMuZXhhbXBsZS5jb20iLCJp\
+     YXQiOjE4MDAwMDAwMDAsImV4cCI6MTgwMDAwMDMwMCwianRpIjoicHMtMSJ9.eF7DYysKEVfl9moTTNE7A9bWpVSnflNxaeb81A9\
+     jMTiCL4-uxGPNrayYDhC57xNRV1cTp8ewocvtYlFuY99k1KsWfJOnLqJakdTIeC8hATdoRQg1QWCSL5iFXC3n-A-m7zNOzD1epxU\
+     NH78-KJU86B5NelNdLmj5dnm7tpMZuFI0oNQVXer0fYekDBKUzFaGKLRwyRIKyRJQUSf-qks2sutt1oYGIoznK7qkjO-M4xPd2hs\
+     F79AU5tcUPEgGGhz9fK4saVj1vajKRuGqcIksj9qwFXcd54-Ai7iWDLOMJv-GnUGHA8vvmMYKs7nA_SiTNbkhoiMFhkRyypZSfSt\
+     N_w";
 pub(crate) const VERIFIER: &str = "a-verifier-that-has-more-than-forty-two-characters";
 const NOW: i64 = 1_800_000_000_000;
 
@@ -56,8 +73,15 @@ impl FetchDocuments for Outside {
         let document = json!({
             "client_id": DOCUMENT, "client_name": "Hosted", "redirect_uris": ["https://hosted.example/callback"],
         });
+        let signed = json!({
+            "client_id": SIGNED, "client_name": "Signed", "redirect_uris": ["https://signed.example/callback"],
+            "token_endpoint_auth_method": "private_key_jwt", "jwks_uri": "https://keys.example/keys.json",
+        });
+        let keys = json!({"keys": [{"kty": "RSA", "kid": "ps", "n": RSA_KEY, "e": "AQAB"}]});
         let answer = match url.as_str() {
             DOCUMENT => Ok(document.to_string().into_bytes()),
+            SIGNED => Ok(signed.to_string().into_bytes()),
+            "https://keys.example/keys.json" => Ok(keys.to_string().into_bytes()),
             _ => Err("it answers with status 404".to_owned()),
         };
         Box::pin(std::future::ready(answer))

@@ -342,10 +342,29 @@ async fn what_is_not_proven_leads_nowhere_and_what_is_leads_back() {
     }
     let plain = authorize(REDIRECT).replace("=S256", "=plain");
     assert!(place(&house.ask(get(&plain)).await).starts_with(&format!("{REDIRECT}?error=invalid_request")));
-    // A program's own address is no redirect of a form.
+    // No program is started before a person has said yes.
     let program = house.ask(get(&authorize("editor://cb").replace("=S256", "=plain"))).await;
-    assert_eq!(program.status, 200);
-    assert!(program.headers["refresh"].to_str().unwrap().starts_with("0; url=editor://cb?error=invalid_request"));
+    assert_eq!((program.status.as_u16(), program.headers.get("refresh")), (200, None));
+    assert!(text(&program).contains("href=\"editor://cb?error=invalid_request"), "{}", text(&program));
+}
+
+#[tokio::test]
+async fn a_person_reads_that_a_program_takes_the_answer() {
+    let house = House::of_owner().await;
+    let page = text(&house.ask(get(&authorize("editor://cb"))).await);
+    for part in ["whichever program of your machine opens <code>editor:</code>", "<code>editor://cb</code>"] {
+        assert!(page.contains(part), "{page}");
+    }
+    assert!(!text(&house.ask(get(&authorize(REDIRECT))).await).contains("whichever program"));
+    // A program's own address is no redirect of a form.
+    let browser = house.asked("editor://cb").await;
+    let denied = house.said(&browser, "deny").await;
+    assert_eq!(denied.status, 200);
+    assert!(denied.headers["refresh"].to_str().unwrap().starts_with("0; url=editor://cb?error=access_denied"));
+    // No other address of the same program.
+    for other in ["editor://cb/", "editor://cb?x=1", "editor:cb", "editor2://cb"] {
+        assert_eq!(house.ask(get(&authorize(other))).await.status, 400, "{other}");
+    }
 }
 
 #[tokio::test]

@@ -17,6 +17,13 @@ pub(super) fn consent(prompt: &ConsentPrompt, user: Option<&str>) -> Response<Bo
         ClientSource::Document => "its own website",
         ClientSource::Registration => "itself only: anyone can call a program so",
     };
+    let program = match &prompt.program {
+        None => String::new(),
+        Some(scheme) => format!(
+            "<p>The answer goes to whichever program of your machine opens {} addresses.</p>\n",
+            marked(&format!("{scheme}:")),
+        ),
+    };
     let who = user.map(|user| format!("<p>You are signed in as {}.</p>\n", marked(user))).unwrap_or_default();
     let buttons: String = match &prompt.issuers[..] {
         [] => "<button name=\"choice\" value=\"allow\">Allow</button>\n".to_owned(),
@@ -31,7 +38,7 @@ pub(super) fn consent(prompt: &ConsentPrompt, user: Option<&str>) -> Response<Bo
     let body = format!(
         "<p><strong>{name}</strong> wants to use the tools of this gateway in your name.</p>\n{who}\
          <dl>\n<dt>Client</dt><dd>{client}</dd>\n<dt>Known from</dt><dd>{source}</dd>\n\
-         <dt>Your answer goes to</dt><dd>{redirect}</dd>\n<dt>It asks for</dt><dd>{resource}</dd>\n</dl>\n\
+         <dt>Your answer goes to</dt><dd>{redirect}</dd>\n<dt>It asks for</dt><dd>{resource}</dd>\n</dl>\n{program}\
          <p>Allow it only if you have just connected this client yourself.</p>\n\
          <form method=\"post\" action=\"{CONSENT}\"><input type=\"hidden\" name=\"request\" value=\"{form}\">\n\
          {buttons}<button name=\"choice\" value=\"deny\">Deny</button>\n</form>\n",
@@ -60,7 +67,7 @@ pub(super) fn approval(code: &Secret, client_name: &str) -> Response<Body> {
 pub(super) fn back(url: &str) -> Response<Body> {
     let Ok(mut place) = HeaderValue::try_from(url) else { return respond::status(StatusCode::BAD_REQUEST) };
     place.set_sensitive(true);
-    if url.starts_with("https://") || url.starts_with("http://") {
+    if is_site(url) {
         let mut response = respond::status(StatusCode::SEE_OTHER);
         response.headers_mut().insert(LOCATION, place);
         return private(response);
@@ -78,9 +85,22 @@ pub(super) fn back(url: &str) -> Response<Body> {
 /// Why there is no access: for the person, or for the client where that is proven.
 pub(super) fn refusal(refusal: AuthorizeRefusal) -> Response<Body> {
     match refusal {
-        AuthorizeRefusal::Redirect(url) => back(&url),
+        AuthorizeRefusal::Redirect(url) if is_site(&url) => back(&url),
+        // No one has said yes: a link from a stranger must not start a program.
+        AuthorizeRefusal::Redirect(url) => {
+            let body = format!(
+                "<p>The client asked for something that it does not get.</p>\n\
+                 <p><a href=\"{}\">Go back to the program</a></p>\n",
+                escaped(&url)
+            );
+            page(StatusCode::OK, PageKind::Text, "No access", &body)
+        }
         AuthorizeRefusal::Page(problem) => shown(&problem),
     }
+}
+
+fn is_site(url: &str) -> bool {
+    url.starts_with("https://") || url.starts_with("http://")
 }
 
 fn shown(problem: &Problem) -> Response<Body> {
