@@ -148,6 +148,7 @@ fn one(
     let mut scenarios = match cell.side {
         Side::Server { .. } => server(options, programs, cell, &mut stage)?,
         Side::Client { .. } | Side::Login { .. } => client(options, programs, cell, &stage, &wanted)?,
+        Side::Authorization { .. } => authorization(options, programs, cell, &mut stage)?,
     };
     for name in wanted {
         if !scenarios.iter().any(|scenario| scenario.name == name) {
@@ -173,6 +174,34 @@ fn server(options: &Options, programs: &Programs, cell: &Cell, stage: &mut Stage
     let outcome = child::quiet(&mut command, SUITE_DEADLINE)?;
     stage.write_log("suite.log", &outcome.lines)?;
     let mut scenarios = judge::read(&results, "server-")?;
+    if let Err(error) = stage.end() {
+        scenarios.push(Scenario::failed("(the end of the gateway)", "ended", format!("{error:#}")));
+    }
+    Ok(scenarios)
+}
+
+/// The suite as the client of our authorization server, with the driver as the person who agrees.
+fn authorization(options: &Options, programs: &Programs, cell: &Cell, stage: &mut Stage) -> Result<Vec<Scenario>> {
+    let suite = &programs.suite;
+    let origin = stage.serve_authorization(programs)?;
+    let (results, port) = (stage.results(), stage::free_port()?.to_string());
+    let mut command = Command::new(&programs.driver);
+    command.arg("--owner").arg("--gateway").arg(&programs.gateway).arg("--work").arg(stage.home());
+    command.arg("--").arg(&suite.node).arg(suite.folder.join("dist/index.js"));
+    command.args(["authorization", "--url", &origin, "--client-id", stage::SUITE_CLIENT, "--port", &port]);
+    command.args(["--resource", &format!("{origin}/mcp"), "--spec-version", cell.revision(), "--output-dir"]);
+    command.arg(&results);
+    if let Some(name) = &options.scenario {
+        command.args(["--scenario", name]);
+    }
+    let outcome = child::quiet(&mut command, SUITE_DEADLINE)?;
+    stage.write_log("suite.log", &outcome.lines)?;
+    let mut scenarios = judge::read(&results, "authorization-server-")?;
+    if !outcome.success {
+        let why = outcome.lines.iter().rev().find(|line| line.contains("conformance-driver: "));
+        let why = why.cloned().unwrap_or_else(|| "the suite was not content; see its log".to_owned());
+        scenarios.push(Scenario::failed("(the suite)", "ended", why));
+    }
     if let Err(error) = stage.end() {
         scenarios.push(Scenario::failed("(the end of the gateway)", "ended", format!("{error:#}")));
     }

@@ -10,6 +10,7 @@
 mod arguments;
 mod gateway;
 mod login;
+mod owner;
 mod person;
 mod session;
 
@@ -24,6 +25,7 @@ use serde_json::Value;
 #[cfg(test)]
 pub(crate) use arguments::filled;
 use gateway::Gateway;
+use owner::OwnedSuite;
 #[cfg(test)]
 pub(crate) use person::Person;
 use session::Reach;
@@ -38,10 +40,13 @@ const ASSERTION: &str = "CONFORMANCE_ASSERTION";
 
 const HELP: &str = "\
 usage: conformance-driver (--direct | --gateway PATH --work FOLDER) URL
+       conformance-driver --owner --gateway PATH --work HOME -- COMMAND...
 
   --direct        no gateway: the SDK's client straight at the suite's server
   --gateway PATH  the program `toolcrib`
   --work FOLDER   where the gateway's home and log are put
+  --owner         run COMMAND, which tests the authorization server of the gateway with this home, and agree to what it
+                  asks for
 ";
 
 #[derive(Debug)]
@@ -49,6 +54,15 @@ struct Options {
     /// The gateway's program and the folder for its home; none: straight at the server.
     gateway: Option<(PathBuf, PathBuf)>,
     url: String,
+}
+
+/// What the driver is started for.
+#[derive(Debug)]
+enum Task {
+    /// To be the client in one scenario.
+    Scenario(Options),
+    /// To be the person in all scenarios for authorization servers.
+    Suite(OwnedSuite),
 }
 
 /// The scenario whose provider takes the URL of a document for a client, and which URL it expects. It fetches nothing.
@@ -77,8 +91,9 @@ struct Scenario {
 
 /// Drives one scenario. Calls that fail are printed on stderr: whether they may is for the suite to judge.
 pub fn run(args: impl Iterator<Item = String>) -> ExitCode {
-    let outcome = parse(args).and_then(|options| match options {
-        Some(options) => drive(&options),
+    let outcome = parse(args).and_then(|task| match task {
+        Some(Task::Scenario(options)) => drive(&options),
+        Some(Task::Suite(suite)) => suite.run(),
         None => Ok(std::io::stdout().write_all(HELP.as_bytes())?),
     });
     match outcome {
@@ -111,12 +126,15 @@ async fn steps(options: &Options, scenario: &Scenario) -> Result<()> {
     outcome
 }
 
-fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Options>> {
+fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Task>> {
     let (mut direct, mut program, mut work, mut url) = (false, None, None, None);
+    let mut is_owner = false;
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--help" | "-h" => return Ok(None),
             "--direct" => direct = true,
+            "--owner" => is_owner = true,
+            "--" if is_owner => break,
             "--gateway" => program = Some(args.next().context("--gateway needs a path")?.into()),
             "--work" => work = Some(args.next().context("--work needs a folder")?.into()),
             flag if flag.starts_with('-') => bail!("unknown flag `{flag}`; --help lists them"),
@@ -124,10 +142,14 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Options>> {
         }
     }
     let gateway = program.zip(work);
+    if is_owner {
+        let (gateway, home) = gateway.context("--owner needs --gateway and --work; --help explains")?;
+        return Ok(Some(Task::Suite(OwnedSuite { gateway, home, command: args.collect() })));
+    }
     if gateway.is_some() == direct {
         bail!("either --direct or --gateway with --work; --help explains");
     }
-    Ok(Some(Options { gateway, url: url.context("the address of the server is missing")? }))
+    Ok(Some(Task::Scenario(Options { gateway, url: url.context("the address of the server is missing")? })))
 }
 
 fn print_line(message: &str) {

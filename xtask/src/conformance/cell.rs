@@ -15,6 +15,8 @@ pub enum Side {
     Client { scenarios: &'static [&'static str] },
     /// The gateway as a client of a server that wants a login; the scenarios below `auth/` that the revision requires.
     Login { revision: &'static str, scenarios: &'static [&'static str] },
+    /// The gateway as the authorization server; the suite's scenarios for these.
+    Authorization { scenarios: &'static [&'static str] },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +39,7 @@ pub struct Cell {
     pub side: Side,
 }
 
-pub const CELLS: [Cell; 19] = [
+pub const CELLS: [Cell; 20] = [
     server("legacy-to-legacy-http", Era::Legacy, Era::Legacy, Carrier::Http),
     server("legacy-to-legacy-stdio", Era::Legacy, Era::Legacy, Carrier::Stdio),
     server("modern-to-modern-http", Era::Modern, Era::Modern, Carrier::Http),
@@ -89,6 +91,13 @@ pub const CELLS: [Cell; 19] = [
     // Of extensions; the suite runs them without scoring them.
     Cell { name: "sign-on", suite: Era::Modern, side: Side::Login { revision: "2026-07-28", scenarios: &SIGN_ONS } },
     Cell { name: "dpop", suite: Era::Modern, side: Side::Login { revision: "2026-07-28", scenarios: &DPOP } },
+    Cell {
+        name: "authorization",
+        suite: Era::Modern,
+        side: Side::Authorization {
+            scenarios: &["authorization-server-metadata-endpoint", "authorization-code-grant"],
+        },
+    },
 ];
 
 /// Of extensions, without a person.
@@ -195,6 +204,7 @@ impl Cell {
             }
             Side::Client { .. } => format!("the gateway as the client of the suite's servers of {revision}"),
             Side::Login { .. } => format!("the gateway as the client of servers of {revision} that want a login"),
+            Side::Authorization { .. } => format!("the suite of {revision} against the built-in authorization server"),
         }
     }
 
@@ -216,7 +226,7 @@ impl Cell {
     pub fn may_expect_failures(&self) -> bool {
         match self.side {
             Side::Server { fixture, .. } => fixture.is_some_and(|fixture| fixture != self.suite),
-            Side::Client { .. } | Side::Login { .. } => false,
+            Side::Client { .. } | Side::Login { .. } | Side::Authorization { .. } => false,
         }
     }
 
@@ -227,14 +237,16 @@ impl Cell {
                 fixture.is_none_or(|fixture| fixture == self.suite) && carrier == Carrier::Http
             }
             Side::Client { .. } => true,
-            // The driver has no logins of its own.
-            Side::Login { .. } => false,
+            // The driver has no logins and no authorization server of its own.
+            Side::Login { .. } | Side::Authorization { .. } => false,
         }
     }
 
     /// Every scenario that has to run: what the revision requires, and what the suite runs without scoring it.
     pub fn scenarios(&self, suite: &Suite) -> Result<Vec<String>> {
-        if let Side::Client { scenarios } | Side::Login { scenarios, .. } = self.side {
+        if let Side::Client { scenarios } | Side::Login { scenarios, .. } | Side::Authorization { scenarios } =
+            self.side
+        {
             return Ok(scenarios.iter().map(ToString::to_string).collect());
         }
         let path = suite.folder.join("requirements").join(format!("{}.yaml", self.revision()));

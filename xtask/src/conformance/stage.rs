@@ -1,6 +1,7 @@
 //! The folder of one cell, and the programs that run in it.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -14,6 +15,9 @@ use crate::process::RunningProgram;
 
 const READY_DEADLINE: Duration = Duration::from_secs(90);
 const END_DEADLINE: Duration = Duration::from_secs(20);
+
+/// The client that the suite is at our authorization server.
+pub const SUITE_CLIENT: &str = "conformance-suite";
 
 #[derive(Debug)]
 pub struct Stage {
@@ -46,6 +50,11 @@ impl Stage {
         self.root.join("work")
     }
 
+    /// The home of the cell's own gateway.
+    pub fn home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+
     pub fn write_log(&self, name: &str, lines: &[String]) -> Result<()> {
         fs::write(self.root.join(name), lines.join("\n") + "\n").with_context(|| format!("failed to write `{name}`"))
     }
@@ -67,12 +76,26 @@ impl Stage {
                 format!("transport: stdio\ncommand: {command}\nargs: [\"--stdio\", \"--pin\", \"{pin}\"]\n")
             }
         };
-        let home = self.root.join("home");
+        let home = self.home();
         let timeouts = "timeouts: {connect: 30s, list: 30s, call: 120s}\n";
         let server = format!("name: fixture\n{behind}start: eager\n{timeouts}");
         fs::write(home.join("servers/fixture.yaml"), server)?;
         fs::write(home.join("profiles/default.yaml"), "name: default\nexposure: direct\nprefix: none\n")?;
-        self.start_gateway(programs, &home)
+        self.start_gateway(programs, "127.0.0.1:0")
+    }
+
+    /// Starts a gateway with an authorization server at which the suite is a client; gives its origin, which the settings
+    /// name.
+    pub fn serve_authorization(&mut self, programs: &Programs) -> Result<String> {
+        let address = format!("127.0.0.1:{}", free_port()?);
+        let settings = format!(
+            "[identity]\nurl = \"http://{address}\"\n[identity.server]\n[[identity.server.client]]\n\
+             id = \"{SUITE_CLIENT}\"\nname = \"Conformance suite\"\nredirect_uris = [\"http://127.0.0.1/callback\"]\n"
+        );
+        fs::write(self.home().join("config.toml"), settings)?;
+        fs::write(self.home().join("profiles/default.yaml"), "name: default\n")?;
+        self.start_gateway(programs, &address)?;
+        Ok(format!("http://{address}"))
     }
 
     /// Ends the programs cleanly; the gateway has to end with status 0.
@@ -101,10 +124,10 @@ impl Stage {
         Ok(url)
     }
 
-    fn start_gateway(&mut self, programs: &Programs, home: &Path) -> Result<String> {
+    fn start_gateway(&mut self, programs: &Programs, listen: &str) -> Result<String> {
         let ready = self.root.join("ready.json");
         let mut command = Command::new(&programs.gateway);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--home"]).arg(home).arg("--ready-file").arg(&ready);
+        command.args(["serve", "--listen", listen, "--home"]).arg(self.home()).arg("--ready-file").arg(&ready);
         let mut gateway = RunningProgram::start("the gateway", &mut command, &self.root.join("gateway.log"))?;
         // The file appears by rename, so it is whole as soon as it is there.
         let url = gateway.wait_for(READY_DEADLINE, || {
@@ -113,6 +136,11 @@ impl Stage {
         self.gateway = Some(gateway);
         Ok(url)
     }
+}
+
+/// A port of this machine that is free now: both sides must know it before one of them listens.
+pub fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 fn text(value: &Value) -> Option<String> {

@@ -226,6 +226,12 @@ impl PageForm {
                 fields = fields.with(&name, &attribute(input, "value").unwrap_or_else(|| "someone".to_owned()));
             }
         }
+        // Who agrees presses the first button.
+        if let Some(button) = form.split("<button").nth(1).and_then(|button| button.split('>').next())
+            && let Some(name) = attribute(button, "name")
+        {
+            fields = fields.with(&name, &attribute(button, "value").unwrap_or_default());
+        }
         Some(Self { action, fields })
     }
 }
