@@ -21,7 +21,14 @@ const REDIRECT: &str = "http://127.0.0.1:9/callback";
 struct House {
     home: TempDir,
     gateway: GatewayProgram,
+    proxy: Proxy,
     url: String,
+}
+
+/// A browser in the middle of a request.
+struct Asked {
+    cookie: String,
+    form: String,
 }
 
 struct Reply {
@@ -44,29 +51,99 @@ impl House {
         write(home.path(), "servers/try.yaml", &format!("name: try\ncommand: {}\n", fake_server().display()));
         write(home.path(), "profiles/work.yaml", "name: work\nexposure: direct\n");
         let gateway = toolcrib(home.path(), &["serve"]).with_path().serve().await;
-        proxy.gateway.set(gateway.address().to_owned()).unwrap();
-        Self { home, gateway, url }
+        proxy.leads_to(gateway.address());
+        Self { home, gateway, proxy, url }
     }
 
-    /// A person opens the page of a client and allows it, and the owner approves it: where the browser goes then.
-    async fn allowed(&self, page: &str) -> String {
+    /// The gateway is killed, and another one follows it in the same home.
+    async fn killed(&mut self) {
+        self.gateway.program().signal(rustix::process::Signal::KILL);
+        self.gateway.program().end().await;
+        self.gateway = toolcrib(self.home.path(), &["serve"]).with_path().serve().await;
+        self.proxy.leads_to(self.gateway.address());
+    }
+
+    /// The same while a request is on its way, at another point in each round. What was answered, if anything was.
+    async fn killed_during(&mut self, round: u32, url: String, form: String) -> Option<Reply> {
+        let request = std::thread::spawn(move || try_ask("POST", &url, &[], &form));
+        for _ in 0..round * 2_000 {
+            tokio::task::yield_now().await;
+        }
+        self.killed().await;
+        request.join().unwrap()
+    }
+
+    /// The page at which the client `editor` asks.
+    fn page(&self) -> String {
+        let resource = format!("{}/mcp/p/work", self.url);
+        let query = encoded(&[
+            ("response_type", "code"),
+            ("client_id", "editor"),
+            ("redirect_uri", REDIRECT),
+            ("code_challenge", CHALLENGE),
+            ("code_challenge_method", "S256"),
+            ("state", "s1"),
+            ("resource", &resource),
+        ]);
+        format!("{}/oauth/authorize?{query}", self.url)
+    }
+
+    fn asked(page: &str) -> Asked {
         let asked = ask("GET", page, &[], "");
         assert_eq!(asked.status, 200, "{}", asked.body);
         let cookie = asked.header("set-cookie").split(';').next().unwrap().to_owned();
         let form = asked.body.split("name=\"request\" value=\"").nth(1).unwrap().split('"').next().unwrap();
-        let headers = [("origin", self.url.as_str()), ("cookie", &cookie)];
-        let body = encoded(&[("request", form), ("choice", "allow")]);
+        Asked { cookie, form: form.to_owned() }
+    }
+
+    /// The page that waits for the owner, once the person has agreed.
+    fn agreed(&self, asked: &Asked) -> String {
+        let headers = [("origin", self.url.as_str()), ("cookie", &asked.cookie)];
+        let body = encoded(&[("request", &asked.form), ("choice", "allow")]);
         let said = ask("POST", &format!("{}/oauth/consent", self.url), &headers, &body);
-        let waiting = format!("{}{}", self.url, said.header("location"));
-        let shown = ask("GET", &waiting, &headers[1..], "").body;
-        let code = &shown.split("toolcrib auth approve ").nth(1).unwrap()[..9];
+        format!("{}{}", self.url, said.header("location"))
+    }
+
+    /// What the owner types.
+    fn shown(asked: &Asked, waiting: &str) -> String {
+        let shown = ask("GET", waiting, &[("cookie", &asked.cookie)], "").body;
+        shown.split("toolcrib auth approve ").nth(1).unwrap()[..9].to_owned()
+    }
+
+    async fn approved(&self, code: &str) {
+        let approved = run(self.home.path(), &["auth", "approve", code, "--yes"], &[]).await;
+        assert!(approved.stdout.starts_with("Approved "), "{}{}", approved.stdout, approved.stderr);
+    }
+
+    fn code(asked: &Asked, waiting: &str) -> String {
+        parameter(ask("GET", waiting, &[("cookie", &asked.cookie)], "").header("location"), "code")
+    }
+
+    fn redeemed(&self, code: &str) -> Reply {
+        self.token(&[
+            ("grant_type", "authorization_code"),
+            ("client_id", "editor"),
+            ("redirect_uri", REDIRECT),
+            ("code", code),
+            ("code_verifier", VERIFIER),
+        ])
+    }
+
+    fn refreshed(&self, token: &str) -> Reply {
+        self.token(&[("grant_type", "refresh_token"), ("client_id", "editor"), ("refresh_token", token)])
+    }
+
+    /// A person opens the page of a client and allows it, and the owner approves it: where the browser goes then.
+    async fn allowed(&self, page: &str) -> String {
+        let asked = Self::asked(page);
+        let waiting = self.agreed(&asked);
+        let code = &Self::shown(&asked, &waiting);
         let wrong = run(self.home.path(), &["auth", "approve", "BBBB-BBBB", "--yes"], &[]).await;
         assert!(wrong.stderr.contains("no client waits for this code"), "{}", wrong.stderr);
         let unasked = run(self.home.path(), &["auth", "approve", code], &[]).await;
         assert!(unasked.stderr.contains("needs a terminal"), "{}", unasked.stderr);
-        let approved = run(self.home.path(), &["auth", "approve", code, "--yes"], &[]).await;
-        assert!(approved.stdout.starts_with("Approved "), "{}{}", approved.stdout, approved.stderr);
-        ask("GET", &waiting, &headers[1..], "").header("location").to_owned()
+        self.approved(code).await;
+        ask("GET", &waiting, &[("cookie", &asked.cookie)], "").header("location").to_owned()
     }
 
     fn token(&self, fields: &[(&str, &str)]) -> Reply {
@@ -119,6 +196,11 @@ impl Reply {
 
 /// One request over a connection of its own.
 fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+    try_ask(method, url, headers, body).unwrap_or_else(|| panic!("no answer of {url}"))
+}
+
+/// The same; nothing where the answer does not come.
+fn try_ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Option<Reply> {
     let url = Url::parse(url).unwrap();
     let place = &url[url::Position::BeforePath..];
     let host = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
@@ -130,13 +212,13 @@ fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         request += &format!("{name}: {value}\r\n");
     }
     request += &format!("content-length: {}\r\n\r\n{body}", body.len());
-    let mut stream = TcpStream::connect(&host).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
+    let mut stream = TcpStream::connect(&host).ok()?;
+    stream.write_all(request.as_bytes()).ok()?;
     let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Reply { status, head: head.to_owned(), body: body.to_owned() }
+    stream.read_to_string(&mut text).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some(Reply { status, head: head.to_owned(), body: body.to_owned() })
 }
 
 fn encoded(fields: &[(&str, &str)]) -> String {
@@ -152,40 +234,23 @@ fn parameter(url: &str, name: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_comes_in_by_the_owners_word_and_goes_with_it() {
     let house = House::start().await;
-    let resource = format!("{}/mcp/p/work", house.url);
     let metadata =
         ask("GET", &format!("{}/.well-known/oauth-protected-resource/mcp/p/work", house.url), &[], "").json();
     assert_eq!(metadata["authorization_servers"], json!([house.url]));
     let server = ask("GET", &format!("{}/.well-known/oauth-authorization-server", house.url), &[], "").json();
-    let query = encoded(&[
-        ("response_type", "code"),
-        ("client_id", "editor"),
-        ("redirect_uri", REDIRECT),
-        ("code_challenge", CHALLENGE),
-        ("code_challenge_method", "S256"),
-        ("state", "s1"),
-        ("resource", &resource),
-    ]);
-    let page = format!("{}?{query}", server["authorization_endpoint"].as_str().unwrap());
+    let page = house.page();
+    assert!(page.starts_with(server["authorization_endpoint"].as_str().unwrap()), "{page} {server}");
     let back = house.allowed(&page).await;
     assert!(back.starts_with(REDIRECT), "{back}");
     assert_eq!((parameter(&back, "state").as_str(), parameter(&back, "iss")), ("s1", house.url.clone()));
     let code = parameter(&back, "code");
-    let fields = [
-        ("grant_type", "authorization_code"),
-        ("client_id", "editor"),
-        ("redirect_uri", REDIRECT),
-        ("code", code.as_str()),
-        ("code_verifier", VERIFIER),
-    ];
-    let tokens = house.token(&fields).json();
+    let tokens = house.redeemed(&code).json();
     let (access, refresh) = (tokens["access_token"].as_str().unwrap(), tokens["refresh_token"].as_str().unwrap());
     assert_eq!(house.call(access), 200);
     // A rotation of the key ends no token.
     let rotated = run(house.home.path(), &["auth", "key", "rotate"], &[]).await;
     assert!(rotated.stdout.contains("from now on"), "{}", rotated.stderr);
-    let fields = [("grant_type", "refresh_token"), ("client_id", "editor"), ("refresh_token", refresh)];
-    let renewed = house.token(&fields).json();
+    let renewed = house.refreshed(refresh).json();
     let renewed = renewed["access_token"].as_str().unwrap();
     assert_eq!((house.call(access), house.call(renewed)), (200, 200));
     let body = encoded(&[("client_id", "editor"), ("token", renewed)]);
@@ -214,5 +279,76 @@ async fn our_own_bridge_logs_in_at_our_own_server() {
     assert!(revoked.stdout.contains("none of its tokens counts"), "{}", revoked.stderr);
     assert!(house.sessions().await.is_empty());
     bridge.end().await;
+    house.gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_agreed_outlives_a_kill_at_each_step() {
+    let mut house = House::start().await;
+    let asked = House::asked(&house.page());
+    house.killed().await;
+    let waiting = house.agreed(&asked);
+    house.killed().await;
+    let shown = House::shown(&asked, &waiting);
+    house.killed().await;
+    house.approved(&shown).await;
+    house.killed().await;
+    let code = House::code(&asked, &waiting);
+    house.killed().await;
+    let tokens = house.redeemed(&code).json();
+    let (access, refresh) = (tokens["access_token"].as_str().unwrap(), tokens["refresh_token"].as_str().unwrap());
+    house.killed().await;
+    assert_eq!(house.call(access), 200);
+    let renewed = house.refreshed(refresh).json();
+    house.killed().await;
+    // The answer was lost with the gateway: it is given again.
+    assert_eq!(house.refreshed(refresh).json()["refresh_token"], renewed["refresh_token"]);
+    let next = house.refreshed(renewed["refresh_token"].as_str().unwrap()).json();
+    let next = next["access_token"].as_str().unwrap();
+    let body = encoded(&[("client_id", "editor"), ("token", next)]);
+    assert_eq!(ask("POST", &format!("{}/oauth/revoke", house.url), &[], &body).status, 200);
+    house.killed().await;
+    assert_eq!((house.call(access), house.call(next)), (401, 401), "what was revoked does not come back");
+    house.gateway.stop().await;
+}
+
+/// Killed while a request is on its way: the next try works, or its error says to connect again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_during_a_request_costs_a_new_connection_at_most() {
+    let mut house = House::start().await;
+    let token = format!("{}/oauth/token", house.url);
+    for round in 0..4 {
+        let asked = House::asked(&house.page());
+        let waiting = house.agreed(&asked);
+        house.approved(&House::shown(&asked, &waiting)).await;
+        let code = House::code(&asked, &waiting);
+        let form = encoded(&[
+            ("grant_type", "authorization_code"),
+            ("client_id", "editor"),
+            ("redirect_uri", REDIRECT),
+            ("code", &code),
+            ("code_verifier", VERIFIER),
+        ]);
+        let answered = house.killed_during(round, token.clone(), form).await;
+        let again = house.redeemed(&code);
+        let tokens = match (answered, again.status) {
+            // It was not used before the end.
+            (None, 200) => again.json(),
+            // It was, and no one heard the answer, or it comes twice: connect again.
+            (_, 400) => {
+                assert_eq!(again.json()["error"], "invalid_grant");
+                let code = parameter(&house.allowed(&house.page()).await, "code");
+                house.redeemed(&code).json()
+            }
+            (answered, status) => panic!("{:?} {status}", answered.map(|reply| reply.body)),
+        };
+        let refresh = tokens["refresh_token"].as_str().unwrap();
+        let form = encoded(&[("grant_type", "refresh_token"), ("client_id", "editor"), ("refresh_token", refresh)]);
+        house.killed_during(round, token.clone(), form).await;
+        // Renewed or not, the same token gives an answer for half a minute.
+        let renewed = house.refreshed(refresh);
+        assert_eq!(renewed.status, 200, "{}", renewed.body);
+        assert_eq!(house.call(renewed.json()["access_token"].as_str().unwrap()), 200);
+    }
     house.gateway.stop().await;
 }

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use toolcrib_base::SystemClock;
@@ -19,7 +19,7 @@ use crate::toolcrib::{run, toolcrib};
 /// What stands in front of the gateway: its port is known before the gateway starts.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
-    pub(crate) gateway: Arc<OnceLock<String>>,
+    gateway: Arc<Mutex<String>>,
 }
 
 struct Team {
@@ -36,11 +36,12 @@ impl Proxy {
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let gateway = Arc::new(OnceLock::<String>::new());
+        let gateway = Arc::<Mutex<String>>::default();
         let behind = Arc::clone(&gateway);
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                let Some(Ok(server)) = behind.get().map(TcpStream::connect) else { continue };
+                let place = behind.lock().unwrap().clone();
+                let Ok(server) = TcpStream::connect(place) else { continue };
                 for (mut from, mut to) in [(&client, &server), (&server, &client)]
                     .map(|(from, to)| (from.try_clone().unwrap(), to.try_clone().unwrap()))
                 {
@@ -52,6 +53,11 @@ impl Proxy {
             }
         });
         Self { address, gateway }
+    }
+
+    /// Where connections go from now on.
+    pub(crate) fn leads_to(&self, gateway: &str) {
+        gateway.clone_into(&mut self.gateway.lock().unwrap());
     }
 }
 
@@ -74,7 +80,7 @@ impl Team {
             write(home.path(), &format!("profiles/{profile}.yaml"), &format!("name: {profile}\nexposure: direct\n"));
         }
         let gateway = toolcrib(home.path(), &["serve"]).env("OURS", "s3cret").with_path().serve().await;
-        proxy.gateway.set(gateway.address().to_owned()).unwrap();
+        proxy.leads_to(gateway.address());
         Self { remote, home, gateway, url }
     }
 
