@@ -1,166 +1,19 @@
 // A team with a certified provider (`oidc-provider`): the official SDK finds its way from our 401 to a token and in; opaque
-// tokens, proofs of possession, services, new keys under load, and people who sign in to our pages.
+// tokens, proofs of possession, services, new keys under load, tokens that are taken back, refresh tokens that follow each
+// other, and people who sign in to our pages.
 
 import assert from 'node:assert/strict';
-import { createHash, randomUUID, webcrypto } from 'node:crypto';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import { connect, createServer as createProxy } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { randomUUID, webcrypto } from 'node:crypto';
 import { test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import Provider, { errors } from 'oidc-provider';
 
 import { MILLISECONDS, gateway } from './doors.mjs';
 import { browse } from './provider.mjs';
+import { REDIRECT, SCOPE, SECRET, sha256, team, url64 } from './team.mjs';
 
 const needsGateway = { skip: gateway ? false : 'no gateway in this run', timeout: 4 * MILLISECONDS };
-const SCOPE = 'tools:use';
-const SECRET = 's3cret-of-the-gateway-at-the-provider';
-const REDIRECT = 'http://127.0.0.1:9/answer';
-
-const url64 = bytes => Buffer.from(bytes).toString('base64url');
-const sha256 = text => createHash('sha256').update(text).digest();
-
-async function listening(server) {
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return `http://127.0.0.1:${server.address().port}`;
-}
-
-async function signingKey(kid) {
-    const { privateKey } = await webcrypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, true, ['sign', 'verify']);
-    return { ...(await webcrypto.subtle.exportKey('jwk', privateKey)), kid, use: 'sig', alg: 'ES256', key_ops: undefined, ext: undefined };
-}
-
-// A provider, a gateway behind a proxy whose address is known first, and a way to get tokens.
-async function team(format, use) {
-    let oidc;
-    const issuerServer = createServer((request, response) => oidc.callback()(request, response));
-    const issuer = await listening(issuerServer);
-    let port;
-    const pipes = new Set();
-    const proxy = createProxy(client => {
-        const server = connect(port, '127.0.0.1');
-        for (const [from, to] of [[client, server], [server, client]]) {
-            pipes.add(from);
-            from.on('error', () => to.destroy()).on('close', () => to.destroy());
-            from.pipe(to);
-        }
-    });
-    const origin = await listening(proxy);
-
-    const keys = [await signingKey('first')];
-    const build = () => {
-        oidc = new Provider(issuer, {
-            clients: [
-                { client_id: 'person', redirect_uris: [REDIRECT], token_endpoint_auth_method: 'none', grant_types: ['authorization_code'], application_type: 'native' },
-                { client_id: 'nightly', client_secret: SECRET, redirect_uris: [], response_types: [], grant_types: ['client_credentials'] },
-                { client_id: 'toolcrib', client_secret: SECRET, redirect_uris: [`${origin}/ui/callback`] }
-            ],
-            clientDefaults: { id_token_signed_response_alg: 'ES256' },
-            enabledJWA: { idTokenSigningAlgValues: ['ES256'] },
-            features: {
-                clientCredentials: { enabled: true },
-                devInteractions: { enabled: true },
-                dPoP: { enabled: true },
-                introspection: { enabled: true, allowedPolicy: () => true },
-                registration: { enabled: true },
-                resourceIndicators: {
-                    enabled: true,
-                    useGrantedResource: () => false,
-                    getResourceServerInfo(_, wanted) {
-                        if (!wanted.startsWith(origin)) throw new errors.InvalidTarget();
-                        return { scope: SCOPE, audience: wanted, accessTokenFormat: format, accessTokenTTL: 3600, jwt: { sign: { alg: 'ES256' } } };
-                    }
-                }
-            },
-            jwks: { keys },
-            pkce: { required: () => true },
-            scopes: ['openid', SCOPE]
-        });
-    };
-    build();
-
-    const home = mkdtempSync(join(tmpdir(), 'toolcrib-team-'));
-    const files = {
-        'config.toml': `[identity]\nurl = "${origin}"\nscopes = ["${SCOPE}"]\n[[identity.issuer]]\nname = "acme"\nissuer = "${issuer}"\n`
-            + 'grants = [{user = "someone", role = "member", profiles = ["work"]}, {client = "nightly", role = "viewer", profiles = ["work"]}]\n'
-            + `introspect = {client_id = "toolcrib", client_secret = "env:OURS"}\nsign_in = {client_id = "toolcrib", client_secret = "env:OURS"}\n`,
-        'profiles/work.yaml': 'name: work\nexposure: meta\n',
-        'profiles/home.yaml': 'name: home\nexposure: meta\n'
-    };
-    for (const [path, text] of Object.entries(files)) {
-        mkdirSync(join(home, path, '..'), { recursive: true });
-        writeFileSync(join(home, path), text);
-    }
-    const ready = join(home, 'ready.json');
-    const log = join(home, 'gateway.log');
-    const file = openSync(log, 'w');
-    const args = ['serve', '--listen', '127.0.0.1:0', '--home', home, '--ready-file', ready];
-    const env = { ...process.env, ...gateway.stdio.env, OURS: SECRET, TOOLCRIB_LOG: 'trace' };
-    const child = spawn(gateway.stdio.command, args, { env, stdio: ['ignore', file, file] });
-    closeSync(file);
-    const ended = new Promise(resolve => child.once('exit', resolve));
-    const secrets = [SECRET];
-    try {
-        for (const end = Date.now() + MILLISECONDS; !existsSync(ready) && Date.now() < end; await pause(20));
-        port = Number(new URL(JSON.parse(readFileSync(ready, 'utf8')).url).port);
-
-        const redeem = async (fields, headers = {}) => {
-            const response = await fetch(`${issuer}/token`, { method: 'POST', body: new URLSearchParams(fields), headers });
-            const answer = await response.json();
-            assert.equal(response.status, 200, JSON.stringify(answer));
-            secrets.push(answer.access_token);
-            return answer.access_token;
-        };
-        // A token for a person, as a client of theirs gets it; `headers` of the token request may bind it to a key.
-        const personToken = async (profile, headers) => {
-            const verifier = url64(webcrypto.getRandomValues(new Uint8Array(32)));
-            const page = new URL(`${issuer}/auth`);
-            const asked = {
-                client_id: 'person', response_type: 'code', redirect_uri: REDIRECT, scope: `openid ${SCOPE}`, resource: `${origin}/mcp/p/${profile}`,
-                code_challenge: url64(sha256(verifier)), code_challenge_method: 'S256', state: 'state'
-            };
-            for (const [name, value] of Object.entries(asked)) page.searchParams.set(name, value);
-            const code = new URL(await browse(page.href, REDIRECT)).searchParams.get('code');
-            const { client_id, redirect_uri, resource } = asked;
-            return redeem({ grant_type: 'authorization_code', code, code_verifier: verifier, client_id, redirect_uri, resource }, headers);
-        };
-        const ask = async (profile, authorization, headers = {}) => {
-            const body = { jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'team', version: '1' } } };
-            const accept = 'application/json, text/event-stream';
-            const response = await fetch(`${origin}/mcp/p/${profile}`, {
-                method: 'POST', body: JSON.stringify(body), headers: { accept, authorization, 'content-type': 'application/json', ...headers }
-            });
-            await response.text();
-            return response;
-        };
-        const newKey = async () => {
-            keys.unshift(await signingKey(`key-${keys.length}`));
-            build();
-        };
-        await use({ origin, issuer, redeem, personToken, ask, newKey });
-        child.kill('SIGTERM');
-        await ended;
-        const logged = readFileSync(log, 'utf8');
-        for (const secret of secrets) assert.ok(!logged.includes(secret), 'a secret was logged');
-    } finally {
-        child.kill('SIGKILL');
-        await ended;
-        for (const pipe of pipes) pipe.destroy();
-        proxy.close();
-        issuerServer.closeAllConnections();
-        issuerServer.close();
-        rmSync(home, { recursive: true, force: true });
-    }
-}
 
 // What the official SDK asks of its host: here a person who logs in at once.
 class Host {
@@ -232,8 +85,8 @@ test('new keys of the provider break no one', needsGateway, async () => {
     });
 });
 
-test('a token that is bound to a key needs its proof', needsGateway, async () => {
-    await team('jwt', async ({ origin, issuer, personToken, ask }) => {
+for (const format of ['jwt', 'opaque']) test(`a token that is bound to a key needs its proof, ${format}`, needsGateway, async () => {
+    await team(format, async ({ origin, issuer, personToken, ask }) => {
         const pair = await webcrypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, true, ['sign', 'verify']);
         const { kty, crv, x, y } = await webcrypto.subtle.exportKey('jwk', pair.publicKey);
         const proof = async (htu, more) => {
@@ -264,5 +117,41 @@ test('a person signs in to our pages', needsGateway, async () => {
         const page = await browse(`${origin}/ui/sign-in/acme`, undefined, 'Sign out');
         assert.match(page, /user:acme\/someone/);
         assert.match(page, new RegExp(`${origin}/mcp/p/work`));
+    });
+});
+
+test('a token that is taken back ends at once where the provider is asked each time', needsGateway, async () => {
+    await team('opaque', async ({ issuer, personToken, ask }) => {
+        const [first, second] = [await personToken('work'), await personToken('work')];
+        for (const token of [first, second]) assert.equal((await ask('work', `Bearer ${token}`)).status, 200);
+        const body = new URLSearchParams({ token: first, client_id: 'person' });
+        assert.equal((await fetch(`${issuer}/token/revocation`, { method: 'POST', body })).status, 200);
+        assert.equal((await ask('work', `Bearer ${first}`)).status, 401);
+        assert.equal((await ask('work', `Bearer ${second}`)).status, 200);
+    }, { introspect: ', each_request = true' });
+});
+
+test('a client goes on with refresh tokens that follow each other', needsGateway, async () => {
+    await team('jwt', async ({ origin, tokens, personTokens, ask }) => {
+        let given = await personTokens('work');
+        const used = new Set();
+        for (let round = 0; round < 3; round += 1) {
+            assert.equal((await ask('work', `Bearer ${given.access_token}`)).status, 200);
+            used.add(given.refresh_token);
+            const { refresh_token } = given;
+            given = await tokens({ grant_type: 'refresh_token', client_id: 'person', refresh_token, resource: `${origin}/mcp/p/work` });
+        }
+        assert.equal(used.add(given.refresh_token).size, 4);
+        assert.equal((await ask('work', `Bearer ${given.access_token}`)).status, 200);
+        // A refresh token opens nothing here.
+        assert.equal((await ask('work', `Bearer ${given.refresh_token}`)).status, 401);
+    });
+});
+
+test('an ID token opens nothing', needsGateway, async () => {
+    await team('jwt', async ({ personTokens, ask }) => {
+        const { id_token } = await personTokens('work');
+        assert.equal(id_token.split('.').length, 3);
+        assert.equal((await ask('work', `Bearer ${id_token}`)).status, 401);
     });
 });

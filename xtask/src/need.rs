@@ -39,6 +39,9 @@ const TOOLS: [Tool; 4] = [
     Tool { what: "npm", program: "npm", probe: &["--version"], packages: &["nodejs", "npm"] },
 ];
 
+/// Browsers whose driver is pinned among the npm packages.
+const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
 /// Where the conformance suite is after [`suite`].
 #[derive(Debug)]
 pub struct Suite {
@@ -69,6 +72,9 @@ pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
     println!("schemathesis: {}", schemathesis(workspace)?.display());
     println!("conformance suite: {}", suite(workspace)?.folder.display());
     let mut verdict = Verdict::plain(true);
+    if let Err(error) = chromium() {
+        verdict.remarks.push(format!("the tests in a browser will be skipped: {error:#}"));
+    }
     if let Err(error) = cargo_fuzz(workspace) {
         verdict.remarks.push(format!("fuzzing will be skipped: {error:#}"));
     }
@@ -106,6 +112,15 @@ fn tools() -> Result<()> {
     }
     let names = missing.iter().map(|tool| tool.what).collect::<Vec<_>>().join(", ");
     let packages: Vec<&str> = missing.iter().flat_map(|tool| tool.packages).copied().collect();
+    install(&names, &packages)?;
+    match missing.iter().find(|tool| !child::answers(tool.program, tool.probe)) {
+        Some(tool) => bail!("{} is still missing after installing {}", tool.what, tool.packages.join(" ")),
+        None => Ok(()),
+    }
+}
+
+/// Installs packages of the system, where that can be done without a person.
+fn install(names: &str, packages: &[&str]) -> Result<()> {
     let root = child::answer("id", &["-u"]).is_some_and(|id| id == "0");
     if !root || !child::answers("apt-get", &["--version"]) {
         bail!("missing: {names}. On Debian or Ubuntu: sudo apt-get install {}", packages.join(" "));
@@ -117,11 +132,22 @@ fn tools() -> Result<()> {
         must(&mut command, "apt-get")
     };
     apt(&["update"])?;
-    apt(&[&["install", "--yes", "--no-install-recommends"], packages.as_slice()].concat())?;
-    match missing.iter().find(|tool| !child::answers(tool.program, tool.probe)) {
-        Some(tool) => bail!("{} is still missing after installing {}", tool.what, tool.packages.join(" ")),
-        None => Ok(()),
+    apt(&[&["install", "--yes", "--no-install-recommends"], packages].concat())
+}
+
+/// A browser that the tests drive, if there is one.
+pub fn browser() -> Option<&'static str> {
+    BROWSERS.into_iter().find(|name| child::answers(name, &["--version"]))
+}
+
+/// Chromium, where no browser of its kind is installed.
+fn chromium() -> Result<()> {
+    if browser().is_some() {
+        return Ok(());
     }
+    install("Chromium", &["chromium"])?;
+    ensure!(browser().is_some(), "Chromium does not start after installing it");
+    Ok(())
 }
 
 fn node(folder: &Path) -> Result<PathBuf> {

@@ -188,6 +188,9 @@ fn suites(
         if let Some(url) = url {
             suite.env("TOOLCRIB_URL", url);
         }
+        if let Some(browser) = need::browser() {
+            suite.env("TOOLCRIB_CHROMIUM", browser);
+        }
         let count = if name == "typescript" { Tally::from_node } else { Tally::from_pytest };
         verdict += Verdict::repeated(name, || {
             let outcome = child::run(&mut suite, SUITE_DEADLINE)?;
@@ -221,6 +224,7 @@ fn suite(workspace: &Workspace, installed: &AcceptancePrograms, options: &Option
             "questions.test.mjs",
             "login.test.mjs",
             "team.test.mjs",
+            "browser.test.mjs",
         ]);
         return command;
     }
