@@ -1,6 +1,6 @@
 //! The endpoints of the built-in authorization server, one file each: `authorize` and `consent` are pages for people,
 //! `token`, `revoke`, `register` and `jwks` are for clients; its metadata is among `well_known`. To add one, add its file,
-//! its path in `guard/page.rs` and its arm in [`answer`].
+//! its path in `guard/page.rs` and its arm in [`answer`], or in [`client_answer`] for one that takes a body.
 //!
 //! Everything about OAuth is in `toolcrib-authorization`; here are requests, pages and cookies.
 
@@ -19,7 +19,7 @@ use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, Header
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::json;
-use toolcrib_authorization::{AuthorizationServer, OAuthError, OAuthErrorCode};
+use toolcrib_authorization::{AuthorizationServer, OAuthError, OAuthErrorCode, TokenRequest};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_session::ShareKey;
 use toolcrib_transport::http::body::Body;
@@ -50,20 +50,38 @@ pub(super) async fn answer(
     match (method, path) {
         (&Method::GET, AUTHORIZE) => authorize::answer(pages, &request).await,
         (&Method::GET, KEYS) => jwks::answer(pages.server),
-        (&Method::POST, TOKEN) => token::answer(site, pages.server, visitor, request).await,
-        (&Method::POST, REVOKE) => revoke::answer(site, pages.server, visitor, request).await,
-        (&Method::POST, REGISTER) if pages.server.registers() => {
-            register::answer(site, pages.server, visitor, request).await
-        }
         (_, REGISTER) if !pages.server.registers() => {
             respond::refusal(&Problem::new(Kind::NotFound, "clients cannot register themselves here").hint(
                 "Use a client metadata document, or ask the gateway's administrator to add the client to the settings.",
             ))
         }
+        (&Method::POST, TOKEN | REVOKE | REGISTER) => client_answer(site, pages.server, visitor, request).await,
         (_, AUTHORIZE | KEYS) => respond::not_allowed("GET"),
         (_, TOKEN | REVOKE | REGISTER) => respond::not_allowed("POST"),
         _ => consent::answer(site, pages, visitor, request).await,
     }
+}
+
+/// Answers a client at one of the endpoints that take a body.
+async fn client_answer(
+    site: &Site,
+    server: &AuthorizationServer,
+    visitor: &Visitor,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    let authorization = authorization(request.headers());
+    let answered = async {
+        let media_type = if path == REGISTER { "application/json" } else { FORM };
+        let body = body(site, visitor, request, media_type).await?;
+        let sent = TokenRequest { authorization: authorization.as_deref(), body: &body };
+        match path.as_str() {
+            TOKEN => token::answer(server, sent).await,
+            REVOKE => revoke::answer(server, sent).await,
+            _ => register::answer(server, sent.body).await,
+        }
+    };
+    answered.await.unwrap_or_else(|error| error_answer(&error))
 }
 
 /// The body of a request, where it is of this type.

@@ -11,18 +11,15 @@ use toolcrib_authorization::{
     ApprovalGrant, AuthorizationServer, ClientSettings, DocumentFetch, FetchDocuments, FindGrants, ServerParts,
     ServerSettings,
 };
-use toolcrib_base::{Clock, Identity, PrincipalId, ProfileName, Role, Timestamp};
-use toolcrib_identity::{
-    CheckStatements, KnownToken, PresentedToken, ProveTokens, Resource, SignIn, StatementCheck, TokenCheck, TokenGrant,
-    TokenRefusal,
-};
+use toolcrib_base::{Identity, PrincipalId, ProfileName, Role};
+use toolcrib_identity::{CheckStatements, SignIn, StatementCheck, TokenGrant};
 use toolcrib_store::{Config, Store};
 use toolcrib_testgateway::profile;
 use toolcrib_testkit::eventually;
 use toolcrib_web::Front;
 use url::Url;
 
-use crate::people::ORIGIN;
+use crate::people::{Issuer, ORIGIN};
 use crate::served::{Ask, Reply, ServedGateway, stopped};
 use crate::ui::{Desk, cookies, place, text};
 
@@ -31,27 +28,9 @@ const REDIRECT: &str = "https://editor.example/callback";
 const VERIFIER: &str = "a-verifier-that-has-more-than-forty-two-characters";
 const CHALLENGE: &str = "i7QCCFYyu5jyfNHVht5QyxQFgyJrymBOyA8xPyDIijk";
 
-/// No other issuer, no document; everyone of `acme` is a member of `work`.
+/// No document and no statement; everyone of `acme` is a member of `work`.
 #[derive(Debug)]
 struct Outside;
-
-impl ProveTokens for Outside {
-    fn known(&self, _: &str, _: &Resource<'_>, _: Timestamp) -> Option<Arc<KnownToken>> {
-        None
-    }
-
-    fn prove<'a>(&'a self, _: PresentedToken<'a>) -> TokenCheck<'a> {
-        Box::pin(std::future::ready(Err(TokenRefusal::Invalid("not ours".to_owned()))))
-    }
-
-    fn issuers(&self) -> Vec<String> {
-        vec!["https://login.example.com".to_owned()]
-    }
-
-    fn proof_algorithms(&self) -> &[&'static str] {
-        &[]
-    }
-}
 
 impl FetchDocuments for Outside {
     fn fetch<'a>(&'a self, _: &'a Url) -> DocumentFetch<'a> {
@@ -123,14 +102,15 @@ impl House {
                 store: Store::in_memory(config).unwrap(),
                 sealer,
                 documents: Arc::new(Outside),
-                issuers: Arc::new(Outside),
+                issuers: Arc::new(Issuer::new(Arc::clone(&clock), 600_000)),
                 statements: Arc::new(Outside),
                 grants: Arc::new(Outside),
                 clock: Arc::clone(&clock),
             });
             let made = made.unwrap();
             server = Some(made.clone());
-            let front = Front::new(origin.into(), Arc::new(Outside), Vec::new(), clock as Arc<dyn Clock>);
+            let issuers = Arc::new(Issuer::new(Arc::clone(&clock), 600_000));
+            let front = Front::new(origin.into(), issuers, Vec::new(), clock);
             let front = if sign_in.is_empty() { front } else { front.with_sign_in(Arc::new(Desk) as Arc<dyn SignIn>) };
             front.with_server(made)
         });

@@ -1,27 +1,11 @@
 //! `POST /oauth/register`: a client registers itself (RFC 7591), where the settings allow it.
 
-use std::sync::Arc;
-
-use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
-use toolcrib_authorization::AuthorizationServer;
+use http::{Response, StatusCode};
+use toolcrib_authorization::{AuthorizationServer, OAuthError};
 use toolcrib_transport::http::body::Body;
 
-use super::{body, error_answer, json_answer};
-use crate::{Site, Visitor};
+use super::json_answer;
 
-pub(super) async fn answer(
-    site: &Arc<Site>,
-    server: &AuthorizationServer,
-    visitor: &Visitor,
-    request: Request<Incoming>,
-) -> Response<Body> {
-    let registered = async {
-        let body = body(site, visitor, request, "application/json").await?;
-        server.register(&body).await
-    };
-    match registered.await {
-        Ok(client) => json_answer(StatusCode::CREATED, &client),
-        Err(error) => error_answer(&error),
-    }
+pub(super) async fn answer(server: &AuthorizationServer, metadata: &[u8]) -> Result<Response<Body>, OAuthError> {
+    Ok(json_answer(StatusCode::CREATED, &server.register(metadata).await?))
 }
