@@ -199,6 +199,7 @@ test('a person agrees in a browser and the owner approves by a command', needsBr
 test('a person signs in to our pages in a browser', needsBrowser, async () => {
     await team('jwt', async ({ origin }) => {
         await person(async (page, context) => {
+            await elsewhere('<p>Sign in', other => assert.rejects(unframed(context, other), 'what does not refuse it is shown'));
             await unframed(context, `${origin}/ui`);
             await page.goto(`${origin}/ui`);
             await readable(page, 'Sign in');

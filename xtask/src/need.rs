@@ -135,9 +135,11 @@ fn install(names: &str, packages: &[&str]) -> Result<()> {
     apt(&[&["install", "--yes", "--no-install-recommends"], packages].concat())
 }
 
-/// A browser that the tests drive, if there is one.
-pub fn browser() -> Option<&'static str> {
-    BROWSERS.into_iter().find(|name| child::answers(name, &["--version"]))
+/// The absolute path of a browser that the tests drive, if there is one.
+pub fn browser() -> Option<PathBuf> {
+    let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
+    let places = BROWSERS.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    places.into_iter().find(|place| child::answers(&place.to_string_lossy(), &["--version"]))
 }
 
 /// Chromium, where no browser of its kind is installed.

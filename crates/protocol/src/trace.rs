@@ -2,7 +2,7 @@
 //! in `_meta` (2026-07-28, SEP-414) and in the environment of a program. What others send is checked here; of a context
 //! that is wrong, nothing is used. [`RequestTrace`] is what a request carries of it through the gateway.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};

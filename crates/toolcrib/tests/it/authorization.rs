@@ -26,7 +26,7 @@ struct House {
 }
 
 /// A browser in the middle of a request.
-struct Asked {
+struct BrowserRequest {
     cookie: String,
     form: String,
 }
@@ -88,16 +88,16 @@ impl House {
         format!("{}/oauth/authorize?{query}", self.url)
     }
 
-    fn asked(page: &str) -> Asked {
+    fn asked(page: &str) -> BrowserRequest {
         let asked = ask("GET", page, &[], "");
         assert_eq!(asked.status, 200, "{}", asked.body);
         let cookie = asked.header("set-cookie").split(';').next().unwrap().to_owned();
         let form = asked.body.split("name=\"request\" value=\"").nth(1).unwrap().split('"').next().unwrap();
-        Asked { cookie, form: form.to_owned() }
+        BrowserRequest { cookie, form: form.to_owned() }
     }
 
     /// The page that waits for the owner, once the person has agreed.
-    fn agreed(&self, asked: &Asked) -> String {
+    fn agreed(&self, asked: &BrowserRequest) -> String {
         let headers = [("origin", self.url.as_str()), ("cookie", &asked.cookie)];
         let body = encoded(&[("request", &asked.form), ("choice", "allow")]);
         let said = ask("POST", &format!("{}/oauth/consent", self.url), &headers, &body);
@@ -105,7 +105,7 @@ impl House {
     }
 
     /// What the owner types.
-    fn shown(asked: &Asked, waiting: &str) -> String {
+    fn shown(asked: &BrowserRequest, waiting: &str) -> String {
         let shown = ask("GET", waiting, &[("cookie", &asked.cookie)], "").body;
         shown.split("toolcrib auth approve ").nth(1).unwrap()[..9].to_owned()
     }
@@ -115,7 +115,7 @@ impl House {
         assert!(approved.stdout.starts_with("Approved "), "{}{}", approved.stdout, approved.stderr);
     }
 
-    fn code(asked: &Asked, waiting: &str) -> String {
+    fn code(asked: &BrowserRequest, waiting: &str) -> String {
         parameter(ask("GET", waiting, &[("cookie", &asked.cookie)], "").header("location"), "code")
     }
 
