@@ -166,7 +166,7 @@ pub(crate) fn address(
             let config = Config::load(&flags, environment)?;
             match &config.identity {
                 Some(identity) => (identity.url.clone(), "`identity.url`".to_owned()),
-                None => own_address(config)?,
+                None => own_address(&config)?,
             }
         }
     };
@@ -184,10 +184,10 @@ fn not_an_endpoint(url: &str, place: &str) -> Problem {
 
 /// The address that a gateway of this home would listen on.
 fn from_settings(flags: &ClientFlags, environment: &Environment) -> Result<(String, String), Problem> {
-    own_address(Config::load(&SettingFlags { home: flags.home.clone(), ..SettingFlags::default() }, environment)?)
+    own_address(&Config::load(&SettingFlags { home: flags.home.clone(), ..SettingFlags::default() }, environment)?)
 }
 
-fn own_address(config: Config) -> Result<(String, String), Problem> {
+fn own_address(config: &Config) -> Result<(String, String), Problem> {
     let mut address = config.listen;
     if address.ip().is_unspecified() {
         address.set_ip(if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });

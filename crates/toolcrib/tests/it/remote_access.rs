@@ -101,8 +101,12 @@ async fn commands_and_bridges_speak_tls_with_their_own_gateway_only() {
     let (home, own) = (home(TLS), certificate(365));
     put(home.path(), &own, &own);
     let gateway = toolcrib(home.path(), &["serve"]).with_path().serve().await;
-    let listed = run(home.path(), &["list", "tools", "-o", "json"], &[]).await;
-    assert!(listed.code == 0 && listed.stdout.contains("try_echo"), "{}{}", listed.stdout, listed.stderr);
+    eventually_finds("the tool", async || {
+        let listed = run(home.path(), &["list", "tools", "-o", "json"], &[]).await;
+        let is_there = listed.code == 0 && listed.stdout.contains("try_echo");
+        if is_there { Ok(()) } else { Err(format!("{}{}", listed.stdout, listed.stderr)) }
+    })
+    .await;
     let mut bridge = Talk::start(home.path(), &["bridge"]);
     let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
     assert_eq!(bridge.ask(hello).await["result"]["protocolVersion"], "2025-11-25");
