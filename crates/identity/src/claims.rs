@@ -131,9 +131,9 @@ fn is_other_kind(claims: &Map<String, Value>) -> bool {
     let text = |name: &str| claims.get(name).and_then(Value::as_str).map(str::to_ascii_lowercase);
     // OpenID Connect Core, sections 3.1.3.6 and 3.3.2.11; FAPI; RFC 8417.
     ["nonce", "at_hash", "c_hash", "s_hash", "events"].iter().any(|only| claims.contains_key(*only))
-        // Keycloak and Cognito say it themselves.
+        // Keycloak and Cognito say it themselves, and Hydra in its answers about opaque tokens.
         || text("typ").is_some_and(|kind| ["id", "refresh", "offline", "logout"].contains(&kind.as_str()))
-        || text("token_use").is_some_and(|kind| kind != "access")
+        || text("token_use").is_some_and(|kind| !["access", "access_token"].contains(&kind.as_str()))
 }
 
 /// Whether claims have something that issuers write into access tokens and not into ID tokens. `azp` and `auth_time` are in
@@ -150,6 +150,7 @@ fn is_access_token(claims: &Map<String, Value>) -> bool {
         || says("typ", "bearer")
         || says("typ", "dpop")
         || says("token_use", "access")
+        || says("token_use", "access_token")
 }
 
 /// When the token ends, with the tolerance for clocks.
@@ -364,6 +365,7 @@ mod tests {
             ("Keycloak", json!({"typ": "Bearer", "azp": "app", "acr": "1", "sid": "s"})),
             ("Keycloak, bound", json!({"typ": "DPoP", "azp": "app"})),
             ("Cognito", json!({"token_use": "access", "client_id": "app", "username": "ann"})),
+            ("Hydra", json!({"token_use": "access_token"})),
             ("RFC 9068 in all but its type", json!({"client_id": "app", "jti": "1"})),
         ];
         let id = [
