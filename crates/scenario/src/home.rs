@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::provider::Provider;
 use crate::scenario::{Form, Scenario, Server, Transport};
 
-pub(crate) use identity::{GatewayIssuer, SECRET, settings};
+pub(crate) use identity::{BROKER, BROKER_SECRET, GatewayIssuer, SECRET, broker, settings};
 
 /// Where the files of mock servers over stdio are in the home.
 const MOCKS: &str = "mocks";

@@ -20,6 +20,10 @@ pub(crate) struct GatewayIssuer {
 
 /// Where the gateway's secret at its issuer lies, in the home.
 pub(crate) const SECRET: &str = "scenario-secrets/introspection";
+/// Where the secret of the client lies that exchanges tokens at the gateway, in the home.
+pub(crate) const BROKER_SECRET: &str = "scenario-secrets/broker";
+/// What this client is called.
+pub(crate) const BROKER: &str = "broker";
 /// Where secrets of clients of mock providers lie, in the home.
 pub(super) const SECRETS: &str = "scenario-secrets";
 /// What the name of the secret ends with that is for exchanges.
@@ -50,6 +54,15 @@ pub(crate) fn settings(origin: &str, issuers: &[GatewayIssuer], profiles: &[Stri
         text += &format!("grants = [{}]\n", grants.join(", "));
     }
     text
+}
+
+/// The gateway's own authorization server, at which the runner exchanges tokens.
+pub(crate) fn broker() -> String {
+    let (client, secret) = (quoted(BROKER), quoted(&format!("file:{BROKER_SECRET}")));
+    format!(
+        "\n[identity.server]\nregistration = false\n\n[[identity.server.client]]\nid = {client}\n\
+         client_secret = {secret}\nexchange = true\n"
+    )
 }
 
 /// What is in the definition of a server that wants tokens.

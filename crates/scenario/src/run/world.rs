@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use toolcrib_base::Secret;
 use toolcrib_base::task::Scope;
+use toolcrib_base::{Secret, random};
 
 use crate::drive::{Drive, Place, Session, Speaker};
 use crate::gateway::{self, Gateway};
@@ -176,17 +176,26 @@ impl Doors {
             };
             let is_asked = issuers.iter().all(|other: &GatewayIssuer| other.introspection.is_none());
             if provider.settings().is_of_gateway && is_asked {
-                let file = home.join(home::SECRET);
-                let written = std::fs::create_dir_all(file.parent().unwrap_or(home))
-                    .and_then(|()| home::private(&file, &provider.add_client(INTROSPECTOR)));
-                written.map_err(|error| format!("cannot write `{}`: {error}", file.display()))?;
+                keep_secret(home, home::SECRET, &provider.add_client(INTROSPECTOR))?;
                 issuer.introspection = Some(INTROSPECTOR.to_owned());
             }
             issuers.push(issuer);
         }
-        self.settings = Some(home::settings(&origin, &issuers, &home::profile_names(scenario)));
+        let mut settings = home::settings(&origin, &issuers, &home::profile_names(scenario));
+        if !brokered.is_empty() {
+            keep_secret(home, home::BROKER_SECRET, random::token().expose())?;
+            settings += &home::broker();
+        }
+        self.settings = Some(settings);
         Ok(())
     }
+}
+
+/// Writes a secret into the home.
+fn keep_secret(home: &Path, path: &str, secret: &str) -> Result<(), String> {
+    let file = home.join(path);
+    let written = std::fs::create_dir_all(file.parent().unwrap_or(home)).and_then(|()| home::private(&file, secret));
+    written.map_err(|error| format!("cannot write `{}`: {error}", file.display()))
 }
 
 /// An address of this machine that is free right now.
@@ -245,6 +254,12 @@ impl World {
             sessions: HashMap::new(),
             drive: Arc::clone(&config.drive),
         })
+    }
+
+    /// The secret of the client that exchanges tokens at the gateway, where there is one.
+    pub(crate) fn broker_secret(&self) -> Option<Secret> {
+        let secret = std::fs::read_to_string(self.home.path().join(home::BROKER_SECRET)).ok()?;
+        Some(Secret::new(secret))
     }
 
     /// The key of a step's session.

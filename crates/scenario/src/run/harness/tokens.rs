@@ -11,6 +11,7 @@ use super::users::opened;
 use super::{Arguments, Caller};
 use crate::expect::Answer;
 use crate::harness::ROLES;
+use crate::home::BROKER;
 use crate::provider::{ROLE_CLAIM, SOMEONE};
 use crate::run::World;
 
@@ -73,7 +74,11 @@ pub(super) async fn call_server(world: &mut World, args: &Arguments<'_>, caller:
 pub(super) async fn exchange(world: &mut World, args: &Arguments<'_>, caller: &Caller) -> Result<Answer, String> {
     let subject = minted(world, args, "subject_token_ref")?;
     let actor = args.text("actor_token_ref").map(|_| minted(world, args, "actor_token_ref")).transpose()?;
-    let form = exchange_form(args, &subject, actor.as_deref());
+    let mut form = exchange_form(args, &subject, actor.as_deref());
+    if let Some(secret) = world.broker_secret() {
+        let mut client = form_urlencoded::Serializer::new(&mut form);
+        client.append_pair("client_id", BROKER).append_pair("client_secret", secret.expose());
+    }
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
     let reply = send(&format!("{}/oauth/token", world.origin()), headers, form, caller).await?;
