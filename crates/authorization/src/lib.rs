@@ -21,6 +21,7 @@ mod grant;
 mod metadata;
 mod parameters;
 mod proven;
+mod provider_tokens;
 mod redirect;
 mod registration;
 mod request;
@@ -28,6 +29,7 @@ mod secrets;
 mod server;
 mod session;
 mod settings;
+mod sign_on;
 mod signing;
 
 pub use approval::{ApprovalDescription, ApprovalGrant};

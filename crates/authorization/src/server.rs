@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use tokio::sync::watch;
 use toolcrib_auth::Sealer;
 use toolcrib_base::{Clock, Kind, Problem, Timestamp};
-use toolcrib_identity::{CheckStatements, ProveTokens};
+use toolcrib_identity::{CheckStatements, KeepSignIns, ProveTokens};
 use toolcrib_store::{Authorizations, Store};
 
 use crate::approval_code::Tries;
@@ -13,6 +13,7 @@ use crate::client::{Client, ClientProof, ClientRecord, ClientSource};
 use crate::documents::{Documents, FetchDocuments};
 use crate::error::OAuthError;
 use crate::proven::{FindGrants, ProvenTokens};
+use crate::provider_tokens::ProviderTokens;
 use crate::secrets::TagKey;
 use crate::session::{LiveSession, LiveSessions, SessionDescription, SessionDetails};
 use crate::settings::ServerSettings;
@@ -44,6 +45,8 @@ pub struct ServerParts {
     pub statements: Arc<dyn CheckStatements>,
     /// Says what the settings grant.
     pub grants: Arc<dyn FindGrants>,
+    /// Gives and renews what people signed in with.
+    pub sign_ins: Arc<dyn KeepSignIns>,
     /// The time.
     pub clock: Arc<dyn Clock>,
 }
@@ -60,6 +63,7 @@ pub(crate) struct Inner {
     pub(crate) issuers: Arc<dyn ProveTokens>,
     pub(crate) statements: Arc<dyn CheckStatements>,
     pub(crate) grants: Arc<dyn FindGrants>,
+    pub(crate) provider: ProviderTokens,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tries: Mutex<Tries>,
     pub(crate) clients: Vec<Arc<Client>>,
@@ -76,7 +80,7 @@ impl AuthorizationServer {
     /// # Errors
     /// A client of the settings cannot be used; the state cannot be read.
     pub fn open(parts: ServerParts) -> Result<Self, Problem> {
-        let ServerParts { settings, store, sealer, documents, issuers, statements, grants, clock } = parts;
+        let ServerParts { settings, store, sealer, documents, issuers, statements, grants, sign_ins, clock } = parts;
         let client = |client: &crate::ClientSettings| {
             let wrong = |why: String| Problem::new(Kind::Definition, format!("client `{}`: {why}", client.id));
             Client::of_settings(client).map(Arc::new).map_err(wrong)
@@ -84,9 +88,10 @@ impl AuthorizationServer {
         let clients = settings.clients.iter().map(client).collect::<Result<Vec<_>, _>>()?;
         let (rows, now) = (store.authorizations(), clock.now());
         let keys = SigningKeys::open(rows.clone(), sealer.clone(), now)?;
-        let sessions = LiveSessions::default();
+        let (sessions, provider) = (LiveSessions::default(), ProviderTokens::new(sign_ins, sealer.clone()));
         for record in rows.sessions()? {
             if let Some(details) = SessionDetails::read(&record) {
+                provider.take_in(&record);
                 sessions.put(Arc::new(LiveSession::new(&record, details)));
             }
         }
@@ -107,6 +112,7 @@ impl AuthorizationServer {
                 issuers,
                 statements,
                 grants,
+                provider,
                 clock,
                 clients,
             }),
@@ -216,6 +222,9 @@ impl Inner {
     /// Has these sessions end in memory, whose rows have gone, and says so.
     pub(crate) fn end(&self, ids: &[String]) {
         for id in ids {
+            if let Some(session) = self.sessions.get(id) {
+                self.provider.forget(&session.details.person.principal, id);
+            }
             self.sessions.end(id);
         }
         if !ids.is_empty() {

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use toolcrib_base::{PrincipalId, Secret, Timestamp};
 
 use crate::claims::{Claims, SKEW};
-use crate::known::TokenHash;
+use crate::known::{self, TokenHash};
 
 /// How many tokens of a principal are kept: its clients may have one each, for different audiences.
 const TOKENS_EACH: usize = 4;
@@ -78,9 +78,8 @@ impl Bearers {
         if !self.is_wanted.load(Ordering::Acquire) || token.len() > TOKEN_BYTES || claims.bound_to.is_some() {
             return;
         }
-        let Some(issuer) = &claims.signed_by else { return };
-        let id = &claims.known.id;
-        let expires = Timestamp(claims.known.expires.0.saturating_sub(SKEW));
+        let Some(new) = BearerToken::of(token, hash, claims, kind) else { return };
+        let (id, expires) = (&claims.known.id, new.expires);
         let is_needless = |own: &[Arc<BearerToken>]| {
             own.iter().any(|kept| kept.hash == *hash)
                 || own.len() >= TOKENS_EACH && own.iter().all(|kept| kept.rank() >= (claims.issued, expires))
@@ -88,9 +87,6 @@ impl Bearers {
         if self.read().get(id).is_some_and(|own| is_needless(own)) {
             return;
         }
-        let (token, issuer, audiences) = (Secret::new(token), issuer.clone(), claims.audiences.clone());
-        let issued = claims.issued;
-        let new = Arc::new(BearerToken { token, kind, issuer, audiences, expires, issued, hash: *hash });
         let mut tokens = self.write();
         if tokens.len() >= PRINCIPALS && !tokens.contains_key(id) {
             tokens.retain(|_, own| own.iter().any(|kept| kept.expires > now));
@@ -100,7 +96,7 @@ impl Bearers {
         }
         let own = tokens.entry(id.clone()).or_default();
         own.retain(|kept| kept.expires > now && kept.hash != *hash);
-        own.push(new);
+        own.push(Arc::new(new));
         // Who has renewed its token means the newer one, also where the older one lasts longer.
         own.sort_by_key(|kept| std::cmp::Reverse(kept.rank()));
         own.truncate(TOKENS_EACH);
@@ -144,6 +140,20 @@ impl Bearers {
 }
 
 impl BearerToken {
+    /// A token that its maker has proven by itself.
+    pub fn new(token: Secret, kind: BearerKind, issuer: &str, expires: Timestamp) -> Self {
+        let hash = known::hash(token.expose());
+        let (issuer, audiences) = (issuer.into(), Vec::new());
+        Self { token, kind, issuer, audiences, expires, issued: Timestamp(0), hash }
+    }
+
+    /// What a proven token is to servers; `None` for an opaque one, which says nothing to them.
+    pub(crate) fn of(token: &str, hash: &TokenHash, claims: &Claims, kind: BearerKind) -> Option<Self> {
+        let expires = Timestamp(claims.known.expires.0.saturating_sub(SKEW));
+        let (token, issuer, audiences) = (Secret::new(token), claims.signed_by.clone()?, claims.audiences.clone());
+        Some(Self { token, kind, issuer, audiences, expires, issued: claims.issued, hash: *hash })
+    }
+
     /// The newest is the first, of those the one that lasts longest.
     fn rank(&self) -> (Timestamp, Timestamp) {
         (self.issued, self.expires)

@@ -18,6 +18,7 @@ use crate::issuer::{IntrospectionClient, IssuerSettings};
 use crate::keys::IssuerKeys;
 use crate::known::{self, Entry, KnownTokens};
 use crate::proof::{ProofBearer, Proofs};
+use crate::sign_ins::SignIns;
 use crate::token::{KnownToken, PresentedToken, ProveTokens, Resource, TokenCheck, TokenGrant, TokenRefusal};
 
 /// How long an issuer's answer about an opaque token counts, in milliseconds: so long it may be used after it was revoked.
@@ -41,6 +42,7 @@ pub struct Identities {
     pub(crate) scope: Scope,
     known: KnownTokens,
     pub(crate) bearers: Bearers,
+    pub(crate) sign_ins: SignIns,
     proofs: Proofs,
     questions: Semaphore,
 }
@@ -79,6 +81,7 @@ impl Identities {
             scope,
             known: KnownTokens::default(),
             bearers: Bearers::default(),
+            sign_ins: SignIns::default(),
             proofs: Proofs::new(),
             questions: Semaphore::new(QUESTIONS),
         })

@@ -22,6 +22,7 @@ use crate::identities::{Identities, Issuer};
 use crate::issuer::SignInClient;
 use crate::known;
 use crate::metadata::Metadata;
+use crate::sign_ins::SignInTokens;
 use crate::token::{KnownToken, TokenRefusal};
 
 /// Signs people in to pages.
@@ -98,6 +99,13 @@ pub enum SignInError {
     Unavailable,
 }
 
+/// Where an issuer gives tokens, and as which client it is asked.
+struct TokenEndpoint<'a> {
+    identities: &'a Identities,
+    issuer: &'a Issuer,
+    client: &'a SignInClient,
+}
+
 /// A code that becomes an ID token.
 struct CodeExchange<'a> {
     identities: &'a Identities,
@@ -164,8 +172,10 @@ impl SignIn for Identities {
             }
             let code = answer.code.as_ref().ok_or_else(|| SignInError::Answer("it has no code".to_owned()))?;
             let exchange = CodeExchange { identities: self, issuer, client, begun };
-            let token = exchange.redeem(&metadata, code).await?;
-            exchange.signed_in(&token).await
+            let tokens = exchange.redeem(&metadata, code).await?;
+            let known = exchange.signed_in(tokens.id_token.expose()).await?;
+            self.sign_ins.put(&known.id, tokens, self.clock.now());
+            Ok(known)
         })
     }
 }
@@ -181,9 +191,63 @@ impl Identities {
 // === impl CodeExchange ===
 
 impl CodeExchange<'_> {
-    /// The ID token for a code.
-    async fn redeem(&self, metadata: &Metadata, code: &Secret) -> Result<String, SignInError> {
+    /// The tokens for a code.
+    async fn redeem(&self, metadata: &Metadata, code: &Secret) -> Result<SignInTokens, SignInError> {
         let Self { identities, issuer, client, begun } = self;
+        let fields = [
+            ("grant_type", "authorization_code"),
+            ("code", code.expose()),
+            ("redirect_uri", &begun.redirect),
+            ("code_verifier", &begun.value("verifier")),
+        ];
+        TokenEndpoint { identities, issuer, client }.ask(metadata, &fields).await
+    }
+
+    /// Who an ID token says that it is.
+    async fn signed_in(&self, raw: &str) -> Result<Arc<KnownToken>, SignInError> {
+        let Self { identities, issuer, client, begun } = self;
+        let (token, claims) = TokenEndpoint { identities, issuer, client }.read(raw)?;
+        let nonce = Secret::new(begun.value("nonce"));
+        let stated = token.claims().get("nonce").and_then(Value::as_str);
+        if !stated.is_some_and(|stated| nonce.matches(stated)) {
+            return Err(SignInError::Answer("the token belongs to another sign-in".to_owned()));
+        }
+        TokenEndpoint { identities, issuer, client }.verify(&token).await?;
+        let hash = known::hash(raw);
+        let proven = ProvenToken { token: raw, hash: &hash, claims: &claims, kind: BearerKind::Id };
+        identities.bearers.keep(proven, identities.clock.now());
+        Ok(Arc::new(claims.known))
+    }
+}
+
+/// The tokens that come in the place of those of a sign-in.
+pub(crate) async fn renewed(
+    identities: &Identities,
+    before: &SignInTokens,
+    refresh: &Secret,
+) -> Result<SignInTokens, SignInError> {
+    let (issuer, client) = identities.at(&before.issuer)?;
+    let endpoint = TokenEndpoint { identities, issuer, client };
+    let metadata = metadata(issuer).await?;
+    let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh.expose())];
+    let after = endpoint.ask(&metadata, &fields).await?;
+    let subject = |token: &SignedToken<'_>| token.claims().get("sub").cloned();
+    let (token, _) = endpoint.read(after.id_token.expose())?;
+    let is_same = SignedToken::parse(before.id_token.expose()).is_ok_and(|before| subject(&before) == subject(&token));
+    if !is_same {
+        return Err(SignInError::Answer("the token is for someone else than the one who signed in".to_owned()));
+    }
+    endpoint.verify(&token).await?;
+    // Without another one it stays (RFC 6749, section 6).
+    Ok(SignInTokens { refresh: after.refresh.or_else(|| Some(refresh.clone())), ..after })
+}
+
+// === impl TokenEndpoint ===
+
+impl TokenEndpoint<'_> {
+    /// What the endpoint gives for these fields.
+    async fn ask(&self, metadata: &Metadata, fields: &[(&str, &str)]) -> Result<SignInTokens, SignInError> {
+        let Self { identities, issuer, client } = self;
         let unavailable = |why: String| {
             tracing::warn!(issuer = issuer.settings.issuer, error = why, "people cannot sign in");
             SignInError::Unavailable
@@ -198,19 +262,17 @@ impl CodeExchange<'_> {
         };
         let sender = Sender { id: &client.id, secret: secret.as_ref(), takes_basic: metadata.token_takes_basic };
         let endpoint = metadata.token.as_deref().unwrap_or_default();
-        let fields = [
-            ("grant_type", "authorization_code"),
-            ("code", code.expose()),
-            ("redirect_uri", &begun.redirect),
-            ("code_verifier", &begun.value("verifier")),
-        ];
-        let request = form::request(endpoint, &sender, &fields).map_err(unavailable)?;
+        let request = form::request(endpoint, &sender, fields).map_err(unavailable)?;
         let response = identities.client.send(issuer.policy, request).await;
         let response = response.map_err(|error| unavailable(error.to_string()))?;
         let answer: Map<String, Value> = serde_json::from_slice(response.body()).unwrap_or_default();
         let text = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
         match (response.status(), text("id_token")) {
-            (StatusCode::OK, Some(token)) => Ok(token),
+            (StatusCode::OK, Some(token)) => Ok(SignInTokens {
+                issuer: issuer.settings.name.clone(),
+                id_token: Secret::new(token),
+                refresh: text("refresh_token").map(Secret::new),
+            }),
             (StatusCode::OK, None) => Err(SignInError::Answer("it has no ID token".to_owned())),
             (StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => {
                 let error = text("error").unwrap_or_else(|| "it does not accept the code".to_owned());
@@ -220,12 +282,10 @@ impl CodeExchange<'_> {
         }
     }
 
-    /// Who an ID token says that it is (OpenID Connect Core, section 3.1.3.7).
-    async fn signed_in(&self, token: &str) -> Result<Arc<KnownToken>, SignInError> {
-        let Self { identities, issuer, client, begun } = self;
+    /// What an ID token says, if it is for us (OpenID Connect Core, section 3.1.3.7). Its signature is another matter.
+    fn read<'t>(&self, raw: &'t str) -> Result<(SignedToken<'t>, Claims), SignInError> {
+        let Self { identities, issuer, client } = self;
         let wrong = |why: &str| SignInError::Answer(why.to_owned());
-        let hash = known::hash(token);
-        let raw = token;
         let token = SignedToken::parse(raw).map_err(|error| wrong(&error.to_string()))?;
         if ["jwk", "jku", "x5u"].iter().any(|name| token.has_header(name)) {
             return Err(wrong("the token brings its own key"));
@@ -241,17 +301,16 @@ impl CodeExchange<'_> {
         if !is_ours {
             return Err(wrong("the token is for another client"));
         }
-        let nonce = Secret::new(begun.value("nonce"));
-        if !text("nonce").is_some_and(|stated| nonce.matches(stated)) {
-            return Err(wrong("the token belongs to another sign-in"));
-        }
-        issuer.keys.verify(&token, &identities.scope).await.map_err(|refusal| match refusal {
+        Ok((token, claims))
+    }
+
+    /// Whether the issuer signed it.
+    async fn verify(&self, token: &SignedToken<'_>) -> Result<(), SignInError> {
+        let verified = self.issuer.keys.verify(token, &self.identities.scope).await;
+        verified.map_err(|refusal| match refusal {
             TokenRefusal::Unavailable(_) => SignInError::Unavailable,
-            other => wrong(&other.to_string()),
-        })?;
-        let proven = ProvenToken { token: raw, hash: &hash, claims: &claims, kind: BearerKind::Id };
-        identities.bearers.keep(proven, identities.clock.now());
-        Ok(Arc::new(claims.known))
+            other => SignInError::Answer(other.to_string()),
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolcrib_base::{Secret, random};
-use toolcrib_store::CodeUse;
+use toolcrib_store::{CodeUse, SessionRecord};
 
 use super::ProvenRequest;
 use crate::error::{OAuthError, OAuthErrorCode};
@@ -59,13 +59,16 @@ impl AuthorizationServer {
             person: code.person,
         };
         let refresh = self.inner.refresh_token(&id);
-        let record = details.record(&id, Some(refresh.hash()), now);
+        let sealed = self.inner.provider.taken(&id, &details.person);
+        let record = SessionRecord { sealed, ..details.record(&id, Some(refresh.hash()), now) };
+        let held = record.clone();
         let session = Arc::new(LiveSession::new(&record, details));
         match self.run(move |inner| inner.rows.use_code(&key, &record)).await?? {
             CodeUse::Used(ended) => {
                 self.inner.sessions.forget_expired(now);
                 let answer = self.inner.answer(&session, Some(&refresh), now);
                 self.inner.sessions.put(session);
+                self.inner.provider.take_in(&held);
                 self.inner.end(&ended);
                 Ok(answer)
             }

@@ -6,6 +6,7 @@ mod codes;
 mod consent;
 mod grants;
 mod keys;
+mod provider;
 mod refresh;
 mod registration;
 mod world;

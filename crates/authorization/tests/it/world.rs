@@ -1,6 +1,6 @@
 //! A server with a clock of its own, a client, a browser, and a person.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,8 +16,9 @@ use toolcrib_authorization::{
 };
 use toolcrib_base::{Clock, Identity, ManualClock, PrincipalId, ProfileName, Proof, Role, Secret, Timestamp};
 use toolcrib_identity::{
-    CheckStatements, IssuerStatement, KnownToken, PresentedToken, ProveTokens, ReadSecret, Resource, StatementCheck,
-    TokenCheck, TokenGrant, TokenRefusal,
+    BearerKind, BearerToken, CheckStatements, IssuerStatement, KeepSignIns, KnownToken, PresentedToken, ProveTokens,
+    ReadSecret, Resource, SignInError, SignInFuture, SignInTokens, StatementCheck, TokenCheck, TokenGrant,
+    TokenRefusal,
 };
 use toolcrib_store::{Config, Store, StoreError};
 use url::{Url, form_urlencoded};
@@ -88,6 +89,48 @@ impl FetchDocuments for Outside {
     }
 }
 
+/// The provider at which people have signed in: each token is the next number, and lasts an hour.
+#[derive(Debug)]
+pub(crate) struct Provider {
+    clock: Arc<ManualClock>,
+    /// Which numbers were given, with their ends.
+    given: Mutex<Vec<Timestamp>>,
+    /// What it says instead of another token.
+    pub(crate) refuses: Mutex<Option<SignInError>>,
+}
+
+impl Provider {
+    fn next(&self) -> SignInTokens {
+        let mut given = self.given.lock().unwrap();
+        given.push(Timestamp(self.clock.now().0 + 3_600_000));
+        let number = given.len();
+        let (id_token, refresh) = (Secret::new(format!("id-{number}")), Some(Secret::new(format!("refresh-{number}"))));
+        SignInTokens { issuer: "acme".into(), id_token, refresh }
+    }
+
+    /// How many tokens it gave.
+    pub(crate) fn count(&self) -> usize {
+        self.given.lock().unwrap().len()
+    }
+}
+
+impl KeepSignIns for Provider {
+    fn taken(&self, principal: &PrincipalId) -> Option<SignInTokens> {
+        (principal.as_str() == "user:acme/ann").then(|| self.next())
+    }
+
+    fn bearer(&self, tokens: &SignInTokens) -> Option<BearerToken> {
+        let number: usize = tokens.id_token.expose().strip_prefix("id-")?.parse().ok()?;
+        let expires = *self.given.lock().unwrap().get(number - 1)?;
+        Some(BearerToken::new(tokens.id_token.clone(), BearerKind::Id, "https://login.example.com", expires))
+    }
+
+    fn renew<'a>(&'a self, _: &'a SignInTokens) -> SignInFuture<'a, SignInTokens> {
+        let refused = self.refuses.lock().unwrap().clone();
+        Box::pin(std::future::ready(refused.map_or_else(|| Ok(self.next()), Err)))
+    }
+}
+
 /// Takes `statement:<user>:<client>:<id>` for statements of `acme`.
 impl CheckStatements for Outside {
     fn check<'a>(&'a self, statement: &'a str, audience: &'a str) -> StatementCheck<'a> {
@@ -152,6 +195,7 @@ pub(crate) struct World {
     registration: bool,
     /// The key of the client `signer`.
     pub(crate) key: SigningKey,
+    pub(crate) provider: Arc<Provider>,
 }
 
 impl World {
@@ -175,17 +219,28 @@ impl World {
         let sealer = vault.sealer(KeyPreference::File).unwrap();
         let sign_in: Vec<String> = sign_in.iter().map(|name| (*name).to_owned()).collect();
         let key = SigningKey::read(&SigningKey::generate()).unwrap();
-        let server = open(&folder, &sealer, &clock, Variant { sign_in: &sign_in, registration, key: &key });
+        let provider =
+            Arc::new(Provider { clock: Arc::clone(&clock), given: Mutex::default(), refuses: Mutex::default() });
+        let variant = Variant { sign_in: &sign_in, registration, key: &key, provider: &provider };
+        let server = open(&folder, &sealer, &clock, variant);
         let browser = Secret::new("toolcrib-consent-1=2");
-        Self { clock, server, browser, folder, sealer, sign_in, registration, key }
+        Self { clock, server, browser, folder, sealer, sign_in, registration, key, provider }
+    }
+
+    /// Whether a text stands readable in a file of the state.
+    pub(crate) fn has_on_disk(&self, text: &str) -> bool {
+        let files = std::fs::read_dir(self.folder.path().join("state")).unwrap().flatten();
+        let mut texts = files.filter_map(|file| std::fs::read(file.path()).ok());
+        texts.any(|bytes| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
     }
 
     /// The same after a restart.
     pub(crate) fn restarted(self) -> Self {
-        let Self { clock, server, browser, folder, sealer, sign_in, registration, key } = self;
+        let Self { clock, server, browser, folder, sealer, sign_in, registration, key, provider } = self;
         drop(server);
-        let server = open(&folder, &sealer, &clock, Variant { sign_in: &sign_in, registration, key: &key });
-        Self { clock, server, browser, folder, sealer, sign_in, registration, key }
+        let variant = Variant { sign_in: &sign_in, registration, key: &key, provider: &provider };
+        let server = open(&folder, &sealer, &clock, variant);
+        Self { clock, server, browser, folder, sealer, sign_in, registration, key, provider }
     }
 
     /// A request of the client of the settings, with some parameters changed; an empty one is left out.
@@ -302,10 +357,11 @@ struct Variant<'a> {
     sign_in: &'a [String],
     registration: bool,
     key: &'a SigningKey,
+    provider: &'a Arc<Provider>,
 }
 
 fn open(folder: &TempDir, sealer: &Sealer, clock: &Arc<ManualClock>, variant: Variant<'_>) -> AuthorizationServer {
-    let Variant { sign_in, registration, key } = variant;
+    let Variant { sign_in, registration, key, provider } = variant;
     let config = Config { clock: Arc::clone(clock) as Arc<dyn Clock>, ..Config::default() };
     // The threads of a store that was dropped let go of its folder a moment later.
     let store = loop {
@@ -356,6 +412,7 @@ fn open(folder: &TempDir, sealer: &Sealer, clock: &Arc<ManualClock>, variant: Va
         issuers: Arc::new(Outside),
         statements: Arc::new(Outside),
         grants: Arc::new(Outside),
+        sign_ins: Arc::<Provider>::clone(provider),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
     };
     AuthorizationServer::open(parts).unwrap()

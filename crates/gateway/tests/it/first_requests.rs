@@ -203,7 +203,7 @@ async fn who_comes_with_a_token_that_counts_need_not_wait_for_the_next_look() {
 }
 
 #[tokio::test]
-async fn after_a_restart_stored_lists_are_their_principals_before_the_server_answers() {
+async fn stored_lists_are_their_principals_after_a_restart() {
     let (doorman, is_held) = (Arc::<Doorman>::default(), Arc::<AtomicBool>::default());
     let holds = Arc::clone(&is_held);
     let server = HttpServer::start(move |request, reply| answer(request, reply, holds.load(Ordering::SeqCst)));

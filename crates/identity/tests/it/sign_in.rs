@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_auth::jose::SigningKey;
-use toolcrib_base::{Role, Secret};
-use toolcrib_identity::{BearerKind, SignIn as _, SignInAnswer, SignInClient, SignInError, SignInStart};
+use toolcrib_base::{PrincipalId, Role, Secret};
+use toolcrib_identity::{
+    BearerKind, KeepSignIns as _, SignIn as _, SignInAnswer, SignInClient, SignInError, SignInStart,
+};
 use url::Url;
 
 use crate::world::{FixedSecret, SECRET, World};
@@ -86,6 +88,39 @@ async fn a_person_signs_in() {
     // Several audiences, and we are the party that it was made for.
     desk.has(&page, &json!({"aud": ["tools", "other"], "azp": "tools"}));
     assert_eq!(desk.complete(&begun, &answer(&page)).await, Ok(id));
+}
+
+#[tokio::test]
+async fn a_sign_in_is_renewed_for_the_same_person_only() {
+    let desk = Desk::start();
+    let (begun, page) = desk.begin().await;
+    desk.has(&page, &json!({}));
+    desk.world.answers.lock().unwrap().token["refresh_token"] = json!("r-1");
+    desk.complete(&begun, &answer(&page)).await.unwrap();
+    let (ann, identities) = (PrincipalId::new("user:acme/ann"), &desk.world.identities);
+    assert_eq!(identities.taken(&PrincipalId::new("user:acme/bob")), None);
+    let tokens = identities.taken(&ann).unwrap();
+    assert_eq!(tokens.refresh.as_ref().map(Secret::expose), Some("r-1"));
+    assert_eq!(identities.taken(&ann).unwrap().refresh, None, "what renews it is given once");
+    let bearer = identities.bearer(&tokens).unwrap();
+    assert_eq!((bearer.kind, bearer.token.expose()), (BearerKind::Id, tokens.id_token.expose()));
+    // The next one, which needs no nonce; the refresh token stays where there is no other.
+    desk.has(&page, &json!({"nonce": null, "jti": "2"}));
+    let renewed = identities.renew(&tokens).await.unwrap();
+    assert!(renewed.id_token != tokens.id_token && renewed.refresh == tokens.refresh);
+    let asked = desk.world.asked("/token");
+    let form: HashMap<String, String> = url::form_urlencoded::parse(&asked.last().unwrap().body).into_owned().collect();
+    assert_eq!((form["grant_type"].as_str(), form["refresh_token"].as_str()), ("refresh_token", "r-1"));
+    for (claims, expected) in [
+        (json!({"nonce": null, "sub": "bob"}), "someone else"),
+        (json!({"nonce": null, "aud": "other"}), "another client"),
+    ] {
+        desk.has(&page, &claims);
+        let refused = identities.renew(&tokens).await.unwrap_err().to_string();
+        assert!(refused.contains(expected), "{refused}");
+    }
+    desk.world.advance(3_600);
+    assert_eq!(identities.bearer(&tokens).map(|bearer| bearer.expires), None, "it is over");
 }
 
 #[tokio::test]

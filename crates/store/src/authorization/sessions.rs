@@ -106,6 +106,19 @@ impl Authorizations {
         renewed.map_err(self.database.error("renew a session"))
     }
 
+    /// Puts other tokens of the provider in the place of those of a session, or takes them away.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn seal_session(&self, id: &str, sealed: Option<&[u8]>) -> Result<(), StoreError> {
+        let (id, sealed) = (id.to_owned(), sealed.map(<[u8]>::to_vec));
+        let put = self.database.commit(move |connection| {
+            let sql = "UPDATE authorization_session SET sealed = ?3 WHERE tenant = ?1 AND id = ?2";
+            connection.execute(sql, params![TENANT, id, sealed])
+        });
+        put.map(drop).map_err(self.database.error("save the tokens of a session"))
+    }
+
     /// Ends a session; whether there was one.
     ///
     /// # Errors

@@ -1,10 +1,11 @@
 //! The door where access tokens count, made of `[identity]` in the settings.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use toolcrib_auth::{KeyPreference, Sealer};
 use toolcrib_authorization::{AuthorizationServer, ClientSettings, ServerParts, ServerSettings, WebDocuments};
-use toolcrib_base::task::Scope;
+use toolcrib_base::task::{Scope, Stop};
 use toolcrib_base::{Clock, Kind, Problem, Secret, SystemClock};
 use toolcrib_call::Source;
 use toolcrib_catalog::SecretRef;
@@ -12,6 +13,7 @@ use toolcrib_identity::{
     CertificateAuthority, CertificateGrant, GrantRule, Grantee, Identities, IntrospectionClient, IssuerSettings,
     ReadSecret, SignIn, SignInClient, TokenGrant,
 };
+use toolcrib_login::SubjectTokens;
 use toolcrib_store::Store;
 use toolcrib_transport::http::checked::{CheckedClient, SystemResolver};
 use toolcrib_transport::http::client::HttpClient;
@@ -19,11 +21,14 @@ use toolcrib_web::Front;
 
 use super::authorization::AuthorizationOperations;
 use super::logins::GatewayLogins;
-use super::sign_on::IssuerSubjects;
+use super::sign_on::{IssuerSubjects, SessionSubjects};
 use crate::config::{
     self, CertificatesConfig, ClientConfig, Config, GrantConfig, IdentityConfig, IssuerConfig, ServerConfig,
 };
 use crate::secrets::HomeSecrets;
+
+/// How often is looked whose sign-in at a provider ends soon.
+const RENEWALS: Duration = Duration::from_secs(60);
 
 /// The door; nothing without the settings.
 #[derive(Default)]
@@ -38,15 +43,13 @@ pub(super) struct FrontDoor {
 #[derive(Default)]
 pub(super) struct OpenedDoor {
     door: FrontDoor,
-    subjects: Option<Arc<IssuerSubjects>>,
+    subjects: Vec<Arc<dyn SubjectTokens>>,
 }
 
 impl OpenedDoor {
     /// The door, once the logins know with what to sign on.
     pub(super) fn signing_on_with(self, logins: &GatewayLogins) -> FrontDoor {
-        if let Some(subjects) = self.subjects {
-            logins.subjects().add(subjects);
-        }
+        self.subjects.into_iter().for_each(|subjects| logins.subjects().add(subjects));
         self.door
     }
 }
@@ -69,7 +72,7 @@ pub(super) async fn front(
     let identities = Identities::new(issuers, client.clone(), Arc::clone(&clock), house.clone());
     let identities = identities.map_err(|why| Problem::new(Kind::Definition, why))?;
     let identities = Arc::new(identities);
-    let subjects = Arc::new(IssuerSubjects(Arc::clone(&identities)));
+    let mut subjects: Vec<Arc<dyn SubjectTokens>> = vec![Arc::new(IssuerSubjects(Arc::clone(&identities)))];
     let server = match &config.server {
         None => None,
         Some(server) => {
@@ -82,6 +85,7 @@ pub(super) async fn front(
                 issuers: Arc::clone(&identities) as _,
                 statements: Arc::clone(&identities) as _,
                 grants: Arc::clone(&identities) as _,
+                sign_ins: Arc::clone(&identities) as _,
                 clock: Arc::clone(&clock),
             };
             let opened = tokio::task::spawn_blocking(move || AuthorizationServer::open(parts)).await;
@@ -93,9 +97,24 @@ pub(super) async fn front(
     let mut front = front.with_sign_in(identities);
     if let Some(server) = &server {
         front = front.with_server(server.clone());
+        subjects.push(Arc::new(SessionSubjects(server.clone())));
+        house.spawn(renew_sign_ins(server.clone(), house.stop_signal()));
     }
     let operations = server.map(|server| Arc::new(AuthorizationOperations::new(server)) as Arc<dyn Source>);
-    Ok(OpenedDoor { door: FrontDoor { front: Some(front), operations }, subjects: Some(subjects) })
+    Ok(OpenedDoor { door: FrontDoor { front: Some(front), operations }, subjects })
+}
+
+/// Renews with what people signed in, for servers that want it, until told to stop.
+async fn renew_sign_ins(server: AuthorizationServer, mut stop: Stop) {
+    let mut ticks = tokio::time::interval(RENEWALS);
+    loop {
+        tokio::select! {
+            () = stop.stopped() => return,
+            _ = ticks.tick() => {}
+        }
+        // Not dropped on the way: the provider may have taken the token before back already.
+        server.renew_provider_tokens().await;
+    }
 }
 
 /// What seals the keys of our own authorization server.

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use toolcrib_authorization::AuthorizationServer;
 use toolcrib_base::{Secret, ServerName};
 use toolcrib_catalog::{
     AuthType, ClientSecretRef, IdentityProvider, ResolveSecret, SecretRef, SecretUser, ServerAuth, TokenExchange,
 };
-use toolcrib_identity::{BearerKind, Identities};
+use toolcrib_identity::{BearerKind, BearerToken, Identities};
 use toolcrib_login::{
     AudienceRule, ClientProof, EnterpriseSettings, ExchangeSettings, ProviderSettings, ReadSecret, SignOnClient,
     SignOnMethod, SignOnTarget, SignOns, SubjectKind, SubjectToken, SubjectTokens, WorkloadSettings,
@@ -31,6 +32,10 @@ struct Sources {
 /// The tokens of the issuers in the settings.
 #[derive(Debug)]
 pub(super) struct IssuerSubjects(pub(super) Arc<Identities>);
+
+/// With what people signed in to whose clients our own authorization server gave tokens.
+#[derive(Debug)]
+pub(super) struct SessionSubjects(pub(super) AuthorizationServer);
 
 /// The targets that the sign-ons know, as they were made.
 pub(super) struct SignOnTargets {
@@ -87,17 +92,30 @@ impl SubjectTokens for IssuerSubjects {
     }
 
     fn tokens_of(&self, principal: &str) -> Vec<SubjectToken> {
-        let subject = |bearer: Arc<toolcrib_identity::BearerToken>| SubjectToken {
-            token: bearer.token.clone(),
-            kind: match bearer.kind {
-                BearerKind::Access => SubjectKind::Access,
-                BearerKind::Id => SubjectKind::Id,
-            },
-            issuer: bearer.issuer.clone(),
-            audiences: bearer.audiences.clone(),
-            expires: bearer.expires,
-        };
-        self.0.bearers(principal).into_iter().map(subject).collect()
+        self.0.bearers(principal).iter().map(|bearer| subject(bearer)).collect()
+    }
+}
+
+impl SubjectTokens for SessionSubjects {
+    fn want(&self, are_wanted: bool) {
+        self.0.want_provider_tokens(are_wanted);
+    }
+
+    fn tokens_of(&self, principal: &str) -> Vec<SubjectToken> {
+        self.0.provider_tokens(principal).iter().map(|bearer| subject(bearer)).collect()
+    }
+}
+
+fn subject(bearer: &BearerToken) -> SubjectToken {
+    SubjectToken {
+        token: bearer.token.clone(),
+        kind: match bearer.kind {
+            BearerKind::Access => SubjectKind::Access,
+            BearerKind::Id => SubjectKind::Id,
+        },
+        issuer: bearer.issuer.clone(),
+        audiences: bearer.audiences.clone(),
+        expires: bearer.expires,
     }
 }
 

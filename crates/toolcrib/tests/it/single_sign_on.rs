@@ -317,7 +317,7 @@ async fn a_first_call_waits_for_its_sign_on_and_its_status_says_so_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_newer_token_of_the_caller_takes_the_place_of_one_that_the_server_refuses() {
+async fn a_newer_token_takes_the_place_of_a_refused_one() {
     let office = Office::start("{forwardToken: true, requiredAudiences: [files]}").await;
     let (older, newer) = (office.token("ann", &["files"]), office.token("ann", &["files"]));
     let mut ann = office.caller(&older).await;

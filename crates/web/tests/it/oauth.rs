@@ -12,7 +12,7 @@ use toolcrib_authorization::{
     ServerSettings,
 };
 use toolcrib_base::{Identity, PrincipalId, ProfileName, Role};
-use toolcrib_identity::{CheckStatements, SignIn, StatementCheck, TokenGrant};
+use toolcrib_identity::{CheckStatements, NoSignIns, SignIn, StatementCheck, TokenGrant};
 use toolcrib_store::{Config, Store};
 use toolcrib_testgateway::profile;
 use toolcrib_testkit::eventually;
@@ -105,6 +105,7 @@ impl House {
                 issuers: Arc::new(Issuer::new(Arc::clone(&clock), 600_000)),
                 statements: Arc::new(Outside),
                 grants: Arc::new(Outside),
+                sign_ins: Arc::new(NoSignIns),
                 clock: Arc::clone(&clock),
             });
             let made = made.unwrap();
