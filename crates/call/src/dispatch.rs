@@ -165,6 +165,8 @@ pub(crate) fn unavailable(error: &CallError) -> Problem {
             problem.hint("Other servers are not affected; try again when some of them have ended.")
         }
         CallError::Ended(_) => problem,
+        CallError::Link { .. } if error.is_unproven() => problem
+            .hint("The call has not run; another token is tried at once, and `core_auth_status` says how it stands."),
         CallError::Link { .. } => problem.hint("The call may have run; check before you repeat it."),
     }
 }

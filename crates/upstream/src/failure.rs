@@ -63,6 +63,11 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// Whether there was no credential for it: then nothing was sent.
+    pub fn is_unproven(&self) -> bool {
+        matches!(self, Self::Link { error: LinkError::Unproven(_), .. })
+    }
+
     /// Whether a login of the caller is what is missing; gives the server.
     pub fn needs_login(&self) -> Option<&ServerName> {
         match self {

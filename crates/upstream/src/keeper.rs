@@ -46,6 +46,12 @@ pub(crate) struct Keeper {
     list_begun: Arc<AtomicBool>,
 }
 
+/// A principal that hears for itself, and of what.
+pub(crate) struct Hearer {
+    pub(crate) call: Call,
+    pub(crate) subscriptions: Arc<Subscriptions>,
+}
+
 /// The other end of a keeper, for the task that lists.
 pub(crate) struct KeeperHandle {
     settled: watch::Receiver<bool>,
@@ -90,10 +96,10 @@ impl Keeper {
         context: &Arc<ServerContext>,
         live: &Arc<LiveConnection>,
         bare: &Inventory,
-        hearer: (Call, Arc<Subscriptions>),
+        hearer: Hearer,
         reports: mpsc::Sender<Report>,
     ) -> Self {
-        let (caller, subscriptions) = hearer;
+        let Hearer { call: caller, subscriptions } = hearer;
         let (keeper, _) = Self::new(context, live, bare, reports);
         Self { subscriptions, caller: Some(Arc::new(caller)), ..keeper }
     }

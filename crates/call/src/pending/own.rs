@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_secs(15);
 
 /// What of servers a request is answered from that its view does not have.
 #[derive(Debug, PartialEq, Eq)]
-enum Missing {
+enum Need {
     /// Nothing.
     Nothing,
     /// All that there is.
@@ -45,8 +45,8 @@ impl CallPath {
         if !tells_apart(view, caller) {
             return None;
         }
-        let missing = missing(view, &request.method, &request.params);
-        Box::pin(self.snapshot_with(taken, caller, &missing)).await
+        let need = need_of(view, &request.method, &request.params);
+        Box::pin(self.snapshot_with(taken, caller, &need)).await
     }
 
     /// The snapshot by which something of this process calls a tool in the name of a principal.
@@ -65,8 +65,8 @@ impl CallPath {
         if !tells_apart(view, caller) || view.tool(tool).is_some() {
             return Ok(taken);
         }
-        let missing = of_target(view, resolve::invocation(view, tool, arguments.clone()));
-        let awaited = Box::pin(self.snapshot_with(&taken, caller, &missing)).await;
+        let need = of_target(view, resolve::invocation(view, tool, arguments.clone()));
+        let awaited = Box::pin(self.snapshot_with(&taken, caller, &need)).await;
         awaited.unwrap_or(Ok(taken))
     }
 
@@ -74,10 +74,10 @@ impl CallPath {
         &self,
         taken: &ProfileSnapshot,
         caller: &Caller,
-        missing: &Missing,
+        need: &Need,
     ) -> Option<Result<ProfileSnapshot, Problem>> {
         let (view, principal) = (taken.view(), client::principal_at_servers(caller)?);
-        let servers = servers_of(view, missing);
+        let servers = servers_of(view, need);
         // The look begins to read what is not known, or not for sure.
         let has_changed =
             servers.iter().filter(|server| !server.is_seen_as(&server.seen_by(Some(principal)))).count() > 0;
@@ -99,19 +99,19 @@ fn tells_apart(view: &View, caller: &Caller) -> bool {
 }
 
 /// What a request needs that a view does not have.
-fn missing(view: &View, asked: &str, params: &Raw) -> Missing {
-    let unless = |is_known: bool| if is_known { Missing::Nothing } else { Missing::Anything };
+fn need_of(view: &View, asked: &str, params: &Raw) -> Need {
+    let unless = |is_known: bool| if is_known { Need::Nothing } else { Need::Anything };
     match asked {
         method::TOOLS_LIST | method::PROMPTS_LIST | method::RESOURCES_LIST | method::RESOURCE_TEMPLATES_LIST => {
-            Missing::Anything
+            Need::Anything
         }
         method::TOOLS_CALL => {
-            let Some(name) = params.text("name") else { return Missing::Nothing };
+            let Some(name) = params.text("name") else { return Need::Nothing };
             let arguments = params.get("arguments").unwrap_or_else(Raw::empty_object);
             // Most calls are of what is known: no more of those is looked at.
             let inner = || arguments.text("name").is_some_and(|name| view.tool(&name).is_some());
             if view.tool(&name).is_some() || inner() {
-                return Missing::Nothing;
+                return Need::Nothing;
             }
             of_target(view, resolve::call(view, &name, arguments))
         }
@@ -124,7 +124,7 @@ fn missing(view: &View, asked: &str, params: &Raw) -> Missing {
             let knows_prompt = || reference.text("name").is_none_or(|name| view.prompt(&name).is_some());
             unless(reference.text("uri").map_or_else(knows_prompt, |uri| knows_resource(view, &uri)))
         }
-        _ => Missing::Nothing,
+        _ => Need::Nothing,
     }
 }
 
@@ -133,36 +133,36 @@ fn knows_resource(view: &View, uri: &str) -> bool {
 }
 
 /// The same of a call.
-fn of_target(view: &View, target: Result<Target, ResolveError>) -> Missing {
+fn of_target(view: &View, target: Result<Target, ResolveError>) -> Need {
     match target {
-        Err(unresolved) => Missing::Tool(unresolved.name),
+        Err(unresolved) => Need::Tool(unresolved.name),
         Ok(Target::Within { target, .. }) => of_target(view, Ok(*target)),
-        Ok(Target::Resource { uri, .. }) if !knows_resource(view, &uri) => Missing::Anything,
+        Ok(Target::Resource { uri, .. }) if !knows_resource(view, &uri) => Need::Anything,
         Ok(Target::Meta { meta, arguments }) => match meta.act {
-            Act::Find | Act::List | Act::ListResources | Act::ListPrompts | Act::Load => Missing::Anything,
+            Act::Find | Act::List | Act::ListResources | Act::ListPrompts | Act::Load => Need::Anything,
             Act::Describe => match arguments.text("name") {
-                Some(name) if view.tool(&name).is_none() => Missing::Tool(name),
-                _ => Missing::Nothing,
+                Some(name) if view.tool(&name).is_none() => Need::Tool(name),
+                _ => Need::Nothing,
             },
             Act::DescribeResource if arguments.text("uri").is_some_and(|uri| !knows_resource(view, &uri)) => {
-                Missing::Anything
+                Need::Anything
             }
             Act::DescribePrompt if arguments.text("name").is_some_and(|name| view.prompt(&name).is_none()) => {
-                Missing::Anything
+                Need::Anything
             }
-            _ => Missing::Nothing,
+            _ => Need::Nothing,
         },
-        Ok(_) => Missing::Nothing,
+        Ok(_) => Need::Nothing,
     }
 }
 
 /// The servers of a view that may have it: of a name with the prefix of one that one, else any.
-fn servers_of<'a>(view: &'a View, missing: &Missing) -> Vec<&'a Server> {
+fn servers_of<'a>(view: &'a View, need: &Need) -> Vec<&'a Server> {
     let apart = view.servers.iter().filter(|(_, server)| server.tells_apart());
-    match missing {
-        Missing::Nothing => Vec::new(),
-        Missing::Anything => apart.map(|(_, server)| server).collect(),
-        Missing::Tool(name) => {
+    match need {
+        Need::Nothing => Vec::new(),
+        Need::Anything => apart.map(|(_, server)| server).collect(),
+        Need::Tool(name) => {
             let name = name.strip_prefix("x_").unwrap_or(name);
             let is_of = |prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(['/', '_']));
             let mut named = view.servers.iter().filter(|(definition, _)| {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::call::Call;
 use crate::client::Client;
-use crate::keeper::Keeper;
+use crate::keeper::{Hearer, Keeper};
 use crate::own_hearing::HearingStart;
 use crate::report::REPORTS;
 use crate::server::Server;
@@ -86,7 +86,7 @@ impl Server {
         };
         let shown = reached.bare().or_else(|| self.own_inventory(principal).map(|known| (*known).clone()));
         let (reports, mut reported) = mpsc::channel(REPORTS);
-        let (live, hearer) = (reached.shared_live(), (call, Arc::clone(subscriptions)));
+        let (live, hearer) = (reached.shared_live(), Hearer { call, subscriptions: Arc::clone(subscriptions) });
         let keeper = Keeper::own(&self.context, live, &shown.unwrap_or_default(), hearer, reports);
         let lists = async {
             while reported.recv().await.is_some() {

@@ -245,15 +245,7 @@ impl Run {
                 }
                 drop(self.ask(person, &person.modern, "tools/call", params).await);
             }
-            14 => {
-                let given = self.call(person, client, "named_open_session", json!({})).await.unwrap_or_default();
-                self.loot.keep("handle", &given["structuredContent"]["session"]);
-                let handle = self.loot.any("handle", random);
-                drop(self.call(person, client, "named/search", json!({"session": handle})).await);
-                if random.below(3) == 0 {
-                    drop(self.call(person, client, "named_close_session", json!({"session": handle})).await);
-                }
-            }
+            14 => self.use_handle(person, client, random).await,
             15 => {
                 let method = *random.pick(&["tools/list", "resources/list", "prompts/list"]);
                 let cursor = self.loot.any(method, random);
@@ -283,6 +275,17 @@ impl Run {
             20 => drop(self.ask(person, client, "x/unknown", json!({"name": only})).await),
             21 => self.hear(person),
             _ => self.further_step(person, client, random).await,
+        }
+    }
+
+    /// Opens a session at a server, and uses or closes one of anyone's.
+    async fn use_handle(&self, person: &Person, client: &Client, random: &mut Random) {
+        let given = self.call(person, client, "named_open_session", json!({})).await.unwrap_or_default();
+        self.loot.keep("handle", &given["structuredContent"]["session"]);
+        let handle = self.loot.any("handle", random);
+        drop(self.call(person, client, "named/search", json!({"session": handle})).await);
+        if random.below(3) == 0 {
+            drop(self.call(person, client, "named_close_session", json!({"session": handle})).await);
         }
     }
 
@@ -323,7 +326,7 @@ async fn interleave_in(gateway: u64) {
     let seed = std::env::var("TOOLCRIB_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     let run = Run::open(seed).await;
-    if gateway % 4 > 0 {
+    if !gateway.is_multiple_of(4) {
         // Lists of several pages, for their cursors.
         let gateway = Arc::clone(&run.world.gateway.gateway);
         tokio::task::spawn_blocking(move || gateway.list_in_pages_of(2)).await.unwrap();
