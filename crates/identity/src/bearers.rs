@@ -96,8 +96,9 @@ impl Bearers {
         }
         let own = tokens.entry(id.clone()).or_default();
         own.retain(|kept| kept.expires > now && kept.hash != *hash);
-        own.push(Arc::new(new));
-        // Who has renewed its token means the newer one, also where the older one lasts longer.
+        // Who has renewed its token means the newer one, also where the older one lasts longer; of those that were issued at
+        // one time the one that came last, as sorting keeps their order.
+        own.insert(0, Arc::new(new));
         own.sort_by_key(|kept| std::cmp::Reverse(kept.rank()));
         own.truncate(TOKENS_EACH);
     }

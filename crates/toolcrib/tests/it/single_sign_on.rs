@@ -277,8 +277,9 @@ async fn a_callers_token_is_exchanged_for_one_of_the_other_cluster() {
     let form = Form::parse(&String::from_utf8_lossy(&asked[1].body));
     assert_eq!((form.get("subject_token"), form.get("connector_id")), (Some(anns.as_str()), Some("a")));
     assert_eq!(ann.status().await["status"], "connected");
-    let bob = office.caller(&office.token("bob", &[])).await;
+    // Before it comes: its sign-on begins with its session.
     *office.exchange.lock().unwrap() = json!({"error": "access_denied"});
+    let bob = office.caller(&office.token("bob", &[])).await;
     let refused = bob.call("x_files_whoami", json!({})).await;
     assert!(!refused.contains("someone"), "{refused}");
     let status = bob.status_with("sso_attempt_failed", json!(true)).await;
