@@ -2,15 +2,15 @@
 
 use std::sync::atomic::Ordering;
 
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, PrincipalId, Problem};
 use toolcrib_policy::Act;
 use toolcrib_protocol::error::HEADER_MISMATCH;
 use toolcrib_protocol::{Raw, RpcError, method};
 use toolcrib_session::{Caller, RunningRequest};
 use toolcrib_store::Outcome;
 use toolcrib_upstream::Call;
-use toolcrib_upstream::places::{NoPlace, WAITING};
-use toolcrib_upstream::{CallError, Place, Server};
+use toolcrib_upstream::places::{Lane, NoPlace};
+use toolcrib_upstream::{CallError, Limit, Place, Server};
 
 use crate::admission::AdmittedCall;
 use crate::environment::NeedsEnvironment;
@@ -64,6 +64,8 @@ pub(crate) struct OutgoingCall<'a> {
     pub server: &'a Server,
     pub method: &'a str,
     pub params: Raw,
+    /// As whom the caller takes turns with others.
+    pub user: &'a PrincipalId,
     /// What the caller's profile adds to the server's environment.
     pub environment: Option<NeedsEnvironment>,
     /// For whom, and what is heard in its course.
@@ -86,7 +88,7 @@ pub(crate) async fn call(
     };
     outgoing.call.cancel_on_drop.store(true, Ordering::Relaxed);
     let asking = async {
-        let place = match place(act, caller, outgoing.server).await {
+        let place = match place(act, outgoing.user, outgoing.server).await {
             Ok(place) => place,
             Err(problem) => return CallOutcome::Unanswered(problem),
         };
@@ -115,29 +117,36 @@ pub(crate) async fn call(
 }
 
 /// Waits for a place at the server, as long as a call of it may take.
-async fn place(act: &Act, caller: &Caller, server: &Server) -> Result<Place, Problem> {
+async fn place(act: &Act, user: &PrincipalId, server: &Server) -> Result<Place, Problem> {
     let (lane, most) = (lane(act), server.config().timeouts.call);
-    let taken = server.places().take(&caller.principal.id, lane, most).await;
+    let taken = server.places().take(user, lane, most).await;
     taken.map_err(|why| no_place(server, lane, why))
 }
 
 /// What takes turns with others at a server: each tool, and everything else of one kind.
-fn lane(act: &Act) -> &str {
-    match act {
-        Act::CallTool { tool, .. } => &tool.tool,
+fn lane(act: &Act) -> Lane<'_> {
+    Lane::method(match act {
+        Act::CallTool { tool, .. } => return Lane::tool(&tool.tool),
         Act::ReadResource { .. } => method::RESOURCES_READ,
         Act::GetPrompt { .. } => method::PROMPTS_GET,
         Act::Complete { .. } => method::COMPLETE,
         Act::Forward { .. } => "other methods",
         Act::Configure { .. } | Act::MetaTool { .. } | Act::Operation { .. } => "the gateway itself",
-    }
+    })
 }
 
 /// A server that is asked too much, in words for the client. Nothing was sent to it.
-fn no_place(server: &Server, lane: &str, why: NoPlace) -> Problem {
-    let (name, load) = (&server.config().name, server.places().load());
+fn no_place(server: &Server, lane: Lane<'_>, why: NoPlace) -> Problem {
+    let (name, load, lane) = (&server.config().name, server.places().load(), lane.name);
+    let limit = if matches!(why, NoPlace::Timeout(_)) { Limit::Concurrent } else { Limit::Queue };
+    server.refusals().count(limit);
     let message = match why {
-        NoPlace::Full => format!("the queue of server `{name}` is full: {WAITING} calls are waiting"),
+        NoPlace::Full { most } => {
+            format!("`limits.queue` of server `{name}`: {most} calls may wait, and as many do")
+        }
+        NoPlace::ToolFull { most } => {
+            format!("`limits.queue` of tool `{name}/{lane}`: {most} of its calls may wait, and as many do")
+        }
         NoPlace::Timeout(waited) => {
             let (most, waiting) = (load.concurrency.calls, load.waiting);
             let whose = match server.places().running(lane) {
@@ -150,7 +159,7 @@ fn no_place(server: &Server, lane: &str, why: NoPlace) -> Problem {
     };
     let hint = format!(
         "Nothing was sent to the server, so the call can be repeated. `toolcrib get server {name}` shows what runs; \
-         `limits` in `servers/{name}.yaml` says how many calls may run at a time."
+         `limits` in `servers/{name}.yaml` says how many calls may run and wait."
     );
     Problem::new(Kind::Busy, message).hint(hint)
 }

@@ -85,6 +85,13 @@ impl RequestContext<'_> {
             }
     }
 
+    /// Whether a request is no further call at the server, but comes back for one that waits for its client.
+    pub(crate) fn attaches(&self, params: &Raw) -> bool {
+        self.caller.session.is_none()
+            && self.caller.revision.era() == Era::Modern
+            && ask::state(params).is_some_and(|state| self.path.parking.knows(&state))
+    }
+
     /// One call, as it is.
     pub(crate) async fn once(&self, admitted: &AdmittedCall, request: &ServerRequest<'_>, params: Raw) -> CallOutcome {
         let listener = self.listener(request.server);
@@ -99,7 +106,9 @@ impl RequestContext<'_> {
             ..Call::default()
         };
         let environment = self.environment_for(request.server);
-        let outgoing = OutgoingCall { server: request.server, method: request.method, params, environment, call };
+        let user = self.snapshot.user_of(&self.caller.principal.id);
+        let ServerRequest { server, method, .. } = *request;
+        let outgoing = OutgoingCall { server, method, params, user: &user, environment, call };
         let outcome = dispatch::call(admitted, self.caller, self.running, outgoing).await;
         match listener.and_then(|listener| listener.missing()) {
             // The call failed because the client of this era did not declare what it must.

@@ -5,7 +5,7 @@
 //!
 //! 1. [`snapshot`]: what decides about the request, taken once where its caller is proven.
 //! 2. `context`: the request with all that it needs; `pending` waits for a server that is being listed.
-//! 3. [`admission`]: rules and audit log; then `throttle` (limits), [`guard`], `checks` (arguments).
+//! 3. [`admission`]: rules and audit log; then `limits` and `throttle`, [`guard`], `checks` (arguments).
 //! 4. `tool_call`, `offer`, `listen` (subscriptions), `exchange/tasks`: one file for each kind of request.
 //! 5. `exchange`: the call with all that may come in between; `dispatch` is the only place that calls a server.
 //!
@@ -22,6 +22,8 @@ mod dispatch;
 mod environment;
 mod exchange;
 pub mod guard;
+mod large_results;
+mod limits;
 mod listen;
 mod listener;
 pub mod live_events;
@@ -35,6 +37,7 @@ mod path;
 mod pending;
 pub mod pins;
 mod reply;
+mod result_bound;
 pub mod servers;
 pub mod snapshot;
 pub mod source;

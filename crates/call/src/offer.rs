@@ -18,6 +18,7 @@ use crate::admission::{AuditedRequest, Refusal};
 use crate::context::RequestContext;
 use crate::dispatch::{CallOutcome, unavailable};
 use crate::exchange::ServerRequest;
+use crate::limits::LimitedCall;
 use crate::params::{required_text, unknown_method};
 
 impl RequestContext<'_> {
@@ -37,7 +38,11 @@ impl RequestContext<'_> {
             Err(Refusal::Denied(denial)) if denial.hidden => return Err(RpcError::from(&unknown())),
             Err(refusal) => return Err(RpcError::from(&refusal.problem())),
         };
-        let (outcome, result) = match self.held_prompt(act, request.server, unknown).await {
+        let stopped = match self.limited(act, &request) {
+            Err(problem) => Some(problem),
+            Ok(()) => self.held_prompt(act, request.server, unknown).await,
+        };
+        let (outcome, result) = match stopped {
             Some(problem) => (Outcome::Error(problem.kind), Err(RpcError::from(&problem))),
             None => match self.exchange(&mut admitted, request).await {
                 CallOutcome::Answered(Ok(result)) => (Outcome::Ok, Ok(result)),
@@ -49,6 +54,15 @@ impl RequestContext<'_> {
         };
         admitted.end(outcome);
         result
+    }
+
+    /// Holds what is asked for against the limits of its server. A look at a task that runs is no further call.
+    fn limited(&self, act: &Act, request: &ServerRequest<'_>) -> Result<(), Problem> {
+        if matches!(act, Act::CallTool { .. }) {
+            return Ok(());
+        }
+        let (server, arguments) = (Some(request.server), Some(&request.params));
+        self.within_limits(LimitedCall { server, tool: None, arguments }).map(drop)
     }
 
     /// Why a prompt cannot be asked for at this moment, where the profile holds changed ones back.
@@ -88,6 +102,9 @@ impl RequestContext<'_> {
         let uri = required_text(params, "uri")?;
         if self.is_own_resource(&uri) {
             return self.own_resource().await;
+        }
+        if let Some(read) = self.large_result(&uri).await {
+            return read;
         }
         let not_found = || self.resource_not_found(&uri);
         let place = self.view().resources.place(&uri).ok_or_else(not_found)?;

@@ -1,4 +1,4 @@
-//! What the gateway itself offers as a resource: which servers are connected.
+//! What the gateway itself offers as a resource: which servers are connected, and results that were cut.
 
 use serde_json::{Value, json};
 use toolcrib_catalog::TransportKind;
@@ -10,6 +10,7 @@ use toolcrib_view::view::{AUTH_STATUS, View};
 
 use crate::client;
 use crate::context::RequestContext;
+use crate::large_results::BEGINS;
 use crate::login::{LoginState, LoginStatus};
 
 impl RequestContext<'_> {
@@ -34,6 +35,17 @@ impl RequestContext<'_> {
         let text = serde_json::to_string_pretty(&status(self.view(), &logins, principal.is_none())).unwrap_or_default();
         let contents = json!([{ "uri": AUTH_STATUS, "mimeType": "application/json", "text": text }]);
         Ok(Raw::from_value(&json!({ "contents": contents })))
+    }
+
+    /// Reads a result that was cut for this caller, on record as everything is; `None` where there is none.
+    pub(crate) async fn large_result(&self, uri: &str) -> Option<Result<Raw, RpcError>> {
+        let (text, media_type) = self.path.large_results.find(self.caller, uri)?;
+        let act = Act::MetaTool { name: "read_result".into() };
+        let admitted = self.admit(&act, self.audited(method::RESOURCES_READ, BEGINS, None)).await;
+        Some(admitted.map_err(|refusal| RpcError::from(&refusal.problem())).map(|admitted| {
+            admitted.end(Outcome::Ok);
+            Raw::from_value(&json!({ "contents": [{ "uri": uri, "mimeType": media_type, "text": *text }] }))
+        }))
     }
 }
 

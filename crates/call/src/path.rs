@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use toolcrib_base::{Clock, Problem, ServerName};
 use toolcrib_policy::Rules;
 use toolcrib_protocol::Raw;
@@ -14,6 +15,7 @@ use crate::admission::AuditContext;
 use crate::checks::Checks;
 use crate::conversations::Conversations;
 use crate::guard::{CallGuard, GuardedCall};
+use crate::large_results::LargeResults;
 use crate::live_events::LiveEvents;
 use crate::login::Logins;
 use crate::own_tasks::OwnTasks;
@@ -85,6 +87,10 @@ pub struct CallPath {
     /// The tasks that run here.
     pub tasks: Arc<OwnTasks>,
     pub(crate) throttle: Throttle,
+    /// Results that were cut, whole.
+    pub(crate) large_results: LargeResults,
+    /// From when on limits count time, whatever the clock says.
+    pub(crate) started: Instant,
     pub(crate) checks: Checks,
     pub(crate) parking: ParkedCalls,
     /// Places for calls that wait for answers of legacy clients.
@@ -120,6 +126,8 @@ impl CallPath {
             keep_arguments: parts.keep_arguments,
             sources: parts.sources,
             throttle: Throttle::default(),
+            large_results: LargeResults::default(),
+            started: Instant::now(),
             checks: Checks::default(),
             asking: Semaphore::new(ASKING),
             guards: parts.guards,

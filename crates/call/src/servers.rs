@@ -14,13 +14,15 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{ProfileName, Secret, ServerName};
 use toolcrib_catalog::{
     Ask, ProfileDefinition, Program, Remote, ResolveSecret, SecretRef, SecretUser, ServerDefinition, ServerLimits,
-    SessionScope, SpokenEra, Start, Transport,
+    SessionScope, SpokenEra, Start, ToolLimits, Transport,
 };
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::{Capabilities, Era, Raw, json};
 use toolcrib_store::{Facts, OwnSnapshots, Snapshots, Store};
+use toolcrib_upstream::places::WAITING;
 use toolcrib_upstream::{
-    CONNECTIONS, Concurrency, Endpoint, Inventory, Nature, Server, ServerConfig, ServerDeps, SessionPolicy, Timeouts,
+    CONNECTIONS, Concurrency, Endpoint, Inventory, Nature, PlaceLimits, Server, ServerConfig, ServerDeps,
+    SessionPolicy, Timeouts, ToolPlaces,
 };
 use toolcrib_view::{ServerEntry, ServerTable};
 
@@ -89,6 +91,11 @@ impl Servers {
         self.table.load_full()
     }
 
+    /// The definition that a server has by now.
+    pub(crate) fn definition(&self, server: &ServerName) -> Option<Arc<ServerDefinition>> {
+        self.table.load().get(server).map(|running| Arc::clone(&running.definition))
+    }
+
     /// Makes what runs equal to `wanted`: starts the new, replaces the changed, retires the gone. Blocks: it reads
     /// secrets and snapshots. Gives the names of what is gone for good.
     pub fn reconcile(&self, wanted: &BTreeMap<ServerName, Arc<ServerDefinition>>) -> Vec<ServerName> {
@@ -138,16 +145,18 @@ impl Servers {
     ) -> Vec<ServerName> {
         let before = self.table.load_full();
         let mut after = ServerTable::new();
+        let mut kept = BTreeSet::new();
         for (name, definition) in wanted {
-            let is_same = |running: &&ServerEntry| *running.definition == **definition && !stale.contains(name);
-            let kept = before.get(name).filter(is_same).cloned();
-            after.insert(name.clone(), kept.unwrap_or_else(|| self.start(definition)));
+            let running = before.get(name).filter(|_| !stale.contains(name));
+            let entry = running.and_then(|running| kept_as(running, definition));
+            if entry.is_some() {
+                kept.insert(name);
+            }
+            after.insert(name.clone(), entry.unwrap_or_else(|| self.start(definition)));
         }
         let gone: Vec<_> = before.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
         for (name, running) in before.iter() {
-            let stays = after.get(name).is_some_and(|now| Arc::ptr_eq(&now.definition, &running.definition));
-            let stays = stays && !stale.contains(name);
-            if !stays {
+            if !kept.contains(name) {
                 let (server, grace) = (running.server.clone(), self.deps.grace);
                 self.scope.spawn(async move { server.retire(grace * 4).await });
             }
@@ -228,7 +237,7 @@ impl Servers {
                 list: periods.list.duration(),
                 call: periods.call.duration(),
             },
-            concurrency: concurrency(definition),
+            places: place_limits(definition),
             session: match definition.session {
                 SessionScope::Shared => SessionPolicy::Shared,
                 SessionScope::Principal => SessionPolicy::Principal,
@@ -332,13 +341,35 @@ fn uses_vault(definition: &ServerDefinition) -> bool {
     }
 }
 
-/// How many calls may run at a time: where each has a connection of its own, as many as there may be of these.
-fn concurrency(definition: &ServerDefinition) -> Concurrency {
+/// What runs, where it stays by a definition: one that is the same, or has other limits, which hold from now on for what
+/// runs.
+fn kept_as(running: &ServerEntry, definition: &Arc<ServerDefinition>) -> Option<ServerEntry> {
+    if *running.definition == **definition {
+        return Some(running.clone());
+    }
+    let alike = ServerDefinition { limits: running.definition.limits.clone(), ..(**definition).clone() };
+    (*running.definition == alike).then(|| {
+        running.server.places().set_limits(place_limits(definition));
+        ServerEntry { definition: Arc::clone(definition), server: running.server.clone() }
+    })
+}
+
+/// How many calls may run and wait: where each has a connection of its own, as many as there may be of these run.
+fn place_limits(definition: &ServerDefinition) -> PlaceLimits {
     let whole = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
     let most = if definition.session == SessionScope::Request { CONNECTIONS } else { usize::MAX };
-    let ServerLimits { concurrent, per_tool } = definition.limits;
+    let ServerLimits { concurrent, per_tool, queue, ref tools, .. } = definition.limits;
     let calls = concurrent.map_or(Concurrency::default().calls, whole).min(most);
-    Concurrency { calls, per_tool: per_tool.map(whole) }
+    let of_tool = |limits: &ToolLimits| ToolPlaces {
+        pattern: limits.pattern.clone(),
+        concurrent: limits.concurrent.map(whole),
+        queue: limits.queue.map(whole),
+    };
+    PlaceLimits {
+        concurrency: Concurrency { calls, per_tool: per_tool.map(whole) },
+        queue: queue.map_or(WAITING, whole),
+        tools: tools.iter().map(of_tool).collect(),
+    }
 }
 
 /// When a server that starts lazily is stopped. A program holds memory; a connection that reports changes costs little.

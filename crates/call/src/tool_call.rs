@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::Dialect;
 use toolcrib_catalog::pin::Part;
-use toolcrib_catalog::{CallLimits, Dialect};
 use toolcrib_policy::Denial;
 use toolcrib_protocol::error::CAPABILITY_MISSING;
 use toolcrib_protocol::param_header::ParamHeaders;
@@ -26,6 +26,7 @@ use crate::context::RequestContext;
 use crate::dispatch::{CallOutcome, unavailable};
 use crate::exchange::{ServerRequest, needs_task};
 use crate::guard::GuardedCall;
+use crate::limits::LimitedCall;
 use crate::own_tasks::{OwnTask, TaskStart};
 use crate::source::Invocation;
 use session::SessionArgument;
@@ -114,12 +115,12 @@ impl RequestContext<'_> {
     /// # Errors
     /// Too many calls, a guard that says no, or arguments that do not fit.
     async fn prepare(&self, admitted: &mut AdmittedCall, call: &ToolCall) -> Result<(), Problem> {
-        let profile = self.snapshot.profile();
-        // What an invocation does beside its first call is not another call at a time.
-        let concurrent = profile.limits.concurrent.filter(|_| self.depth == 0);
-        let limits = CallLimits { concurrent, ..profile.limits };
-        let principal = &self.caller.principal.id;
-        admitted.hold(self.path.throttle.admit(principal, &profile.name, limits, self.path.clock.now())?);
+        let (tool, server) = (&call.tool, call.tool.server());
+        let returns = server.is_some_and(|server| !needs_task(tool, server)) && self.attaches(&call.params);
+        if !returns {
+            let limited = LimitedCall { server, tool: Some(&tool.id), arguments: Some(&call.arguments) };
+            admitted.hold(self.within_limits(limited)?);
+        }
         self.path.guard(&self.guarded(call))?;
         self.misfit(&call.tool, &call.arguments).await.map_or(Ok(()), Err)
     }
@@ -162,8 +163,13 @@ impl RequestContext<'_> {
             CallOutcome::Answered(Ok(result)) => {
                 let outcome = if reply::is_failure(&result) { Outcome::ToolError } else { Outcome::Ok };
                 // What asks, or runs on as a task, is for the client and not for its model.
-                let plain = call.by.is_none() || ask::is_input_required(&result) || task::is_task(&result);
-                let result = if plain { result } else { shape::call(call.by, result) };
+                let is_answer = !ask::is_input_required(&result) && !task::is_task(&result);
+                let passed_on = if is_answer { self.passed_on(&call.tool, result) } else { Ok(result) };
+                let result = match passed_on {
+                    Ok(result) if is_answer && call.by.is_some() => shape::call(call.by, result),
+                    Ok(result) => result,
+                    Err(problem) => return ToolOutcome::failed(problem),
+                };
                 ToolOutcome { outcome, answer: Ok(CallAnswer::of_tool(result, form)) }
             }
             CallOutcome::Answered(Err(error)) => {
@@ -229,8 +235,13 @@ impl RequestContext<'_> {
             let target = call.tool.id.to_string();
             let begin = TaskStart { target: &target, capabilities: Arc::clone(&self.client.capabilities) };
             let detached = admitted.detach();
+            let (bound, path, caller) = (self.result_bound(&call.tool), Arc::clone(self.path), self.caller.clone());
             let work = move |_: OwnTask| async move {
-                let ToolOutcome { outcome, answer } = ToolOutcome::own(run.await);
+                let ran = run.await.and_then(|result| match bound.filter(|bound| !bound.admits(&result)) {
+                    Some(bound) => bound.cut(&path.large_results, &caller, &result),
+                    None => Ok(result),
+                });
+                let ToolOutcome { outcome, answer } = ToolOutcome::own(ran);
                 detached.end(outcome);
                 Ok(answer?.map(|result| shape::call(by, result)).marked())
             };
@@ -251,6 +262,7 @@ impl RequestContext<'_> {
                 ran = run => ran,
             },
         };
+        let ran = ran.and_then(|result| self.passed_on(&call.tool, result));
         let ToolOutcome { outcome, answer } = ToolOutcome::own(ran);
         ToolOutcome { outcome, answer: answer.map(|answer| answer.map(|result| shape::call(by, result))) }
     }

@@ -3,6 +3,7 @@
 
 mod authorization;
 mod configure;
+mod rate;
 mod runtime;
 mod scooter;
 mod value;

@@ -38,6 +38,7 @@ mod secret;
 mod server;
 mod service;
 mod service_class;
+mod size;
 mod template_language;
 mod toolschema;
 mod trace;
@@ -65,7 +66,7 @@ pub use place::place_of;
 pub use private::{MASK, is_secret_name, is_secret_value};
 pub use problem::{DefinitionProblem, Position, without_secrets};
 pub use profile::edit;
-pub use profile::key::matching as matching_key;
+pub use profile::key::{matching as matching_key, user_named};
 pub use profile::{
     ActiveSet, AutoExposure, CallLimits, ChangedTools, Dialect, Examples, Exposure, GatewayKey, Group, KeyHash,
     KeyHashError, KeyName, OverQuota, Prefix, ProfileDefinition, Quota, Ranking, ToolRules,
@@ -78,14 +79,15 @@ pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefE
 pub use server::edit::{ToolsEditError, with_tools};
 pub use server::{
     Ask, AuthType, ClientSecretRef, Family, IdentityProvider, Program, Remote, ServerAuth, ServerDefinition,
-    ServerLimits, SessionScope, SpokenEra, Start, Teleport, TeleportIdentity, Timeouts, TokenExchange, ToolText,
-    Transport, TransportKind, UserHeader,
+    ServerLimits, SessionScope, SpokenEra, Start, Teleport, TeleportIdentity, Timeouts, TokenExchange, ToolLimits,
+    ToolText, Transport, TransportKind, UserHeader,
 };
 pub use service::ServiceDefinition;
 pub use service_class::{
     ArgumentDefinition, ArgumentKind, Expectation, HealthCheck, LifecycleTool, LifecycleTools, ServiceClassDefinition,
     ServiceTimeouts,
 };
+pub use size::{Size, SizeError};
 pub use template_language::TemplateLanguage;
 pub use validate::{FileReport, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;

@@ -3,7 +3,7 @@
 pub(crate) mod auth;
 pub(crate) mod edit;
 mod family;
-mod limits;
+pub(crate) mod limits;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::toolschema;
 
 pub use auth::{AuthType, ClientSecretRef, IdentityProvider, ServerAuth, Teleport, TeleportIdentity, TokenExchange};
 pub use family::Family;
-pub use limits::ServerLimits;
+pub use limits::{ServerLimits, ToolLimits};
 
 /// What addresses look like.
 pub(crate) const ADDRESS_PATTERN: &str = "^[Hh][Tt][Tt][Pp][Ss]?://";
@@ -62,7 +62,7 @@ pub struct ServerDefinition {
     pub verified_at: Option<String>,
     /// How it is logged in at.
     pub auth: Option<ServerAuth>,
-    /// How many calls may run at a time.
+    /// How much may be called.
     pub limits: ServerLimits,
 }
 

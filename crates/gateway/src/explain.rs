@@ -111,6 +111,7 @@ impl Gateway {
         if let Some(tool) = view.tool_by_id(&id) {
             steps.push(exposure(view, tool));
         }
+        steps.extend(limits(view, running, &id));
         Some(id)
     }
 
@@ -242,6 +243,10 @@ impl Gateway {
         if !unanswered.is_empty() {
             value["unanswered"] = unanswered.into();
         }
+        let limited = operation::limited(running);
+        if !limited.is_empty() {
+            value["limited"] = limited.into();
+        }
         let missing = missing_variables(running);
         if !missing.is_empty() {
             value["environment"] = json!(missing);
@@ -291,6 +296,56 @@ fn missing(running: &ServerEntry, id: &ToolId) -> String {
     let close: Vec<String> = close.iter().map(|name| format!("`{server}/{name}`")).collect();
     let near = if close.is_empty() { String::new() } else { format!("; nearest: {}", close.join(", ")) };
     format!("server `{server}` has {} tools, none of this name{near}", inventory.tools.len())
+}
+
+/// Which limits calls of a tool meet, where any are set; they hide nothing.
+fn limits(view: &View, running: &ServerEntry, id: &ToolId) -> Option<Step> {
+    let mut said = Vec::new();
+    let mut say = |of: &str, limits: [(&str, Option<String>); 5]| {
+        let set = limits.into_iter().filter_map(|(key, value)| Some(format!("{key}: {}", value?)));
+        let set: Vec<String> = set.collect();
+        if !set.is_empty() {
+            said.push(format!("{of} {{{}}}", set.join(", ")));
+        }
+    };
+    fn text<T: ToString>(value: Option<T>) -> Option<String> {
+        value.map(|value| value.to_string())
+    }
+    let of = &view.profile.limits;
+    say(
+        &format!("profile `{}`", view.profile.name),
+        [
+            ("concurrent", text(of.concurrent)),
+            ("queue", None),
+            ("per_minute", text(of.per_minute)),
+            ("argument_bytes", text(of.argument_bytes)),
+            ("result_bytes", text(of.result_bytes)),
+        ],
+    );
+    let of = &running.definition.limits;
+    say(
+        &format!("server `{}`", id.server),
+        [
+            ("concurrent", text(of.concurrent)),
+            ("queue", text(of.queue)),
+            ("per_minute", text(of.per_minute)),
+            ("argument_bytes", text(of.argument_bytes)),
+            ("result_bytes", text(of.result_bytes)),
+        ],
+    );
+    for of in running.definition.limits.of_tool(&id.tool) {
+        say(
+            &format!("its tools `{}`", of.pattern.as_str()),
+            [
+                ("concurrent", text(of.concurrent)),
+                ("queue", text(of.queue)),
+                ("per_minute", text(of.per_minute)),
+                ("argument_bytes", text(of.argument_bytes)),
+                ("result_bytes", text(of.result_bytes)),
+            ],
+        );
+    }
+    (!said.is_empty()).then(|| Step::passed("limits", format!("calls are held to those of {}", said.join(", of "))))
 }
 
 fn exposure(view: &View, tool: &toolcrib_view::view::Tool) -> Step {

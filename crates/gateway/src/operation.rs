@@ -41,7 +41,7 @@ use crate::search::SearchRequest;
 
 pub(crate) use definition::problem;
 pub use running::ServerOrder;
-pub(crate) use servers::unanswered;
+pub(crate) use servers::{limited, unanswered};
 
 pub(crate) type AsCallerFn = for<'a> fn(&'a Arc<Gateway>, &'a Caller, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
 pub(crate) type GlobalFn = for<'a> fn(&'a Arc<Gateway>, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;

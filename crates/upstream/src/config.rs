@@ -10,7 +10,7 @@ use toolcrib_transport::http::client::Endpoint as HttpEndpoint;
 
 use crate::eras::Nature;
 use crate::install::Installer;
-use crate::places::Concurrency;
+use crate::places::PlaceLimits;
 
 /// From how many bytes on a value in the query of an address is taken for a key.
 const KEY_IN_QUERY: usize = 8;
@@ -30,8 +30,8 @@ pub struct ServerConfig {
     pub idle: Option<Duration>,
     /// How long to wait for it.
     pub timeouts: Timeouts,
-    /// How many calls may run at a time.
-    pub concurrency: Concurrency,
+    /// How many calls may run at a time, and wait, when it is started.
+    pub places: PlaceLimits,
     /// Whose calls share a connection, where the server is a legacy one.
     pub session: SessionPolicy,
     /// What the connection that lists declares. Some servers show tools only to clients that can be asked.
@@ -189,7 +189,7 @@ mod tests {
             start: Start::Lazy,
             idle: None,
             timeouts: Timeouts::default(),
-            concurrency: Concurrency::default(),
+            places: PlaceLimits::default(),
             session: SessionPolicy::default(),
             declares: Capabilities::NONE,
             only: None,

@@ -22,6 +22,7 @@ use crate::live::LiveConnection;
 use crate::own_hearing::OwnHearing;
 use crate::own_lists::OwnLists;
 use crate::places::Places;
+use crate::refusals::Refusals;
 use crate::status::{State, Status};
 use crate::subscribe::Subscriptions;
 use crate::unanswered::UnansweredCalls;
@@ -79,6 +80,8 @@ pub(crate) struct ServerContext {
     pub(crate) eras: Arc<Eras>,
     /// How many calls may run, and who is next.
     pub(crate) places: Places,
+    /// How often its limits were met.
+    pub(crate) refusals: Refusals,
     /// What it shows to principals with credentials of their own.
     pub(crate) own: OwnLists,
     /// What such principals subscribe to.
@@ -131,7 +134,8 @@ impl ServerContext {
         let context = Self {
             was_own,
             eras: Arc::new(Eras::new(config.only, config.nature, Arc::clone(&deps.clock))),
-            places: Places::new(config.concurrency),
+            places: Places::new(config.places.clone()),
+            refusals: Refusals::default(),
             own: OwnLists::default(),
             hearing: OwnHearing::default(),
             unanswered: UnansweredCalls::default(),

@@ -26,6 +26,7 @@ use crate::negotiate;
 use crate::part::OwnPart;
 use crate::places::Places;
 use crate::pool::{self, Lease, LeaseError, Pool};
+use crate::refusals::Refusals;
 use crate::request::CallRequest;
 use crate::status::{State, Status};
 use crate::subscribe::{self, Subscription};
@@ -161,6 +162,11 @@ impl Server {
     /// The places of the calls that may run. Taken before [`Server::call`] by anyone who calls for someone.
     pub fn places(&self) -> &Places {
         &self.context.places
+    }
+
+    /// How often its limits were met. Counted by anyone who keeps to them.
+    pub fn refusals(&self) -> &Refusals {
+        &self.context.refusals
     }
 
     /// How many calls were given up and never answered, by tool, or by method where no tool was called.

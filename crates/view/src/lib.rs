@@ -7,6 +7,7 @@
 pub mod advice;
 pub mod arguments;
 pub mod costs;
+pub mod cut;
 pub mod dialect;
 mod embed;
 pub mod menu;

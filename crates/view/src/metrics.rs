@@ -50,6 +50,12 @@ struct PlaceLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LimitLabels {
+    server: String,
+    limit: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TotalLabels {
     outcome: &'static str,
 }
@@ -74,6 +80,7 @@ pub struct Metrics {
     spans: [Counter; 2],
     places: Family<PlaceLabels, Gauge>,
     unanswered: Family<ToolLabels, Gauge>,
+    limited: Family<LimitLabels, Counter>,
 }
 
 /// The counters of one tool, looked up once and kept with it.
@@ -118,6 +125,8 @@ impl Metrics {
         let unanswered = Family::default();
         let help = "Calls that were given up and that the server has not answered";
         registry.register("tool_calls_unanswered", help, unanswered.clone());
+        let limited = Family::default();
+        registry.register("calls_limited", "Calls that met a limit of their server", limited.clone());
         let spans = Family::<TotalLabels, Counter>::default();
         registry.register("trace_spans", "Spans by what became of them: exported, or dropped", spans.clone());
         let spans = ["exported", "dropped"].map(|outcome| spans.get_or_create(&TotalLabels { outcome }).clone());
@@ -144,6 +153,7 @@ impl Metrics {
             spans,
             places,
             unanswered,
+            limited,
         }
     }
 
@@ -196,15 +206,20 @@ impl Metrics {
         }
     }
 
-    /// Says how the places of all servers are used, and what they have not answered.
+    /// Says how the places of all servers are used, which limits were met, and what they have not answered.
     pub fn set_calls<'a>(&self, servers: impl Iterator<Item = &'a Server>) {
         self.places.clear();
         self.unanswered.clear();
+        self.limited.clear();
         for server in servers {
             let (name, load) = (server.config().name.to_string(), server.places().load());
             for (state, count) in [("running", load.running), ("waiting", load.waiting)] {
                 let labels = PlaceLabels { server: name.clone(), state };
                 self.places.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+            }
+            for (limit, count) in server.refusals().counts() {
+                let labels = LimitLabels { server: name.clone(), limit: limit.key() };
+                self.limited.get_or_create(&labels).inner().store(count, Ordering::Relaxed);
             }
             for (tool, count) in server.unanswered() {
                 let labels = ToolLabels { server: name.clone(), tool: tool.to_string() };
@@ -301,6 +316,7 @@ mod tests {
         let (server, tool) = ("files".to_owned(), "read".to_owned());
         metrics.tokens.get_or_create(&TokenLabels { profile: "default".to_owned(), of: "listed" }).set(1);
         metrics.places.get_or_create(&PlaceLabels { server: server.clone(), state: "running" }).set(1);
+        metrics.limited.get_or_create(&LimitLabels { server: server.clone(), limit: "queue" }).inc();
         metrics.unanswered.get_or_create(&ToolLabels { server, tool }).set(1);
         let text = metrics.render();
         let there = samples(&text);

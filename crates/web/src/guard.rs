@@ -325,6 +325,7 @@ mod tests {
             created: None,
             role: toolcrib_base::Role::Member,
             expires: None,
+            user: None,
         }
     }
 

@@ -78,7 +78,7 @@ impl RequestContext<'_> {
         let (path, caller) = (Arc::clone(self.path), self.caller.clone());
         let (server, method) = (request.server.clone(), request.method.to_owned());
         let params = ask::retry(&request.params, &[], None);
-        let call = call.clone();
+        let parked_call = call.clone();
         let handler: Arc<dyn CallHandler> = Arc::<ParkedCall>::clone(&parked);
         let to_server = Call {
             client: self.client_of(request.server),
@@ -88,9 +88,11 @@ impl RequestContext<'_> {
             ..Call::default()
         };
         let environment = self.environment_for(request.server);
+        let user = self.snapshot.user_of(&self.caller.principal.id);
         let mut stop = self.path.servers.scope().stop_signal();
         self.path.servers.scope().spawn(async move {
-            let outgoing = OutgoingCall { server: &server, method: &method, params, environment, call: to_server };
+            let (method, call) = (method.as_str(), to_server);
+            let outgoing = OutgoingCall { server: &server, method, params, user: &user, environment, call };
             let calling = dispatch::call(&admitted, &caller, None, outgoing);
             // Dropping the call takes it back at the server.
             let ended = tokio::select! {
@@ -108,7 +110,7 @@ impl RequestContext<'_> {
                     () = stop.stopped() => {}
                 }
             }
-            path.parking.remove(&caller.principal.id, &call);
+            path.parking.remove(&caller.principal.id, &parked_call);
         });
     }
 

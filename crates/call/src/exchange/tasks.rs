@@ -68,6 +68,7 @@ impl RequestContext<'_> {
 
     /// A task, or what is told of one, whose questions this client can be asked; people read who asks.
     fn askable(&self, ticket: &Ticket, told: Raw) -> Result<Raw, RpcError> {
+        let told = self.with_result_passed_on(&ticket.tool, told)?;
         if told.text("status").as_deref() != Some(task::Status::InputRequired.as_str()) {
             return Ok(told);
         }
@@ -85,6 +86,17 @@ impl RequestContext<'_> {
         }
         let questions = required.to_raw().get("inputRequests").unwrap_or_else(Raw::empty_object);
         Ok(told.edit(&[("inputRequests", Edit::Set(questions.as_str()))]))
+    }
+
+    /// A task whose result is cut as that of a call would be.
+    fn with_result_passed_on(&self, tool: &ToolId, told: Raw) -> Result<Raw, RpcError> {
+        let (Some(tool), Some(result)) = (self.view().tool_by_id(tool), told.get("result")) else { return Ok(told) };
+        let bytes = result.as_str().len();
+        let passed_on = self.passed_on(tool, result).map_err(|problem| RpcError::from(&problem))?;
+        match passed_on.as_str().len() == bytes {
+            true => Ok(told),
+            false => Ok(told.edit(&[("result", Edit::Set(passed_on.as_str()))])),
+        }
     }
 
     /// What a subscription tells as `tasks/get` would; `None` for a task whose questions this client cannot be asked.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ServerName};
 
+use super::rate;
 use super::runtime::fill;
 use super::value::{self, Members};
 use super::{AuthorizationKind, Reach, RegistryEntry, Variable};
@@ -117,6 +118,7 @@ impl RegistryEntry {
         members.set("icon", self.icon.clone());
         members.set("homepage", self.homepage.as_ref().map(|link| link.page().to_owned()));
         members.set("renamed", serde_json::json!(self.renamed));
+        members.set("limits", rate::limits(&self.tools));
         if self.authorization.kind == AuthorizationKind::OAuth2 && values.is_empty() {
             members.set("auth", self.login());
         }

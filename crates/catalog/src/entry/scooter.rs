@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use toolcrib_base::ServerName;
 
 use super::authorization::{self, Authorization, AuthorizationKind, Variable};
+use super::rate;
 use super::runtime::{self, Reach, Runtime};
 use super::{Package, PackageKind, RegistryEntry, Source};
 use crate::define::OpaqueValue;
@@ -13,7 +14,7 @@ use crate::endpoint::Link;
 use crate::period::Period;
 use crate::problem::{masked, shown};
 use crate::reader::{Cursor, Fields};
-use crate::server::{self, Timeouts};
+use crate::server::{self, Timeouts, ToolText};
 
 /// Words that it has for what we call otherwise.
 const BEARER: &str = "bearer_token";
@@ -48,7 +49,7 @@ pub(super) fn read(stem: &str, root: Cursor<'_>) -> Option<RegistryEntry> {
         authorization,
         package: fields.get("package").and_then(|cursor| package(&cursor)),
         renamed: BTreeMap::new(),
-        tools: fields.get("tools").map(|cursor| server::tools(&cursor)).unwrap_or_default(),
+        tools: fields.get("tools").map(|cursor| tools(&cursor)).unwrap_or_default(),
         verified_at: verified_at.or_else(|| text(&fields, "verified_at")),
         metadata: metadata.map(|cursor| OpaqueValue::of_json(cursor.json())),
     };
@@ -112,6 +113,17 @@ fn link(fields: &Fields<'_>, key: &'static str) -> Option<Link> {
         cursor.warn(format!("expected an address such as `https://example.com`, got {}", cursor.describe()), None);
     }
     link.ok()
+}
+
+/// Its tools; of their annotations the rates mean something here.
+fn tools(cursor: &Cursor<'_>) -> Vec<ToolText> {
+    let tools = server::tools(cursor);
+    cursor.each(&|tool: &Cursor<'_>| {
+        if let Some(fault) = rate::fault(&tool.value()) {
+            tool.warn(fault, None);
+        }
+    });
+    tools
 }
 
 fn flag(fields: &Fields<'_>, key: &'static str, default: bool) -> bool {

@@ -202,6 +202,24 @@ fn scooters_entries_are_read_as_they_are() {
 }
 
 #[test]
+fn the_rates_of_scooters_tools_become_limits() {
+    let text = r#"{"name": "weather", "runtime": {"transport": "stdio", "command": "weather"}, "tools": [
+        {"name": "now", "inputSchema": {"type": "object"}, "annotations": {"rateLimit": "60/min"}},
+        {"name": "past", "inputSchema": {"type": "object"}, "annotations": {"rateLimit": "90/hour"}},
+        {"name": "maps", "inputSchema": {"type": "object"}, "annotations": {"rateLimit": "as you like"}},
+        {"name": "free", "inputSchema": {"type": "object"}, "annotations": {"rateLimit": ""}}]}"#;
+    let (entry, findings) = read("registry/custom/weather.json", text);
+    let told: Vec<String> = lines(&findings.warnings).into_iter().filter(|line| line.contains("rateLimit")).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("it becomes `per_minute: 1`") && told[1].contains("is not understood"), "{told:?}");
+    let configured = entry.unwrap().to_definition(&answers(&[])).unwrap();
+    let server: crate::ServerDefinition = define::read(&configured.file, "weather", &configured.text).unwrap();
+    let limits = |tool: &str| server.limits.of_tool(tool).map(|limits| limits.per_minute).collect::<Vec<_>>();
+    assert_eq!([limits("now"), limits("past")], [[Some(60)], [Some(1)]]);
+    assert!(limits("maps").is_empty() && limits("free").is_empty());
+}
+
+#[test]
 fn what_scooters_loader_tolerates_is_a_warning() {
     let text = "{\"name\": \"weather\",\n \"rating\": 5,\n \"homepage\": \"nowhere\",\n \"source\": \"mine\",\n \"tags\": \"x\"}";
     let (entry, findings) = read("registry/custom/other.json", text);

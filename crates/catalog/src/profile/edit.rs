@@ -98,6 +98,9 @@ fn value_of(key: &GatewayKey) -> Value {
     if let Some(expires) = key.expires {
         value["expires"] = expires.to_string().into();
     }
+    if let Some(user) = &key.user {
+        value["user"] = user.as_str().into();
+    }
     value
 }
 
@@ -136,6 +139,7 @@ mod tests {
             created: Some("2026-01-31".into()),
             role: Role::Member,
             expires: None,
+            user: None,
         }
     }
 

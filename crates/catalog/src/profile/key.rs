@@ -7,9 +7,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
-use toolcrib_base::{ProfileName, Role, Secret, Timestamp, own_secret};
+use toolcrib_base::{PrincipalId, ProfileName, Role, Secret, Timestamp, own_secret};
 
 use crate::reader::Cursor;
+
+/// As long as the name of an issuer and the subject of a token get, with what is escaped in it.
+const USER_MAX: usize = 1_024;
+/// What a user looks like.
+const USER_PATTERN: &str = "^user:[^/]+/.+$";
 
 /// One key of a profile, by its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +28,8 @@ pub struct GatewayKey {
     pub role: Role,
     /// From when on it opens nothing.
     pub expires: Option<Timestamp>,
+    /// The principal whose key it is, who is counted as one with all keys that say so.
+    pub user: Option<PrincipalId>,
 }
 
 /// The name of a key: a-z, 0-9 and `-`, at most 64 characters.
@@ -111,7 +118,7 @@ impl GatewayKey {
     pub fn generate(name: KeyName, created: Option<String>) -> (Secret, Self) {
         let key = own_secret::make(own_secret::PROFILE_KEY);
         let hash = KeyHash::of(key.expose());
-        (key, Self { name, hash, created, role: Role::Member, expires: None })
+        (key, Self { name, hash, created, role: Role::Member, expires: None, user: None })
     }
 
     /// Whether it still opens the profile at a moment.
@@ -132,6 +139,10 @@ pub(super) fn read(cursor: &Cursor<'_>) -> Vec<GatewayKey> {
         let Some(key) = one(item.clone()) else { continue };
         if keys.iter().any(|other| other.hash == key.hash) {
             item.problem("expected each key once, got it again", Some("remove it, or make a new key".to_owned()));
+        }
+        if keys.iter().any(|other| other.name == key.name && other.user != key.user) {
+            let hint = "who comes with either is one principal: write the same `user`, or give it another name";
+            item.problem("expected the same `user` as the other key of this name", Some(hint.to_owned()));
         }
         keys.push(key);
     }
@@ -174,7 +185,26 @@ fn one(cursor: Cursor<'_>) -> Option<GatewayKey> {
         }
         expires.map(Some)
     });
+    let user = fields.get("user").map_or(Some(None), |cursor| user(&cursor).map(Some));
     fields.finish();
     // A key that is not understood opens nothing.
-    Some(GatewayKey { name: name?, hash: hash?, created, role: role?, expires: expires? })
+    Some(GatewayKey { name: name?, hash: hash?, created, role: role?, expires: expires?, user: user? })
+}
+
+/// A person, as audit logs name one.
+fn user(cursor: &Cursor<'_>) -> Option<PrincipalId> {
+    cursor.fits(USER_PATTERN);
+    let user = user_named(cursor.text()?);
+    if user.is_none() {
+        cursor.expected("a user such as `user:acme/ann`, without spaces");
+    }
+    user
+}
+
+/// The principal of a user, `user:<issuer>/<subject>`; `None` for a text that names none.
+pub fn user_named(text: &str) -> Option<PrincipalId> {
+    let (issuer, subject) = text.strip_prefix("user:")?.split_once('/')?;
+    let is_plain = |c: char| !c.is_whitespace() && !c.is_control();
+    let fits = !issuer.is_empty() && !subject.is_empty() && text.len() <= USER_MAX && text.chars().all(is_plain);
+    fits.then(|| PrincipalId::new(text))
 }

@@ -153,7 +153,7 @@ fn wrong_values_are_reported_with_place_and_hint() {
         ("limits: {per_minute: 0}", "2:22: `limits.per_minute`: expected a whole number from 1 to 1000000, got `0`"),
         (
             "limits: {calls: 1}",
-            "2:10: `limits.calls`: expected a known key, got this one | known keys are concurrent, per_minute",
+            "2:10: `limits.calls`: expected a known key, got this one | known keys are concurrent, per_minute, argument_bytes, result_bytes",
         ),
         ("quota: 7", "2:8: `quota`: expected a map of keys and values, got `7`"),
         ("quota: {tools: 0}", "2:16: `quota.tools`: expected a whole number from 1 to 500, got `0`"),
@@ -201,4 +201,28 @@ fn patterns_that_cannot_match_are_reported() {
     );
     let rules = good("name: default\ntools: {deny: ['*', 'files/x', 'f?les/*', 'git*', '*_write']}\n").tools;
     assert_eq!(words(&rules.deny), ["*", "files/x", "f?les/*", "git*", "*_write"]);
+}
+
+#[test]
+fn keys_of_one_name_are_of_one_user() {
+    let hash = |text: &str| format!("{:?}", KeyHash::of(text).to_string());
+    let keys = |first: &str, second: &str| {
+        format!(
+            "name: default\nkeys:\n  - {{name: ci, hash: {}{first}}}\n  - {{name: ci, hash: {}{second}}}\n",
+            hash("1"),
+            hash("2")
+        )
+    };
+    let ann = ", user: 'user:acme/ann'";
+    let problem = |text: &str| {
+        let problems = read(text).expect_err(text);
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join(" / ")
+    };
+    let user = good(&keys(ann, ann)).keys.unwrap()[1].user.clone();
+    assert_eq!(user.as_ref().map(toolcrib_base::PrincipalId::as_str), Some("user:acme/ann"));
+    assert!(problem(&keys(ann, "")).contains("expected the same `user` as the other key of this name"));
+    for wrong in ["ann", "user:ann", "user:/ann", "user:acme/", "user:acme/a b", "key:work/ci"] {
+        let message = problem(&keys(&format!(", user: '{wrong}'"), ""));
+        assert!(message.contains("expected a user such as `user:acme/ann`"), "{wrong}: {message}");
+    }
 }

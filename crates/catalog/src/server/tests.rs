@@ -145,7 +145,7 @@ fn further_keys_are_kept() {
     assert_eq!(server.keywords, ["k", "l"]);
     assert_eq!(server.labels["tier"], "1");
     assert_eq!(server.prefix.as_deref(), Some("fs"));
-    assert_eq!(server.limits, ServerLimits { concurrent: Some(3), per_tool: None });
+    assert_eq!(server.limits, ServerLimits { concurrent: Some(3), ..ServerLimits::default() });
     let tool = ToolText {
         name: "read".into(),
         json: r#"{"name":"read","inputSchema":{"type":"object","maximum":1.5,"x":[null,true,"7",-7]}}"#.into(),
@@ -339,4 +339,28 @@ fn a_definition_may_say_in_which_era_its_server_is_spoken_to() {
     );
     let wrong = problems("name: files\ncommand: x\nera: modren\n").remove(0);
     assert!(wrong.starts_with("3:6: `era`") && wrong.contains("`modern`"), "{wrong}");
+}
+
+#[test]
+fn limits_hold_for_a_server_and_for_tools_of_a_pattern() {
+    let limits = good(
+        "name: files\ncommand: x\nlimits: {queue: 0, per_minute: 9, argument_bytes: 4KiB, result_bytes: 1MiB,
+  tools: {'delete_*': {concurrent: 1, queue: 2, per_minute: 3}, '*': {per_minute: 5, result_bytes: 100}}}\n",
+    )
+    .limits;
+    assert_eq!((limits.queue, limits.per_minute), (Some(0), Some(9)));
+    assert_eq!(limits.argument_bytes.map(crate::Size::bytes), Some(4_096));
+    let rates = |tool: &str| limits.of_tool(tool).filter_map(|limits| limits.per_minute).collect::<Vec<_>>();
+    assert_eq!((rates("delete_all"), rates("read")), (vec![5, 3], vec![5]));
+    for (wrong, expected) in [
+        ("{queue: -1}", "expected a whole number from 0 to 8192"),
+        ("{per_minute: 0}", "expected a whole number from 1 to 1000000"),
+        ("{argument_bytes: 1MB}", "expected a number of bytes above 0"),
+        ("{tools: {'[a]': {queue: 1}}}", "expected limits of a pattern over names of tools"),
+        ("{tools: {a: {per_tool: 1}}}", "per_tool"),
+        ("{tools: [a]}", "expected a map"),
+    ] {
+        let problem = problems(&format!("name: files\ncommand: x\nlimits: {wrong}\n")).join(" / ");
+        assert!(problem.contains(expected), "{wrong}: {problem}");
+    }
 }

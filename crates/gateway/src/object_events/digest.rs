@@ -6,8 +6,8 @@
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use toolcrib_catalog::{
-    ClientSecretRef, IdentityProvider, ServerAuth, ServerDefinition, ServerLimits, SessionScope, SpokenEra, Start,
-    Teleport, TeleportIdentity, Timeouts, TokenExchange,
+    ClientSecretRef, IdentityProvider, ServerAuth, ServerDefinition, ServerLimits, SessionScope, Size, SpokenEra,
+    Start, Teleport, TeleportIdentity, Timeouts, TokenExchange, ToolLimits,
 };
 
 use toolcrib_call::servers::encoded as encoded_transport;
@@ -52,7 +52,7 @@ fn encoded(definition: &ServerDefinition) -> String {
         tools,
         verified_at,
         auth,
-        limits: ServerLimits { concurrent, per_tool },
+        limits,
     } = definition;
     let defaults = Timeouts::default();
     let Timeouts { connect, list, call } = timeouts;
@@ -82,10 +82,35 @@ fn encoded(definition: &ServerDefinition) -> String {
         ("tools", tools.iter().map(|tool| Value::from(tool.json.as_str())).collect()),
         ("verified_at", json!(verified_at)),
         ("auth", json!(auth.as_ref().map(encoded_auth))),
-        ("limits.concurrent", json!(concurrent)),
-        ("limits.per_tool", json!(per_tool)),
+        ("limits.concurrent", json!(limits.concurrent)),
+        ("limits.per_tool", json!(limits.per_tool)),
+        ("limits", encoded_limits(limits)),
     ];
     said(members).to_string()
+}
+
+/// What limits say beside the two that were there first, without what they leave out.
+fn encoded_limits(limits: &ServerLimits) -> Value {
+    let ServerLimits { concurrent: _, per_tool: _, queue, per_minute, argument_bytes, result_bytes, tools } = limits;
+    let bytes = |size: &Option<Size>| json!(size.map(Size::bytes));
+    let of_tool = |limits: &ToolLimits| {
+        let ToolLimits { pattern, concurrent, queue, per_minute, argument_bytes, result_bytes } = limits;
+        said([
+            ("pattern", json!(pattern.as_str())),
+            ("concurrent", json!(concurrent)),
+            ("queue", json!(queue)),
+            ("per_minute", json!(per_minute)),
+            ("argument_bytes", bytes(argument_bytes)),
+            ("result_bytes", bytes(result_bytes)),
+        ])
+    };
+    said([
+        ("queue", json!(queue)),
+        ("per_minute", json!(per_minute)),
+        ("argument_bytes", bytes(argument_bytes)),
+        ("result_bytes", bytes(result_bytes)),
+        ("tools", tools.iter().map(of_tool).collect()),
+    ])
 }
 
 /// How a server is logged in at, without what it leaves out.
@@ -256,6 +281,15 @@ mod tests {
             "verified_at: 2026-01-01",
             "limits: {concurrent: 5}",
             "limits: {per_tool: 5}",
+            "limits: {queue: 5}",
+            "limits: {per_minute: 5}",
+            "limits: {argument_bytes: 5}",
+            "limits: {result_bytes: 5}",
+            "limits: {tools: {t: {concurrent: 5}}}",
+            "limits: {tools: {t: {queue: 5}}}",
+            "limits: {tools: {t: {per_minute: 5}}}",
+            "limits: {tools: {t: {argument_bytes: 5}}}",
+            "limits: {tools: {t: {result_bytes: 5}}}",
         ] {
             assert_ne!(digest(&definition(&format!("command: run\n{line}\n"))), plain, "{line}");
         }

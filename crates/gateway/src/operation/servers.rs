@@ -19,7 +19,7 @@ use flat::{Flat, flat_properties};
 use toolcrib_view::Visibility;
 use toolcrib_view::arguments::{flag, text};
 
-pub(crate) use shown::unanswered;
+pub(crate) use shown::{limited, unanswered};
 pub(super) use shown::{shown, shown_to};
 
 pub(super) const ROWS: &[Row] = &[

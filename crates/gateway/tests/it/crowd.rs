@@ -11,6 +11,7 @@ use toolcrib_session::{Principal, Sessions};
 use toolcrib_testgateway::{Client, TestGateway, server, server_with};
 use toolcrib_testkit::eventually;
 use toolcrib_testkit::script::{ReceivedMessage, Say, ScriptedServer, Speaks};
+use toolcrib_upstream::places::Lane;
 
 use crate::wire::{heard, over_http_with, over_stdio_with};
 
@@ -143,7 +144,7 @@ async fn taken(house: &TestGateway, tool: &str) -> Vec<toolcrib_upstream::Place>
     let places = server.places();
     let mut taken = Vec::new();
     while places.load().running < places.load().concurrency.calls {
-        taken.push(places.take(&PrincipalId::new("other"), tool, Duration::ZERO).await.expect("a place"));
+        taken.push(places.take(&PrincipalId::new("other"), Lane::tool(tool), Duration::ZERO).await.expect("a place"));
     }
     taken
 }
@@ -173,7 +174,7 @@ async fn a_tool_that_may_have_so_many_calls_waits_alone() {
     let more = "limits: {concurrent: 8, per_tool: 1}\ntimeouts: {call: 200ms}\n";
     let house = TestGateway::settled(&[server_with("alpha", &[], more)]).await;
     let alpha = house.server("alpha");
-    let _place = alpha.places().take(&PrincipalId::new("other"), "counter", Duration::ZERO).await.unwrap();
+    let _place = alpha.places().take(&PrincipalId::new("other"), Lane::tool("counter"), Duration::ZERO).await.unwrap();
     let client = house.modern("default");
     let failed = client.call("alpha_counter", &json!({})).await;
     let text = failed["content"][0]["text"].as_str().unwrap();

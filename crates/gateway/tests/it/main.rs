@@ -23,6 +23,7 @@ mod first_requests;
 mod isolation;
 mod large;
 mod learning;
+mod limits;
 mod listen;
 mod load;
 mod logins;

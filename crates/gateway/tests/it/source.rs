@@ -11,7 +11,7 @@ use toolcrib_call::{Invocation, Source, Sources};
 use toolcrib_catalog::{Catalog, DefinitionProblem};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
-use toolcrib_testgateway::{File, Setup, TestGateway, profile, server, strings, text_of};
+use toolcrib_testgateway::{File, Setup, TestGateway, profile, server, server_with, strings, text_of};
 use toolcrib_view::{ObjectKind, Offer, Operation, Permission, ToolSource, VisibleNames};
 
 const OPERATIONS: &[Operation] = &[Operation {
@@ -227,4 +227,39 @@ async fn limits_count_what_a_client_asks_once_at_a_time() {
     assert_eq!(house.modern("one").text("program_twice", &json!({"text": "a"})).await, "a+a");
     let third = house.modern("few").text("program_twice", &json!({"text": "a"})).await;
     assert!(third.contains("per_minute"), "calls of errands count: {third}");
+}
+
+#[tokio::test]
+async fn the_limits_of_a_server_hold_for_calls_of_sources() {
+    let programs = Programs::of(&[("twice", &["fake/echo", "fake/echo"]), ("once", &["fake/echo"])]);
+    let limits = "limits: {tools: {echo: {per_minute: 4, argument_bytes: 2KiB, result_bytes: 1KiB}}}\n";
+    let house =
+        settled(&[server_with("fake", &[], limits), profile("few", "limits: {result_bytes: 1KiB}\n")], &programs).await;
+    let client = house.modern("default");
+    let large = client.text("program_once", &json!({"text": "x".repeat(3_000)})).await;
+    assert!(large.contains("`limits.argument_bytes` of tool `fake/echo`"), "{large}");
+    let long = client.text("program_once", &json!({"text": "x".repeat(1_500)})).await;
+    assert!(long.contains("`limits.result_bytes` of tool `fake/echo`: the result has"), "never a part of it: {long}");
+    assert!(!long.contains("xxxx"), "{long}");
+    assert_eq!(client.text("program_twice", &json!({"text": "a"})).await, "a+a");
+    let fifth = client.text("program_twice", &json!({"text": "a"})).await;
+    assert!(fifth.contains("`limits.per_minute` of tool `fake/echo`: you have made 4 calls"), "{fifth}");
+    let patient = house.gateway.doctor(Some("fake")).unwrap()["servers"][0].clone();
+    assert_eq!(patient["limited"], json!({"per_minute": 1, "argument_bytes": 1, "result_bytes": 1}));
+}
+
+#[tokio::test]
+async fn the_result_of_a_source_is_cut_where_the_profile_says_so() {
+    let programs = Programs::of(&[("thrice", &["fake/echo", "fake/echo", "fake/echo"])]);
+    let house = settled(&[server("fake", &[]), profile("few", "limits: {result_bytes: 1KiB}\n")], &programs).await;
+    for client in house.both("few") {
+        let cut = client.call("program_thrice", &json!({"text": "x".repeat(500)})).await;
+        let uri = cut["content"][2]["uri"].as_str().unwrap();
+        assert!(
+            cut["content"][1]["text"].as_str().unwrap().contains("`limits.result_bytes` of profile `few`"),
+            "{cut}"
+        );
+        let whole = client.ask("resources/read", &json!({"uri": uri})).await.unwrap();
+        assert_eq!(whole["contents"][0]["text"].as_str().map(str::len), Some(1_502));
+    }
 }

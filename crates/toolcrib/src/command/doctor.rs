@@ -136,6 +136,10 @@ fn text_of(server: &Value) -> String {
         let (calls, verb) = (count(&number.to_string(), "call"), if *number == 1 { "was" } else { "were" });
         text.push_str(&format!("  unanswered:   {calls} of `{}` {verb} never answered\n", crate::text::line(tool)));
     }
+    for (limit, number) in server["limited"].as_object().into_iter().flatten() {
+        let calls = count(&number.to_string(), "call");
+        text.push_str(&format!("  limited:      {calls} met `limits.{}`\n", crate::text::line(limit)));
+    }
     for line in server["environment"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         text.push_str(&format!("  environment:  {}\n", crate::text::line(line)));
     }
@@ -167,12 +171,12 @@ mod tests {
     fn calls_that_were_never_answered_are_reported_by_tool() {
         let text = text_of(&json!({
             "name": "a", "state": "ready", "since": "t", "tools": 3, "advice": "restart it",
-            "unanswered": { "build": 12, "wait": 1 },
+            "unanswered": { "build": 12, "wait": 1 }, "limited": { "queue": 2 },
         }));
         assert_eq!(
             text,
             "a: ready since t, 3 tools\n  next step:    restart it\n  unanswered:   12 calls of `build` were never \
-             answered\n  unanswered:   1 call of `wait` was never answered\n"
+             answered\n  unanswered:   1 call of `wait` was never answered\n  limited:      2 calls met `limits.queue`\n"
         );
     }
 }

@@ -17,7 +17,7 @@ use toolcrib_upstream::Call;
 use toolcrib_upstream::{
     CallError, Endpoint, Event, Inventory, Server, ServerConfig, ServerDeps, Start, State, Status, Timeouts,
 };
-use toolcrib_upstream::{Concurrency, Credentials, Nature, SessionPolicy, StartPlaces};
+use toolcrib_upstream::{Credentials, Nature, PlaceLimits, SessionPolicy, StartPlaces};
 
 /// The longest that anything here may take on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -87,7 +87,7 @@ pub(crate) fn config(endpoint: Endpoint) -> ServerConfig {
         start: Start::Eager,
         idle: None,
         timeouts,
-        concurrency: Concurrency::default(),
+        places: PlaceLimits::default(),
         session: SessionPolicy::Principal,
         declares: Capabilities::NONE,
         // How the era is detected has its own tests.

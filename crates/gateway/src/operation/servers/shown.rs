@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use toolcrib_call::name_at_servers;
-use toolcrib_catalog::{SpokenEra, Start, Transport, TransportKind};
+use toolcrib_catalog::{ServerLimits, Size, SpokenEra, Start, ToolLimits, Transport, TransportKind};
 use toolcrib_protocol::Era;
 use toolcrib_upstream::State;
 use toolcrib_view::ServerEntry;
@@ -31,8 +31,17 @@ pub(in crate::operation) fn shown(running: &ServerEntry) -> Value {
         "speaks": speaks(running),
         "warnings": inventory.warnings,
     });
-    let (load, unanswered) = (running.server.places().load(), unanswered(running));
-    server["calls"] = json!({ "running": load.running, "waiting": load.waiting, "places": load.concurrency.calls });
+    let (load, unanswered, limited) = (running.server.places().load(), unanswered(running), limited(running));
+    server["calls"] = json!({
+        "running": load.running, "waiting": load.waiting, "places": load.concurrency.calls, "queue": load.queue,
+    });
+    let limits = limits(&definition.limits);
+    if !limits.is_empty() {
+        server["limits"] = limits.into();
+    }
+    if !limited.is_empty() {
+        server["limited"] = limited.into();
+    }
     if !unanswered.is_empty() {
         server["unanswered"] = unanswered.into();
     }
@@ -57,6 +66,45 @@ pub(in crate::operation) fn shown(running: &ServerEntry) -> Value {
 /// How many calls of each tool were given up and never answered.
 pub(crate) fn unanswered(running: &ServerEntry) -> Map<String, Value> {
     running.server.unanswered().into_iter().map(|(tool, count)| (tool.to_string(), count.into())).collect()
+}
+
+/// How many calls met which limit.
+pub(crate) fn limited(running: &ServerEntry) -> Map<String, Value> {
+    running.server.refusals().counts().map(|(limit, count)| (limit.key().to_owned(), count.into())).collect()
+}
+
+/// The limits that a definition sets.
+fn limits(limits: &ServerLimits) -> Map<String, Value> {
+    let ServerLimits { concurrent, per_tool, queue, per_minute, argument_bytes, result_bytes, tools } = limits;
+    let bytes = |size: &Option<Size>| size.map(Size::bytes);
+    let of_tool = |limits: &ToolLimits| {
+        let ToolLimits { pattern, concurrent, queue, per_minute, argument_bytes, result_bytes } = limits;
+        let members = [
+            ("concurrent", json!(concurrent)),
+            ("queue", json!(queue)),
+            ("per_minute", json!(per_minute)),
+            ("argument_bytes", json!(bytes(argument_bytes))),
+            ("result_bytes", json!(bytes(result_bytes))),
+        ];
+        (pattern.as_str().to_owned(), written(members).into())
+    };
+    let mut shown = written([
+        ("concurrent", json!(concurrent)),
+        ("per_tool", json!(per_tool)),
+        ("queue", json!(queue)),
+        ("per_minute", json!(per_minute)),
+        ("argument_bytes", json!(bytes(argument_bytes))),
+        ("result_bytes", json!(bytes(result_bytes))),
+    ]);
+    if !tools.is_empty() {
+        shown.insert("tools".to_owned(), tools.iter().map(of_tool).collect::<Map<_, _>>().into());
+    }
+    shown
+}
+
+/// The members that have a value.
+fn written<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
+    members.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// The eras that it has shown to speak, by the name that definitions have for them.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Clock, Kind, Problem, ProfileName, Role, SystemClock, Timestamp};
-use toolcrib_catalog::{GatewayKey, KeyName, Period, ProfileDefinition, edit};
+use toolcrib_base::{Clock, Kind, PrincipalId, Problem, ProfileName, Role, SystemClock, Timestamp};
+use toolcrib_catalog::{GatewayKey, KeyName, Period, ProfileDefinition, edit, user_named};
 
 use crate::home::{Environment, Home};
 use crate::output::table::{Column, field};
@@ -19,12 +19,13 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What a profile may be read from.
 const ENDINGS: [&str; 2] = ["yaml", "yml"];
 
-const COLUMNS: [Column; 5] = [
+const COLUMNS: [Column; 6] = [
     Column::new("NAME", |key| field(key, "name")),
     Column::new("ROLE", |key| field(key, "role")),
     Column::new("CREATED", |key| field(key, "created")),
     Column::new("EXPIRES", |key| field(key, "expires")),
     Column::new("LAST USED", |key| field(key, "lastUsed")),
+    Column::new("USER", |key| field(key, "user")),
 ];
 
 #[derive(Debug, clap::Subcommand)]
@@ -39,6 +40,9 @@ pub(in super::super) enum Action {
         /// When it expires: a date, a time, or a period such as `90d` or `12h`
         #[arg(long, value_name = "WHEN", value_parser = moment)]
         expires: Option<Timestamp>,
+        /// Whose key it is, such as `user:acme/ann`: limits count the keys of one user together
+        #[arg(long, value_name = "USER", value_parser = user)]
+        user: Option<PrincipalId>,
     },
     /// List the keys of a profile with their roles, their ends and their last use
     List {
@@ -85,11 +89,17 @@ fn key_name(text: &str) -> Result<KeyName, String> {
 
 pub(in super::super) fn run(action: &Action, environment: &Environment) -> anyhow::Result<()> {
     match action {
-        Action::Add { named, role, expires } => add(named, *role, *expires, environment),
+        Action::Add { named, role, expires, user } => {
+            add(named, environment, |key| GatewayKey { role: *role, expires: *expires, user: user.clone(), ..key })
+        }
         Action::List { profile, home } => list(profile, home.as_deref(), environment),
         Action::Rotate { named, keep } => rotate(named, *keep, environment),
         Action::Revoke { named, old } => revoke(named, *old, environment),
     }
+}
+
+fn user(text: &str) -> Result<PrincipalId, String> {
+    user_named(text).ok_or_else(|| "expected a user such as `user:acme/ann`, without spaces".to_owned())
 }
 
 fn role(text: &str) -> Result<Role, String> {
@@ -126,16 +136,20 @@ fn after(now: Timestamp, period: Duration) -> Timestamp {
     Timestamp(now.0.saturating_add(i64::try_from(period.as_millis()).unwrap_or(i64::MAX)))
 }
 
-fn add(named: &KeyArgument, role: Role, expires: Option<Timestamp>, environment: &Environment) -> anyhow::Result<()> {
+fn add(
+    named: &KeyArgument,
+    environment: &Environment,
+    with: impl FnOnce(GatewayKey) -> GatewayKey,
+) -> anyhow::Result<()> {
     let file = File::open(&named.profile, named.home.as_deref(), environment)?;
     if !file.keys_named(&named.key).is_empty() {
         let problem = Problem::new(Kind::InvalidParams, format!("key `{}` already exists", named.key));
         return Err(problem.hint("choose another name, or rotate it with `toolcrib profile key rotate`").into());
     }
-    file.add(named, role, expires)
+    file.add(named, with)
 }
 
-/// The new key has the role of the older one, and lasts as long as that was made to last.
+/// The new key has the role and the user of the older one, and lasts as long as that was made to last.
 fn rotate(named: &KeyArgument, keep: Option<Duration>, environment: &Environment) -> anyhow::Result<()> {
     let mut file = File::open(&named.profile, named.home.as_deref(), environment)?;
     let now = SystemClock.now();
@@ -152,7 +166,8 @@ fn rotate(named: &KeyArgument, keep: Option<Duration>, environment: &Environment
         let (path, name) = (&file.path, named.profile.as_str());
         file.text = file.edited(edit::expire_keys(path, name, &file.text, &named.key, after(now, keep)))?;
     }
-    file.add(named, newest.role, life.map(|life| after(now, life)))
+    let expires = life.map(|life| after(now, life));
+    file.add(named, |key| GatewayKey { role: newest.role, expires, user: newest.user.clone(), ..key })
 }
 
 /// A life of a day or more in whole days: a key's file says the day on which it was made, not the hour.
@@ -174,6 +189,7 @@ fn list(profile: &ProfileName, home: Option<&Path>, environment: &Environment) -
         };
         json!({
             "name": key.name.as_str(), "role": key.role.as_str(), "created": key.created, "expires": expires,
+            "user": key.user.as_ref().map(PrincipalId::as_str),
             "lastUsed": uses.get(&key.hash).map_or_else(|| "never".to_owned(), |last| day(*last)),
         })
     });
@@ -243,10 +259,10 @@ impl File {
     }
 
     /// Makes a key, writes its hash and prints it.
-    fn add(&self, named: &KeyArgument, role: Role, expires: Option<Timestamp>) -> anyhow::Result<()> {
+    fn add(&self, named: &KeyArgument, with: impl FnOnce(GatewayKey) -> GatewayKey) -> anyhow::Result<()> {
         let today: String = SystemClock.now().to_string().chars().take(10).collect();
         let (secret, key) = GatewayKey::generate(named.key.clone(), Some(today));
-        let key = GatewayKey { role, expires, ..key };
+        let key = with(key);
         self.write(edit::add_key(&self.path, named.profile.as_str(), &self.text, &key))?;
         Ok(output::print(&format!("{}\n", secret.expose()))?)
     }
