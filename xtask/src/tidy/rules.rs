@@ -148,7 +148,7 @@ fn only_store_knows_the_database(source: &Source, report: &mut Report<'_>) {
 }
 
 fn pure_crates_stay_pure(source: &Source, report: &mut Report<'_>) {
-    let pure = ["crates/protocol/src/", "crates/search/src/", "crates/policy/src/"];
+    let pure = ["crates/protocol/src/", "crates/search/src/", "crates/policy/src/", "crates/scan/src/"];
     if !pure.iter().any(|folder| source.path.starts_with(folder)) {
         return;
     }

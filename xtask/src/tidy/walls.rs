@@ -4,14 +4,15 @@ use super::Finding;
 use crate::workspace::{Package, Workspace};
 
 /// The `may use` column of the map in the design. Names are folders; the package is `toolcrib-<folder>`.
-const MAY_USE: [(&str, &[&str]); 25] = [
+const MAY_USE: [(&str, &[&str]); 26] = [
     ("base", &[]),
     ("protocol", &["base"]),
     ("search", &["base"]),
     ("embed", &["search"]),
     ("policy", &["base"]),
+    ("scan", &[]),
     ("store", &["base"]),
-    ("catalog", &["base", "protocol", "store"]),
+    ("catalog", &["base", "protocol", "store", "scan"]),
     ("auth", &["base", "store"]),
     ("transport", &["base", "protocol"]),
     ("login", &["base", "protocol", "store", "auth", "transport"]),
@@ -20,7 +21,7 @@ const MAY_USE: [(&str, &[&str]); 25] = [
     ("upstream", &["base", "protocol", "transport"]),
     ("session", &["base", "protocol", "store", "catalog"]),
     ("view", &["base", "protocol", "search", "policy", "store", "catalog", "upstream", "session"]),
-    ("call", &["base", "protocol", "policy", "store", "catalog", "upstream", "session", "view"]),
+    ("call", &["base", "protocol", "policy", "scan", "store", "catalog", "upstream", "session", "view"]),
     ("gateway", &["base", "protocol", "search", "policy", "store", "catalog", "upstream", "session", "view", "call"]),
     ("flow", &["base", "protocol", "store", "catalog", "session", "view", "call", "gateway"]),
     (
@@ -93,7 +94,7 @@ const MAY_USE: [(&str, &[&str]); 25] = [
 ];
 
 /// Values in, values out: these crates know no runtime, also not through a feature of `base`.
-const PURE: [&str; 3] = ["protocol", "search", "policy"];
+const PURE: [&str; 4] = ["protocol", "search", "policy", "scan"];
 const RUNTIME: [&str; 8] = ["tokio", "tokio-util", "hyper", "hyper-util", "axum", "reqwest", "mio", "async-std"];
 /// `login` for OAuth; the others to compare with it.
 const NAMES_RMCP: [&str; 3] = ["login", "testkit", "bench"];
