@@ -200,6 +200,16 @@ impl Vault {
         Ok(read.contents.entries.iter().map(Entry::listed).collect())
     }
 
+    /// The values of all entries, whoever may use them: for what must recognise them and passes none on. Blocks.
+    pub fn values(&self) -> Result<Vec<(EntryName, Secret)>, VaultError> {
+        let Some(read) = self.read()? else { return Ok(Vec::new()) };
+        let value = |entry: &Entry| {
+            let value = read.contents.open(entry, &read.key).ok_or_else(|| self.damaged("cannot decrypt an entry"))?;
+            Ok((entry.name.clone(), Secret::new(value.as_str())))
+        };
+        read.contents.entries.iter().map(value).collect()
+    }
+
     /// Sets a value with its reach; what the entry was before is gone. Gives whether there was one. `preference` counts for
     /// the first entry only, when the key is made. Blocks.
     pub fn set(&self, entry: &SecretEntry, value: &Secret, preference: KeyPreference) -> Result<bool, VaultError> {

@@ -51,6 +51,8 @@ pub struct AuditedRequest<'a> {
     pub method: &'a str,
     pub target: Arc<str>,
     pub arguments: Option<&'a [u8]>,
+    /// What may be stored of the arguments, where that is less.
+    pub stored: Option<&'a [u8]>,
     pub request_id: String,
 }
 
@@ -148,7 +150,8 @@ impl AdmittedCall {
             Ok(permit) => Decision::Permit(Cow::Borrowed(permit.rule().name())),
             Err(denial) => Decision::Deny(Cow::Borrowed(denial.reason.name())),
         };
-        let arguments = audit.keep_arguments.then(|| asked.arguments.map(redact::redacted)).flatten();
+        let stored = asked.stored.or(asked.arguments);
+        let arguments = audit.keep_arguments.then(|| stored.map(redact::redacted)).flatten();
         let credential = audit.credential.filter(|_| verdict.is_ok());
         let event = AuditEvent { arguments, credential, ..event(clock.now(), caller, asked, hash, decision) };
         let mut entry = Entry::new(slot, event, audit.events);
@@ -171,6 +174,15 @@ impl AdmittedCall {
     /// Keeps a place among the calls of its principal until the call ends.
     pub(crate) fn hold(&mut self, slot: CallSlot) {
         self.slot = Some(slot);
+    }
+
+    /// Puts on record what guards have found.
+    pub(crate) fn note(&mut self, found: Option<String>) {
+        let Some(found) = found else { return };
+        let Some((_, event)) = &mut self.entry.open else {
+            return tracing::info!(found, "guards have found something in a call whose event has ended");
+        };
+        event.guard = Some(event.guard.take().map_or_else(|| found.clone(), |before| format!("{before}; {found}")));
     }
 
     /// What the permit was given for.
@@ -231,6 +243,7 @@ fn event(
         session: caller.session.as_ref().map(|session| session.name().to_text()),
         credential: None,
         address: caller.trace.client,
+        guard: None,
     }
 }
 

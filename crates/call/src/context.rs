@@ -15,6 +15,7 @@ use crate::client::{self, ClientOptions};
 use crate::login::LoginPlace;
 use crate::path::CallPath;
 use crate::reply::ReplyChannel;
+use crate::secret_guard::GuardRules;
 use crate::snapshot::ProfileSnapshot;
 
 /// One request on its way.
@@ -85,8 +86,23 @@ impl<'a> RequestContext<'a> {
             method,
             target: target.into(),
             arguments: arguments.map(|arguments| &arguments.bytes()[..]),
+            stored: None,
             request_id: self.id.as_str().to_owned(),
         }
+    }
+
+    /// What guards do with secrets in what is sent to a server, or to a source where there is none.
+    pub(crate) fn argument_rules(&self, server: Option<&Server>) -> GuardRules {
+        let definition = server.and_then(|server| self.path.servers.definition(&server.config().name));
+        let of_server = definition.as_ref().map(|definition| &definition.guards);
+        self.path.secrets.of_arguments(&self.snapshot.profile().guards, of_server)
+    }
+
+    /// What guards do with secrets in what a server answers.
+    pub(crate) fn result_rules(&self, server: &Server) -> GuardRules {
+        let definition = self.path.servers.definition(&server.config().name);
+        let of_server = definition.as_ref().map(|definition| &definition.guards);
+        self.path.secrets.of_results(&self.snapshot.profile().guards, of_server)
     }
 
     /// The request's id as a text.

@@ -85,6 +85,45 @@ impl RequestContext<'_> {
             }
     }
 
+    /// What a server answered, after the guard has looked for secrets in it.
+    pub(crate) async fn guarded_outcome(
+        &self,
+        admitted: &mut AdmittedCall,
+        server: &Server,
+        outcome: CallOutcome,
+    ) -> CallOutcome {
+        let mut rules = self.result_rules(server);
+        match outcome {
+            CallOutcome::Answered(Ok(result)) => {
+                if ask::is_input_required(&result) {
+                    // Its state is the server's own, and comes back to it: what is in it is no one else's to change.
+                    (rules.action, rules.pointers) = (rules.action.without_changes(), Vec::new());
+                }
+                let guarded = self.path.secrets.result(&rules, result).await;
+                admitted.note(guarded.note);
+                match guarded.denied {
+                    Some(problem) => CallOutcome::Unanswered(problem),
+                    None => CallOutcome::Answered(Ok(guarded.passed)),
+                }
+            }
+            CallOutcome::Answered(Err(mut error)) => {
+                let mut text = Raw::from_value(&serde_json::json!({ "message": error.message }));
+                if let Some(data) = &error.data {
+                    text = text.edit(&[("data", toolcrib_protocol::raw::Edit::Set(data.as_str()))]);
+                }
+                rules.pointers = Vec::new();
+                let guarded = self.path.secrets.result(&rules, text).await;
+                if rules.action.changes() && guarded.note.is_some() {
+                    error.message = guarded.passed.text("message").unwrap_or_default();
+                    error.data = guarded.passed.get("data");
+                }
+                admitted.note(guarded.note);
+                CallOutcome::Answered(Err(error))
+            }
+            other => other,
+        }
+    }
+
     /// Whether a request is no further call at the server, but comes back for one that waits for its client.
     pub(crate) fn attaches(&self, params: &Raw) -> bool {
         self.caller.session.is_none()

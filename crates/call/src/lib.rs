@@ -5,7 +5,8 @@
 //!
 //! 1. [`snapshot`]: what decides about the request, taken once where its caller is proven.
 //! 2. `context`: the request with all that it needs; `pending` waits for a server that is being listed.
-//! 3. [`admission`]: rules and audit log; then `limits` and `throttle`, [`guard`], `checks` (arguments).
+//! 3. `secret_guard` (before anything is written), [`admission`]: rules and audit log; then `limits` and `throttle`,
+//!    [`guard`], `checks` (arguments).
 //! 4. `tool_call`, `offer`, `listen` (subscriptions), `exchange/tasks`: one file for each kind of request.
 //! 5. `exchange`: the call with all that may come in between; `dispatch` is the only place that calls a server.
 //!
@@ -38,6 +39,7 @@ mod pending;
 pub mod pins;
 mod reply;
 mod result_bound;
+mod secret_guard;
 pub mod servers;
 pub mod snapshot;
 pub mod source;
@@ -61,6 +63,7 @@ pub use login::{
 pub use own_tasks::{OwnTask, TaskStart};
 pub use path::{CallPath, PathParts};
 pub use reply::ReplyChannel;
+pub use secret_guard::{SecretActions, SecretGuard};
 pub use servers::Servers;
 pub use snapshot::ProfileSnapshot;
 pub use source::{CallTool, Invocation, Source, SourceCall, Sources};

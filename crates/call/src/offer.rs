@@ -8,13 +8,13 @@ use toolcrib_policy::Act;
 use toolcrib_protocol::error::{INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND};
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::raw::Edit;
-use toolcrib_protocol::{Era, Raw, RpcError, method};
+use toolcrib_protocol::{Era, Raw, RpcError, ask, method};
 use toolcrib_store::Outcome;
 use toolcrib_upstream::Server;
 use toolcrib_view::resolve;
 use toolcrib_view::view::{PagedList, Stamp};
 
-use crate::admission::{AuditedRequest, Refusal};
+use crate::admission::{AdmittedCall, AuditedRequest, Refusal};
 use crate::context::RequestContext;
 use crate::dispatch::{CallOutcome, unavailable};
 use crate::exchange::ServerRequest;
@@ -29,22 +29,33 @@ impl RequestContext<'_> {
     pub(crate) async fn through(
         &self,
         act: &Act,
-        asked: AuditedRequest<'_>,
-        request: ServerRequest<'_>,
+        mut asked: AuditedRequest<'_>,
+        mut request: ServerRequest<'_>,
         unknown: impl FnOnce() -> Problem,
     ) -> Result<Raw, RpcError> {
+        let server = request.server;
+        let mut rules = self.argument_rules(Some(server));
+        if ask::state(&request.params).is_some() {
+            // What a server has given out comes back to it as it is.
+            rules.action = rules.action.without_changes();
+        }
+        let guarded = self.path.secrets.arguments(&rules, request.params).await;
+        request.params = guarded.passed;
+        let stored = asked.arguments.map(|_| guarded.stored.get("arguments").unwrap_or(guarded.stored));
+        asked.stored = stored.as_ref().map(|stored| &stored.bytes()[..]);
         let mut admitted = match self.admit(act, asked).await {
             Ok(admitted) => admitted,
             Err(Refusal::Denied(denial)) if denial.hidden => return Err(RpcError::from(&unknown())),
             Err(refusal) => return Err(RpcError::from(&refusal.problem())),
         };
-        let stopped = match self.limited(act, &request) {
+        admitted.note(guarded.note);
+        let stopped = match guarded.denied.map_or_else(|| self.limited(act, &request), Err) {
             Err(problem) => Some(problem),
-            Ok(()) => self.held_prompt(act, request.server, unknown).await,
+            Ok(()) => self.held_prompt(act, server, unknown).await,
         };
         let (outcome, result) = match stopped {
             Some(problem) => (Outcome::Error(problem.kind), Err(RpcError::from(&problem))),
-            None => match self.exchange(&mut admitted, request).await {
+            None => match self.asked_and_guarded(&mut admitted, request).await {
                 CallOutcome::Answered(Ok(result)) => (Outcome::Ok, Ok(result)),
                 CallOutcome::Answered(Err(error)) => (Outcome::Error(Kind::InvalidParams), Err(error)),
                 CallOutcome::Failed(error) => (Outcome::Error(error.kind()), Err(RpcError::from(&unavailable(&error)))),
@@ -54,6 +65,12 @@ impl RequestContext<'_> {
         };
         admitted.end(outcome);
         result
+    }
+
+    async fn asked_and_guarded(&self, admitted: &mut AdmittedCall, request: ServerRequest<'_>) -> CallOutcome {
+        let server = request.server;
+        let outcome = self.exchange(admitted, request).await;
+        self.guarded_outcome(admitted, server, outcome).await
     }
 
     /// Holds what is asked for against the limits of its server. A look at a task that runs is no further call.

@@ -21,6 +21,7 @@ use crate::login::Logins;
 use crate::own_tasks::OwnTasks;
 use crate::parking::ParkedCalls;
 use crate::pins::Pins;
+use crate::secret_guard::{SecretActions, SecretGuard};
 use crate::servers::Servers;
 use crate::source::{CallTool, Source, Sources};
 use crate::subscriptions::Subscriptions;
@@ -49,6 +50,8 @@ pub struct PathParts {
     pub keep_arguments: bool,
     /// What else looks at each call of a tool, in this order.
     pub guards: Vec<Arc<dyn CallGuard>>,
+    /// What is done with secrets in calls where nothing else is said.
+    pub secret_actions: SecretActions,
     /// Logs in to servers; `None` where nobody can.
     pub logins: Option<Arc<dyn Logins>>,
     /// Our name and version, as clients see them: an object.
@@ -86,6 +89,8 @@ pub struct CallPath {
     pub logins: Option<Arc<dyn Logins>>,
     /// The tasks that run here.
     pub tasks: Arc<OwnTasks>,
+    /// Looks for secrets in calls.
+    pub secrets: SecretGuard,
     pub(crate) throttle: Throttle,
     /// Results that were cut, whole.
     pub(crate) large_results: LargeResults,
@@ -125,6 +130,7 @@ impl CallPath {
             subscriptions: Subscriptions::default(),
             keep_arguments: parts.keep_arguments,
             sources: parts.sources,
+            secrets: SecretGuard::new(parts.secret_actions),
             throttle: Throttle::default(),
             large_results: LargeResults::default(),
             started: Instant::now(),

@@ -341,13 +341,14 @@ fn uses_vault(definition: &ServerDefinition) -> bool {
     }
 }
 
-/// What runs, where it stays by a definition: one that is the same, or has other limits, which hold from now on for what
-/// runs.
+/// What runs, where it stays by a definition: one that is the same, or has other limits and guards, which hold from now on
+/// for what runs.
 fn kept_as(running: &ServerEntry, definition: &Arc<ServerDefinition>) -> Option<ServerEntry> {
     if *running.definition == **definition {
         return Some(running.clone());
     }
-    let alike = ServerDefinition { limits: running.definition.limits.clone(), ..(**definition).clone() };
+    let ServerDefinition { limits, guards, .. } = &*running.definition;
+    let alike = ServerDefinition { limits: limits.clone(), guards: guards.clone(), ..(**definition).clone() };
     (*running.definition == alike).then(|| {
         running.server.places().set_limits(place_limits(definition));
         ServerEntry { definition: Arc::clone(definition), server: running.server.clone() }

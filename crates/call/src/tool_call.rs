@@ -28,6 +28,7 @@ use crate::exchange::{ServerRequest, needs_task};
 use crate::guard::GuardedCall;
 use crate::limits::LimitedCall;
 use crate::own_tasks::{OwnTask, TaskStart};
+use crate::secret_guard::GuardedText;
 use crate::source::Invocation;
 use session::SessionArgument;
 
@@ -86,9 +87,12 @@ impl RequestContext<'_> {
     pub async fn call_tool(&mut self, mut call: ToolCall) -> CallResult {
         // Before anything is written down: anyone who reads a handle could use it.
         let (arguments, session) = session::without_session(&call.tool, call.arguments);
-        call.arguments = arguments;
+        let rules = self.argument_rules(call.tool.server());
+        let GuardedText { passed, stored, note, denied } = self.path.secrets.arguments(&rules, arguments).await;
+        call.arguments = passed;
         let recorded = (call.tool.session != SessionPart::Close).then_some(&call.arguments);
         let mut asked = self.audited(method::TOOLS_CALL, "", recorded);
+        asked.stored = recorded.map(|_| &stored.bytes()[..]);
         asked.target = call.tool.id.to_string().into();
         let mut admitted = match self.admit(&call.tool.act(), asked).await {
             Ok(admitted) => admitted.counted_by(Arc::clone(call.tool.metrics())),
@@ -99,7 +103,12 @@ impl RequestContext<'_> {
             // Only what is visible was resolved; the rules say the same again, or the view was built by older ones.
             Err(refusal) => return Err(refusal.or_unknown(|| self.unknown_tool(&call.tool))),
         };
-        let ToolOutcome { outcome, answer } = match self.prepare(&mut admitted, &call).await {
+        admitted.note(note);
+        let prepared = match denied {
+            Some(problem) => Err(problem),
+            None => self.prepare(&mut admitted, &call).await,
+        };
+        let ToolOutcome { outcome, answer } = match prepared {
             Ok(()) => self.run(&mut admitted, &call, session).await,
             Err(problem) => ToolOutcome::failed(problem),
         };
@@ -153,6 +162,7 @@ impl RequestContext<'_> {
         } else {
             self.exchange_tool(admitted, call, server, params).await
         };
+        let outcome = self.guarded_outcome(admitted, server, outcome).await;
         self.outcome_of(call, server, outcome)
     }
 

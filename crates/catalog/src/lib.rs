@@ -16,6 +16,7 @@ mod endpoint;
 mod entry;
 mod expected;
 mod folder;
+mod guards;
 mod kind;
 mod object_name;
 pub mod objects;
@@ -58,6 +59,7 @@ pub use entry::{
     RegistryEntry, Runtime, Source, Variable,
 };
 pub use expected::{KINDS as PROGRAM_KINDS, ProgramKind, expected_variables, kinds_of, missing as missing_variables};
+pub use guards::{Guards, SecretAction};
 pub use kind::DefinitionKind;
 pub use object_name::{ObjectName, ObjectNameError};
 pub use pattern::{Pattern, PatternError};

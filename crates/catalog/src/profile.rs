@@ -13,6 +13,7 @@ use toolcrib_base::{Glob, ProfileName};
 
 use crate::define::{self, Definition, GlobTarget};
 use crate::folder::{self, Contents, Folder};
+use crate::guards::{self, Guards};
 use crate::kind::DefinitionKind;
 use crate::period::Period;
 use crate::reader::{Cursor, Fields, choice};
@@ -73,8 +74,10 @@ pub struct ProfileDefinition {
     pub learn: bool,
     /// Which examples the description of a tool has.
     pub examples: Examples,
-    /// How much one principal may call.
+    /// How much one user may call.
     pub limits: CallLimits,
+    /// What becomes of secrets in calls.
+    pub guards: Guards,
 }
 
 /// Patterns over `server/tool`; `deny` wins.
@@ -210,6 +213,7 @@ impl ProfileDefinition {
             learn: false,
             examples: Examples::Given,
             limits: CallLimits::default(),
+            guards: Guards::default(),
         }
     }
 }
@@ -272,6 +276,7 @@ impl Definition for ProfileDefinition {
             learn: fields.get("learn").and_then(|cursor| cursor.flag()).unwrap_or(false),
             examples: fields.get("examples").and_then(|cursor| cursor.choice()).unwrap_or(default.examples),
             limits: fields.get("limits").and_then(limits::read).unwrap_or_default(),
+            guards: fields.get("guards").and_then(guards::read).unwrap_or_default(),
         };
         fields.finish();
         Some(Self { name: name?, ..read })

@@ -13,6 +13,7 @@ use toolcrib_base::ServerName;
 use crate::define::{self, Definition};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::expected;
+use crate::guards::{self, Guards};
 use crate::kind::DefinitionKind;
 use crate::period::Period;
 use crate::placeholder::placeholder;
@@ -64,6 +65,8 @@ pub struct ServerDefinition {
     pub auth: Option<ServerAuth>,
     /// How much may be called.
     pub limits: ServerLimits,
+    /// What becomes of secrets in its calls.
+    pub guards: Guards,
 }
 
 /// How a server is reached, with what that way needs.
@@ -266,6 +269,7 @@ impl Definition for ServerDefinition {
             verified_at: fields.text("verified_at"),
             auth,
             limits: fields.get("limits").and_then(limits::read).unwrap_or_default(),
+            guards: fields.get("guards").and_then(guards::read).unwrap_or_default(),
         };
         // Read even when the name or the transport is wrong, so that all problems are reported at once.
         let placeholder = || ServerName::new("unnamed").ok();

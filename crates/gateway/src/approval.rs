@@ -131,6 +131,7 @@ impl Gateway {
             session: by.session.as_ref().map(|session| session.name().to_text()),
             credential: None,
             address: by.trace.client,
+            guard: None,
         });
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use toolcrib_base::Clock;
 use toolcrib_call::pins::Quarantine;
 use toolcrib_call::source::tools_of;
-use toolcrib_call::{CallGuard, CallPath, CallTool, LiveEvents, Logins, PathParts, Servers, Source};
+use toolcrib_call::{CallGuard, CallPath, CallTool, LiveEvents, Logins, PathParts, SecretActions, Servers, Source};
 use toolcrib_catalog::{Catalog, Files};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Sessions;
@@ -43,6 +43,7 @@ pub struct GatewayBuilder {
     logins: Option<Arc<dyn Logins>>,
     embed: Option<Arc<dyn Embed>>,
     sources: Vec<Arc<dyn Source>>,
+    secret_actions: SecretActions,
 }
 
 impl Gateway {
@@ -61,6 +62,7 @@ impl Gateway {
             logins: None,
             embed: None,
             sources: Vec::new(),
+            secret_actions: SecretActions::default(),
         }
     }
 }
@@ -84,6 +86,11 @@ impl GatewayBuilder {
     /// Where events are published.
     pub fn events(self, events: LiveEvents) -> Self {
         Self { events, ..self }
+    }
+
+    /// What is done with secrets in calls where neither a server nor a profile says anything.
+    pub fn secret_actions(self, secret_actions: SecretActions) -> Self {
+        Self { secret_actions, ..self }
     }
 
     /// What the operations on secrets act on.
@@ -140,6 +147,7 @@ impl GatewayBuilder {
             events: self.events,
             keep_arguments: self.keep_arguments,
             guards,
+            secret_actions: self.secret_actions,
             logins: self.logins,
             server_info: Raw::from_value(&server_info),
         }));
@@ -172,6 +180,7 @@ impl GatewayBuilder {
                 gateway.path.servers.table().values().for_each(|running| running.server.forget_session(session));
             }
         }));
+        gateway.look_for_secrets();
         gateway.reconcile();
         gateway
     }

@@ -164,9 +164,19 @@ impl Gateway {
 
     /// Restarts the servers whose secrets changed, after the vault did. Blocks, and not beside [`Gateway::apply`].
     pub fn renew_secrets(&self) {
+        self.look_for_secrets();
         self.path.servers.renew_secrets();
         self.path.servers.settle_environments(&self.loaded.load().profiles, EnvironmentChange::Vault);
         self.rebuild();
+    }
+
+    /// Has guards look for the values that the vault holds now. Blocks.
+    pub(crate) fn look_for_secrets(&self) {
+        match self.vault.as_ref().map(|vault| vault.values()) {
+            Some(Ok(values)) => self.path.secrets.look_for(&values),
+            Some(Err(problem)) => tracing::warn!("guards do not look for values of the vault: {problem}"),
+            None => {}
+        }
     }
 
     /// Ends the sessions and subscriptions of principals that have lost a profile.

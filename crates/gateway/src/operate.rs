@@ -63,6 +63,7 @@ impl Gateway {
             method: method::TOOLS_CALL,
             target: operation.tool.into(),
             arguments: operation.recorded(Some(&arguments)).map(|arguments| &arguments.bytes()[..]),
+            stored: None,
             request_id: String::new(),
         };
         let admitted = AdmittedCall::open(audit, &operation.act(), asked).await.map_err(|refusal| refusal.problem())?;

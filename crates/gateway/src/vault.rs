@@ -12,6 +12,9 @@ pub trait KeepSecrets: Send + Sync + fmt::Debug {
     /// Sets an entry. Gives whether there was one of this name, which is replaced.
     fn set(&self, secret: &KeptSecret, value: &Secret) -> Result<bool, Problem>;
 
+    /// The values of all entries, each under what definitions refer to it by: for guards, which look for them in calls.
+    fn values(&self) -> Result<Vec<(String, Secret)>, Problem>;
+
     /// Removes an entry; one that is not there is a problem.
     fn remove(&self, name: &str) -> Result<(), Problem>;
 }

@@ -25,7 +25,7 @@ pub(crate) enum Tail {
 }
 
 /// Every format.
-pub static FORMATS: [Format; 32] = [
+pub static FORMATS: [Format; 34] = [
     run("github-token", "ghp_", alphanumeric, 36, 255),
     run("github-token", "gho_", alphanumeric, 36, 255),
     run("github-token", "ghu_", alphanumeric, 36, 255),
@@ -53,6 +53,8 @@ pub static FORMATS: [Format; 32] = [
     run("shopify-token", "shpat_", hexadecimal, 32, 32),
     run("linear-key", "lin_api_", alphanumeric, 40, 40),
     run("toolcrib-key", "tcb_", hexadecimal, 64, 64),
+    run("toolcrib-token", "tca_", hexadecimal, 64, 64),
+    mixed("toolcrib-token", "tcr_", dotted, 40),
     Format { name: "signed-token", begins: "eyJ", tail: Tail::Parts },
     Format { name: "private-key", begins: "-----BEGIN PRIVATE KEY-----", tail: Tail::Pem },
     Format { name: "private-key", begins: "-----BEGIN RSA PRIVATE KEY-----", tail: Tail::Pem },

@@ -68,6 +68,7 @@ async fn record(audit: &AuditLog, events: u64, burst: u64) -> Result<(), AnyErro
             session: Some(Arc::from("0123456789abcdef0123456789abcdef")),
             credential: None,
             address: Some(std::net::IpAddr::from([192, 0, 2, 7])),
+            guard: None,
         });
     }
     audit.flush().await?;

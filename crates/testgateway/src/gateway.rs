@@ -58,6 +58,8 @@ pub struct Setup {
     pub embed: Option<Arc<dyn Embed>>,
     /// Tools that are not of servers.
     pub sources: Sources,
+    /// Whether the audit log keeps arguments.
+    pub keep_arguments: bool,
 }
 
 /// A running gateway. Its tasks end when it is dropped.
@@ -97,6 +99,7 @@ impl Setup {
             logins: None,
             embed: None,
             sources: Arc::new([]),
+            keep_arguments: false,
         }
     }
 }
@@ -133,6 +136,7 @@ impl TestGateway {
         let session_clock = session_clock.unwrap_or_else(|| Arc::clone(&clock));
         let sessions = Sessions::new(SESSIONS, setup.session_idle, session_clock);
         let mut builder = Gateway::builder(store, clock, servers, sessions).loaded(loaded).embed(setup.embed);
+        builder = builder.keep_arguments(setup.keep_arguments);
         if let Some(vault) = setup.vault {
             builder = builder.vault(vault);
         }

@@ -307,8 +307,7 @@ impl RunningGateway {
         let mut known = vault.stamp();
         let servers = Servers::new(deps, Arc::clone(&secrets) as _, &store, house.clone()).at_home(config.home.path());
         let sessions = Sessions::new(config.limits.sessions, config.limits.session_idle, Arc::clone(&clock));
-        let keep_arguments = config.audit_arguments;
-        let keeper = Arc::clone(&secrets) as Arc<dyn KeepSecrets>;
+        let (keep_arguments, secret_actions) = (config.audit_arguments, config.secret_actions);
         let embed = crate::model::start(&config.home.state());
         let workflows = Workflows::new(store.runs(), &house);
         let services = Services::new(config.home.path(), store.services(), Arc::clone(&clock), &house);
@@ -316,8 +315,9 @@ impl RunningGateway {
             .loaded(loaded)
             .metrics(Arc::new(Metrics::new()))
             .keep_arguments(keep_arguments)
+            .secret_actions(secret_actions)
             .events(told)
-            .vault(keeper)
+            .vault(Arc::clone(&secrets) as Arc<dyn KeepSecrets>)
             .logins(Arc::clone(&logins) as Arc<dyn toolcrib_call::Logins>)
             .embed(embed)
             .source(Arc::clone(&services) as Arc<dyn Source>)

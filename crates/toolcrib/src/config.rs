@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use toolcrib_base::{Kind, Limits, Problem};
+use toolcrib_call::SecretActions;
 use toolcrib_store::Retention;
 use toolcrib_web::Network;
 
@@ -67,6 +68,8 @@ pub(crate) struct Config {
     pub(crate) audit_queue: usize,
     /// Whether redacted arguments are kept in the audit log.
     pub(crate) audit_arguments: bool,
+    /// What is done with secrets in calls where neither a server nor a profile says anything.
+    pub(crate) secret_actions: SecretActions,
     /// How many events are kept, and for how long.
     pub(crate) events: Retention,
     /// How many runs that ended are kept, and for how long.
@@ -189,6 +192,7 @@ impl Config {
             limits: Limits::default(),
             audit_queue: 0,
             audit_arguments: false,
+            secret_actions: SecretActions::default(),
             events: Retention::EVENTS,
             runs: Retention::RUNS,
             grace: Duration::ZERO,

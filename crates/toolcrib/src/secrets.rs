@@ -134,6 +134,11 @@ impl KeepSecrets for HomeSecrets {
         self.vault.set(&entry, value, KeyPreference::Keyring).map_err(|error| problem(&error))
     }
 
+    fn values(&self) -> Result<Vec<(String, Secret)>, Problem> {
+        let values = self.vault.values().map_err(|error| problem(&error))?;
+        Ok(values.into_iter().map(|(name, value)| (format!("vault:{}", name.as_str()), value)).collect())
+    }
+
     fn remove(&self, name: &str) -> Result<(), Problem> {
         self.vault.remove(&named(name)?).map_err(|error| problem(&error))
     }

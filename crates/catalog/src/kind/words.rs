@@ -168,6 +168,13 @@ pub(crate) const SERVER: &[(&str, &str)] = &[
     ("limits.tools.look.per_minute", "Calls of the tool that one user may make in any minute."),
     ("limits.tools.look.argument_bytes", "How large the arguments of its calls may be."),
     ("limits.tools.look.result_bytes", "How much of its results is passed on."),
+    ("guards", "What becomes of secrets in calls."),
+    ("guards.secrets", "What is done where a known format of tokens, or a value of the vault, is found."),
+    ("guards.secrets.arguments", "In what is sent to servers; without the key it is on record."),
+    ("guards.secrets.results", "In what servers answer; without the key it is on record."),
+    ("guards.redact", "Values that are replaced wherever they are, by JSON pointers; `*` is any key or index."),
+    ("guards.redact.arguments", "Of arguments, where they are stored."),
+    ("guards.redact.results", "Of the data of results, before they reach a client."),
 ];
 
 pub(crate) const PROFILE: &[(&str, &str)] = &[
@@ -224,4 +231,11 @@ pub(crate) const PROFILE: &[(&str, &str)] = &[
     ("limits.per_minute", "Tool calls that may be made in any minute."),
     ("limits.argument_bytes", "How large the arguments of a call may be."),
     ("limits.result_bytes", "How much of a result is passed on; the whole is then a resource for its caller."),
+    ("guards", "What becomes of secrets in calls."),
+    ("guards.secrets", "What is done where a known format of tokens, or a value of the vault, is found."),
+    ("guards.secrets.arguments", "In what is sent to servers; without the key it is on record."),
+    ("guards.secrets.results", "In what servers answer; without the key it is on record."),
+    ("guards.redact", "Values that are replaced wherever they are, by JSON pointers; `*` is any key or index."),
+    ("guards.redact.arguments", "Of arguments, where they are stored."),
+    ("guards.redact.results", "Of the data of results, before they reach a client."),
 ];

@@ -364,3 +364,23 @@ fn limits_hold_for_a_server_and_for_tools_of_a_pattern() {
         assert!(problem.contains(expected), "{wrong}: {problem}");
     }
 }
+
+#[test]
+fn guards_say_what_becomes_of_secrets_and_which_values_are_replaced() {
+    let guards = good(
+        "name: files\ncommand: x\nguards: {secrets: {results: redact}, redact: {results: ['/a/*/b', /c], arguments: [/d]}}\n",
+    )
+    .guards;
+    assert_eq!((guards.arguments, guards.results), (None, Some(crate::SecretAction::Redact)));
+    let pointers = guards.redact_results.iter().chain(&guards.redact_arguments);
+    assert_eq!(pointers.map(ToString::to_string).collect::<Vec<_>>(), ["/a/*/b", "/c", "/d"]);
+    assert_eq!(crate::SecretAction::Deny.stricter(crate::SecretAction::Record), crate::SecretAction::Deny);
+    for (wrong, expected) in [
+        ("{secrets: {results: hide}}", "expected one of `off`, `record`, `redact`, `deny`"),
+        ("{redact: {results: [a]}}", "expected a JSON pointer"),
+        ("{secret: {}}", "expected a known key"),
+    ] {
+        let found = problems(&format!("name: files\ncommand: x\nguards: {wrong}\n")).join(" / ");
+        assert!(found.contains(expected), "{wrong}: {found}");
+    }
+}

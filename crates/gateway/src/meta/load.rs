@@ -83,7 +83,8 @@ async fn configure(context: &Context<'_>, wanted: &[Arc<Candidate>]) -> Result<V
     for entry in &entries {
         let act = toolcrib_policy::Act::Configure { entry: entry.name.clone() };
         let target = entry.name.as_str().into();
-        let asked = AuditedRequest { method: CONFIGURE, target, arguments: None, request_id: String::new() };
+        let asked =
+            AuditedRequest { method: CONFIGURE, target, arguments: None, stored: None, request_id: String::new() };
         match AdmittedCall::open(context.gateway.path.audit(context.snapshot.rules(), context.caller), &act, asked)
             .await
         {

@@ -6,8 +6,8 @@
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use toolcrib_catalog::{
-    ClientSecretRef, IdentityProvider, ServerAuth, ServerDefinition, ServerLimits, SessionScope, Size, SpokenEra,
-    Start, Teleport, TeleportIdentity, Timeouts, TokenExchange, ToolLimits,
+    ClientSecretRef, Guards, IdentityProvider, SecretAction, ServerAuth, ServerDefinition, ServerLimits, SessionScope,
+    Size, SpokenEra, Start, Teleport, TeleportIdentity, Timeouts, TokenExchange, ToolLimits,
 };
 
 use toolcrib_call::servers::encoded as encoded_transport;
@@ -53,6 +53,7 @@ fn encoded(definition: &ServerDefinition) -> String {
         verified_at,
         auth,
         limits,
+        guards,
     } = definition;
     let defaults = Timeouts::default();
     let Timeouts { connect, list, call } = timeouts;
@@ -85,8 +86,20 @@ fn encoded(definition: &ServerDefinition) -> String {
         ("limits.concurrent", json!(limits.concurrent)),
         ("limits.per_tool", json!(limits.per_tool)),
         ("limits", encoded_limits(limits)),
+        ("guards", encoded_guards(guards)),
     ];
     said(members).to_string()
+}
+
+fn encoded_guards(guards: &Guards) -> Value {
+    let Guards { arguments, results, redact_arguments, redact_results } = guards;
+    let action = |action: &Option<SecretAction>| json!(action.map(SecretAction::as_str));
+    said([
+        ("arguments", action(arguments)),
+        ("results", action(results)),
+        ("redact_arguments", redact_arguments.iter().map(|pointer| Value::from(pointer.to_string())).collect()),
+        ("redact_results", redact_results.iter().map(|pointer| Value::from(pointer.to_string())).collect()),
+    ])
 }
 
 /// What limits say beside the two that were there first, without what they leave out.
@@ -290,6 +303,10 @@ mod tests {
             "limits: {tools: {t: {per_minute: 5}}}",
             "limits: {tools: {t: {argument_bytes: 5}}}",
             "limits: {tools: {t: {result_bytes: 5}}}",
+            "guards: {secrets: {arguments: deny}}",
+            "guards: {secrets: {results: deny}}",
+            "guards: {redact: {arguments: [/a]}}",
+            "guards: {redact: {results: [/a]}}",
         ] {
             assert_ne!(digest(&definition(&format!("command: run\n{line}\n"))), plain, "{line}");
         }

@@ -20,6 +20,7 @@ mod exposure;
 mod families;
 mod fidelity;
 mod first_requests;
+mod guards;
 mod isolation;
 mod large;
 mod learning;

@@ -249,6 +249,21 @@ async fn the_limits_of_a_server_hold_for_calls_of_sources() {
 }
 
 #[tokio::test]
+async fn guards_look_at_the_calls_of_sources() {
+    let programs = Programs::of(&[("once", &["fake/echo"])]);
+    let token = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
+    for (guards, expected) in [
+        ("{arguments: deny}", "a secret is in it (`github-token`)"),
+        ("{results: redact}", "[redacted:github-token#1]"),
+    ] {
+        let files = [server_with("fake", &[], &format!("guards: {{secrets: {guards}}}\n"))];
+        let house = settled(&files, &programs).await;
+        let said = house.modern("default").text("program_once", &json!({ "text": token })).await;
+        assert!(said.contains(expected) && !said.contains(token), "{said}");
+    }
+}
+
+#[tokio::test]
 async fn the_result_of_a_source_is_cut_where_the_profile_says_so() {
     let programs = Programs::of(&[("thrice", &["fake/echo", "fake/echo", "fake/echo"])]);
     let house = settled(&[server("fake", &[]), profile("few", "limits: {result_bytes: 1KiB}\n")], &programs).await;

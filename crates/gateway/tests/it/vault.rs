@@ -8,8 +8,9 @@ use toolcrib_base::{Kind, Problem, Secret};
 use toolcrib_gateway::{KeepSecrets, KeptSecret};
 use toolcrib_testgateway::{Setup, TestGateway, audited, stopped};
 
+/// A vault that lives in memory.
 #[derive(Debug, Default)]
-struct Memory(Mutex<BTreeMap<String, (KeptSecret, Secret)>>);
+pub(crate) struct Memory(Mutex<BTreeMap<String, (KeptSecret, Secret)>>);
 
 impl KeepSecrets for Memory {
     fn list(&self) -> Result<Vec<KeptSecret>, Problem> {
@@ -19,6 +20,11 @@ impl KeepSecrets for Memory {
     fn set(&self, secret: &KeptSecret, value: &Secret) -> Result<bool, Problem> {
         let before = self.0.lock().unwrap().insert(secret.name.clone(), (secret.clone(), value.clone()));
         Ok(before.is_some())
+    }
+
+    fn values(&self) -> Result<Vec<(String, Secret)>, Problem> {
+        let entries = self.0.lock().unwrap();
+        Ok(entries.iter().map(|(name, (_, value))| (format!("vault:{name}"), value.clone())).collect())
     }
 
     fn remove(&self, name: &str) -> Result<(), Problem> {

@@ -10,6 +10,8 @@ const DOMAIN: &[u8] = b"toolcrib audit row 1\n";
 
 /// What stands before the address.
 const ADDRESS_MARK: u8 = 1;
+/// What stands before what guards found.
+const GUARD_MARK: u8 = 2;
 
 /// A place in the log: the row with this number has this hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -43,6 +45,7 @@ pub(crate) struct Fields<'a> {
     pub(crate) session: Option<&'a str>,
     pub(crate) credential: Option<&'a str>,
     pub(crate) address: Option<&'a str>,
+    pub(crate) guard: Option<&'a str>,
 }
 
 /// The hash of row `seq`, which follows `previous`. `scratch` is only there to be used again.
@@ -75,6 +78,7 @@ fn encode(seq: u64, previous: RowHash, fields: &Fields<'_>, out: &mut Vec<u8>) {
         session,
         credential,
         address,
+        guard,
     } = *fields;
     out.extend_from_slice(&at.to_be_bytes());
     push(out, principal.as_bytes());
@@ -97,6 +101,10 @@ fn encode(seq: u64, previous: RowHash, fields: &Fields<'_>, out: &mut Vec<u8>) {
     if let Some(address) = address {
         out.push(ADDRESS_MARK);
         push(out, address.as_bytes());
+    }
+    if let Some(guard) = guard {
+        out.push(GUARD_MARK);
+        push(out, guard.as_bytes());
     }
 }
 

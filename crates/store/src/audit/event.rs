@@ -54,6 +54,8 @@ pub struct AuditEvent {
     pub credential: Option<&'static str>,
     /// From which address the client came; `None` where none did, as for a call of a workflow that goes on by itself.
     pub address: Option<IpAddr>,
+    /// What guards found in it, by names and numbers, and what became of that; never a secret itself.
+    pub guard: Option<String>,
 }
 
 /// By which way a request came in.
@@ -154,6 +156,9 @@ impl AuditEvent {
         if self.request_id.len() > TEXT_MAX {
             self.request_id = cut(&self.request_id, TEXT_MAX);
         }
+        if let Some(guard) = self.guard.as_mut().filter(|text| text.len() > TEXT_MAX) {
+            *guard = cut(guard, TEXT_MAX);
+        }
         if let Some(session) = self.session.as_mut().filter(|text| text.len() > TEXT_MAX) {
             *session = cut(session, TEXT_MAX).into();
         }
@@ -204,9 +209,10 @@ mod tests {
             session: Some(long.as_str().into()),
             credential: None,
             address: None,
+            guard: Some(long.clone()),
         };
         event.cut();
-        assert!(format!("{event:?}").len() < 6 * TEXT_MAX + ARGUMENTS_MAX + 500);
+        assert!(format!("{event:?}").len() < 7 * TEXT_MAX + ARGUMENTS_MAX + 500);
     }
 
     #[test]

@@ -100,6 +100,9 @@ pub struct AuditRecord {
     /// From which address the client came.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// What guards found in it, and what became of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guard: Option<String>,
     /// The hash of the row before, in hexadecimal digits.
     pub prev_hash: String,
     /// The hash of this row, in hexadecimal digits.
@@ -193,6 +196,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
         session: optional(row, "session")?,
         credential: optional(row, "credential")?,
         address: optional(row, "address")?,
+        guard: optional(row, "guard")?,
         prev_hash: text(row, "prev_hash")?,
         hash: text(row, "hash")?,
     })

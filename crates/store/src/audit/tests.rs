@@ -26,6 +26,7 @@ fn event(number: u64) -> AuditEvent {
         session: None,
         credential: None,
         address: None,
+        guard: None,
     }
 }
 
@@ -209,7 +210,7 @@ async fn a_row_from_outside_does_not_stop_the_log() {
     log.reserve().await.unwrap().record(event(1));
     log.flush().await.unwrap();
     let stray = "INSERT INTO audit SELECT 2, at, principal, profile, door, method, target, args_hash, arguments, \
-                 decision, outcome, duration_us, request_id, session, prev_hash, hash, credential, address FROM audit";
+                 decision, outcome, duration_us, request_id, session, prev_hash, hash, credential, address, guard FROM audit";
     log.inner.database.writer().execute(stray, []).unwrap();
     let expect = Verification::Broken(ChainBreak { seq: 2, fault: Fault::WrongPrevious });
     assert_eq!(log.verify(None).unwrap(), expect);

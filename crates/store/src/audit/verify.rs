@@ -193,6 +193,7 @@ fn parts<'a>(row: &'a Row<'_>) -> rusqlite::Result<(Fields<'a>, &'a [u8], &'a [u
         session: optional("session")?,
         credential: optional("credential")?,
         address: optional("address")?,
+        guard: optional("guard")?,
     };
     Ok((fields, row.get_ref("prev_hash")?.as_blob()?, row.get_ref("hash")?.as_blob()?))
 }

@@ -27,8 +27,8 @@ const RETRY_MOST: Duration = Duration::from_secs(2);
 const CLOSING_TRIES: u32 = 3;
 
 const INSERT: &str = "INSERT INTO audit (seq, at, principal, profile, door, method, target, args_hash, arguments, \
-                      decision, outcome, duration_us, request_id, session, credential, address, prev_hash, hash) \
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
+                      decision, outcome, duration_us, request_id, session, credential, address, guard, prev_hash, hash) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
 
 /// Owns the receiving end of the queue and the head of the chain.
 #[derive(Debug)]
@@ -220,6 +220,7 @@ fn insert_row(
         session: event.session.as_deref(),
         credential: event.credential,
         address: event.address.map(|address| shown(address, text)),
+        guard: event.guard.as_deref(),
     };
     let seq = head.seq + 1;
     let hash = row_hash(seq, head.hash, &fields, bytes);
@@ -240,6 +241,7 @@ fn insert_row(
         fields.session,
         fields.credential,
         fields.address,
+        fields.guard,
         &head.hash.0,
         &hash.0,
     ])?;

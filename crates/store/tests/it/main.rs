@@ -84,6 +84,7 @@ fn event(number: u64) -> AuditEvent {
         session: odd.then(|| "s".into()),
         credential: odd.then_some("forwarded"),
         address: odd.then_some(std::net::IpAddr::from([192, 0, 2, 7])),
+        guard: odd.then(|| "result github-token 1 recorded".to_owned()),
     }
 }
 

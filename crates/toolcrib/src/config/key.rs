@@ -40,7 +40,7 @@ pub(crate) enum Shape {
     Switch,
 }
 
-pub(crate) const KEYS: [Key; 25] = [
+pub(crate) const KEYS: [Key; 27] = [
     Key {
         name: "listen",
         flag: "listen",
@@ -211,6 +211,24 @@ pub(crate) const KEYS: [Key; 25] = [
         help: "Store call arguments, secrets redacted, in the audit log",
         shape: Shape::Switch,
         set: |config, value| parse::switch(value).map(|value| config.audit_arguments = value),
+    },
+    Key {
+        name: "guard_arguments",
+        flag: "guard-arguments",
+        example: "ACTION",
+        default: Some("record"),
+        help: "What to do with secrets in what servers are sent: off, record, redact or deny",
+        shape: Shape::One,
+        set: |config, value| parse::secret_action(value).map(|value| config.secret_actions.arguments = value),
+    },
+    Key {
+        name: "guard_results",
+        flag: "guard-results",
+        example: "ACTION",
+        default: Some("record"),
+        help: "What to do with secrets in what servers answer: off, record, redact or deny",
+        shape: Shape::One,
+        set: |config, value| parse::secret_action(value).map(|value| config.secret_actions.results = value),
     },
     Key {
         name: "events_kept",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::Uri;
 use toml::Value;
-use toolcrib_catalog::Period;
+use toolcrib_catalog::{Period, SecretAction};
 use toolcrib_web::{Network, NetworkError};
 use tracing_subscriber::EnvFilter;
 
@@ -48,6 +48,12 @@ pub(super) fn log_format(value: &Value) -> Result<LogFormat, ParseError> {
         Some("json") => Ok(LogFormat::Json),
         _ => Err(ParseError("`human` or `json`")),
     }
+}
+
+pub(super) fn secret_action(value: &Value) -> Result<SecretAction, ParseError> {
+    let actions = [SecretAction::Off, SecretAction::Record, SecretAction::Redact, SecretAction::Deny];
+    let action = actions.into_iter().find(|action| value.as_str() == Some(action.as_str()));
+    action.ok_or(ParseError("`off`, `record`, `redact` or `deny`"))
 }
 
 pub(super) fn url(value: &Value) -> Result<String, ParseError> {

@@ -75,6 +75,8 @@ fn every_key_can_be_given_in_all_three_ways() {
         ("session_idle", "2m"),
         ("audit_queue", "8"),
         ("audit_arguments", "true"),
+        ("guard_arguments", "deny"),
+        ("guard_results", "redact"),
         ("events_kept", "7"),
         ("events_days", "1"),
         ("runs_kept", "7"),

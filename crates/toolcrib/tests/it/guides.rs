@@ -37,7 +37,7 @@ const REPEATED: [&str; 6] =
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 23] = [
+const GUIDES: [&str; 24] = [
     "README.md",
     "docs/guides/audit.md",
     "docs/guides/authorization-server.md",
@@ -47,6 +47,7 @@ const GUIDES: [&str; 23] = [
     "docs/guides/control-api.md",
     "docs/guides/events.md",
     "docs/guides/getting-started.md",
+    "docs/guides/guards.md",
     "docs/guides/logins.md",
     "docs/guides/muster.md",
     "docs/guides/observability.md",
@@ -106,6 +107,11 @@ fn events() {
 #[test]
 fn getting_started() {
     run("docs/guides/getting-started.md");
+}
+
+#[test]
+fn guards() {
+    run("docs/guides/guards.md");
 }
 
 #[test]

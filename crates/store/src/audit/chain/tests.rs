@@ -11,14 +11,14 @@ struct Row {
     previous: [u8; 32],
     numbers: [i64; 2],
     texts: [String; 7],
-    options: [Option<String>; 5],
+    options: [Option<String>; 6],
     args_hash: Option<Vec<u8>>,
 }
 
 impl Row {
     fn encoded(&self) -> Vec<u8> {
         let [principal, door, method, target, decision, outcome, request_id] = &self.texts;
-        let [profile, arguments, session, credential, address] = &self.options;
+        let [profile, arguments, session, credential, address, guard] = &self.options;
         let fields = Fields {
             at: self.numbers[0],
             principal,
@@ -35,6 +35,7 @@ impl Row {
             session: session.as_deref(),
             credential: credential.as_deref(),
             address: address.as_deref(),
+            guard: guard.as_deref(),
         };
         let mut out = Vec::new();
         encode(self.seq, RowHash(self.previous), &fields, &mut out);
@@ -58,7 +59,12 @@ impl Row {
         let request_id = reader.text();
         let session = reader.option().map(text);
         let credential = reader.0.first().is_some_and(|first| *first == 0).then(|| reader.text());
-        let address = (!reader.0.is_empty()).then(|| reader.option().map(text)).flatten();
+        let address =
+            reader.0.first().is_some_and(|first| *first == ADDRESS_MARK).then(|| reader.option().map(text)).flatten();
+        let guard = (!reader.0.is_empty()).then(|| {
+            assert_eq!(reader.take(1), [GUARD_MARK]);
+            reader.text()
+        });
         assert!(reader.0.is_empty());
         let texts = [principal, door, method, target, decision, outcome, request_id];
         Row {
@@ -66,7 +72,7 @@ impl Row {
             previous,
             numbers: [at, duration_us],
             texts,
-            options: [profile, arguments, session, credential, address],
+            options: [profile, arguments, session, credential, address, guard],
             args_hash,
         }
     }
@@ -110,7 +116,7 @@ fn small() -> impl Strategy<Value = String> {
 
 fn rows() -> impl Strategy<Value = Row> {
     let texts = prop::array::uniform7(small());
-    let options = prop::array::uniform5(option::of(small()));
+    let options = prop::array::uniform6(option::of(small()));
     let args_hash = option::of(prop::collection::vec(0..3_u8, 0..4));
     (0..3_u64, prop::array::uniform32(0..2_u8), prop::array::uniform2(-1..2_i64), texts, options, args_hash).prop_map(
         |(seq, previous, numbers, texts, options, args_hash)| Row { seq, previous, numbers, texts, options, args_hash },
@@ -158,6 +164,7 @@ fn the_hash_of_a_known_row_stays() {
         session: None,
         credential: None,
         address: None,
+        guard: None,
     };
     let hash = |fields| row_hash(1, RowHash::GENESIS, &fields, &mut Vec::new()).to_string();
     assert_eq!(hash(fields), "0cdf40d06fecc7c897d8c38636c6ddaca0d62b973a889303b43b489360ef9154");

@@ -1,0 +1,87 @@
+//! What guards do with secrets in calls, and which values they replace by their place: the key `guards` of servers and
+//! profiles.
+
+use toolcrib_scan::pointer::Pointer;
+
+use crate::reader::{Cursor, Fields, choice};
+
+/// So many places are looked for in each message.
+const POINTERS: usize = 32;
+
+choice! {
+    /// What becomes of a call in which a secret is found, the mildest first.
+    SecretAction {
+        /// Nothing is looked for.
+        Off = "off",
+        /// It is on record, and goes on.
+        Record = "record",
+        /// It goes on without the secret.
+        Redact = "redact",
+        /// It does not go on.
+        Deny = "deny",
+    }
+}
+
+/// What a server or a profile says; of two the stricter counts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Guards {
+    /// Secrets in what is sent to servers.
+    pub arguments: Option<SecretAction>,
+    /// Secrets in what servers answer.
+    pub results: Option<SecretAction>,
+    /// Values of arguments that are not stored.
+    pub redact_arguments: Vec<Pointer>,
+    /// Values of results that reach no client.
+    pub redact_results: Vec<Pointer>,
+}
+
+// === impl SecretAction ===
+
+impl SecretAction {
+    /// The stricter of two.
+    #[must_use]
+    pub fn stricter(self, other: Self) -> Self {
+        if self as u8 >= other as u8 { self } else { other }
+    }
+
+    /// The same for what must go on as it is.
+    #[must_use]
+    pub fn without_changes(self) -> Self {
+        if self.changes() { Self::Record } else { self }
+    }
+
+    /// Whether what is found does not go on as it is.
+    pub fn changes(self) -> bool {
+        matches!(self, Self::Redact | Self::Deny)
+    }
+}
+
+impl crate::reader::TextPattern for Pointer {
+    const PATTERN: &'static str = "^/";
+}
+
+pub(crate) fn read(cursor: Cursor<'_>) -> Option<Guards> {
+    let fields = cursor.fields()?;
+    let mut guards = Guards::default();
+    if let Some(secrets) = fields.get("secrets").and_then(Cursor::fields) {
+        guards.arguments = secrets.get("arguments").and_then(|cursor| cursor.choice());
+        guards.results = secrets.get("results").and_then(|cursor| cursor.choice());
+        secrets.finish();
+    }
+    if let Some(redact) = fields.get("redact").and_then(Cursor::fields) {
+        guards.redact_arguments = pointers(&redact, "arguments");
+        guards.redact_results = pointers(&redact, "results");
+        redact.finish();
+    }
+    fields.finish();
+    Some(guards)
+}
+
+fn pointers(fields: &Fields<'_>, key: &'static str) -> Vec<Pointer> {
+    let Some(cursor) = fields.get(key) else { return Vec::new() };
+    let pointers = cursor.list(|item| item.parsed());
+    if pointers.len() > POINTERS {
+        cursor.expected(format_args!("at most {POINTERS} pointers"));
+    }
+    pointers
+}
