@@ -1,16 +1,15 @@
 //! The credentials in memory, and their renewal: one at a time for a credential, none waits for another one. What is used
-//! was stored before; what cannot be renewed for now is kept. Begins no login.
+//! was stored before; what cannot be renewed for now is kept. Begins no login. `table` is where they lie.
 
-use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod table;
+
+use std::mem::size_of;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use tokio::sync::{OnceCell, broadcast};
+use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, ServerName, Timestamp};
@@ -18,18 +17,16 @@ use toolcrib_transport::http::possession;
 
 use crate::answer::TokenError;
 use crate::error::LoginError;
-use crate::grant::{ClientOrigin, Grant, from_content, to_content};
+use crate::grant::{Client, ClientOrigin, Grant, Provider, from_content, to_content};
 use crate::oauth::{OAuth, RenewalError};
 use crate::owner::Owner;
 use crate::pending::Key;
 use crate::possession::PossessionKey;
 use crate::rows::{CredentialRow, LoginRows, RowClaim, blocking};
+use crate::shared::Pool;
 use crate::target::LoginTarget;
+use table::{Entry, Table};
 
-/// How many parts the table has, so that look-ups rarely wait for each other.
-const SHARDS: usize = 64;
-/// How many credentials a part keeps in memory; more are read again when they are needed.
-const SHARD_ENTRIES: usize = 512;
 /// How long a renewal that failed is not tried again, in milliseconds: the first time, and the most.
 const RETRY_MILLIS: (i64, i64) = (1_000, 60_000);
 /// How far the clock may be set back before tokens count as old.
@@ -40,6 +37,8 @@ const REFUSED_AGAIN_MILLIS: i64 = 60_000;
 /// often is looked.
 const CLAIMED: Duration = Duration::from_secs(40);
 const LOOK: Duration = Duration::from_millis(20);
+/// What a key that tokens are bound to takes beside its text: itself, and the tokens and the nonces that it knows.
+const KEY_BYTES: usize = 2 * 1_024;
 /// How many changes wait for a reader that is slow.
 const CHANGES: usize = 1_024;
 
@@ -71,31 +70,16 @@ pub(crate) struct Credentials {
     pub(crate) oauth: OAuth,
     pub(crate) scope: Scope,
     changes: broadcast::Sender<LoginChange>,
-    hashes: RandomState,
-    shards: [Mutex<HashMap<Key, Arc<Entry>>>; SHARDS],
+    table: Table,
+    providers: Pool<Provider>,
+    clients: Pool<Client>,
+    texts: Pool<str>,
 }
-
-/// One credential, or that there is none.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    key: Key,
-    is_read: OnceCell<()>,
-    held: ArcSwapOption<Credential>,
-    /// Credential while the credential changes: by a renewal, a login, a logout.
-    change: tokio::sync::Mutex<UnstoredGrant>,
-    is_renewing: AtomicBool,
-    retry_at: AtomicI64,
-    failures: AtomicU32,
-}
-
-/// A grant that could not be stored yet, so that it is not used yet.
-pub(crate) type UnstoredGrant = Option<Grant>;
 
 /// A credential as it is used.
 #[derive(Debug)]
 pub(crate) struct Credential {
     pub(crate) grant: Grant,
-    headers: HeaderMap,
     /// The key that the tokens are bound to, for as long as they may be used.
     key: Option<Arc<PossessionKey>>,
     /// Whether it was renewed because the server refused the token before.
@@ -103,14 +87,25 @@ pub(crate) struct Credential {
 }
 
 impl Credential {
-    fn new(grant: Grant, key: Option<Arc<PossessionKey>>, is_replacement: bool) -> Arc<Self> {
-        let mut headers = HeaderMap::new();
-        let scheme = if grant.key.is_some() { possession::SCHEME } else { "Bearer " };
-        if let Ok(mut value) = HeaderValue::from_str(&format!("{scheme}{}", grant.access_token.expose())) {
+    /// What requests carry.
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::with_capacity(1);
+        let scheme = if self.grant.key.is_some() { possession::SCHEME } else { "Bearer " };
+        if let Ok(mut value) = HeaderValue::try_from(format!("{scheme}{}", self.grant.access_token.expose())) {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        Arc::new(Self { grant, headers, key, is_replacement })
+        headers
+    }
+
+    /// What it takes in memory, beside what many share.
+    fn bytes(&self) -> usize {
+        let Grant { access_token, refresh_token, scopes, lapse, key, .. } = &self.grant;
+        let texts = [Some(access_token), refresh_token.as_ref(), key.as_ref()].into_iter().flatten();
+        let texts: usize = texts.map(|text| text.expose().len()).sum();
+        let scopes: usize = scopes.iter().map(|scope| size_of::<String>() + scope.len()).sum();
+        let key = self.key.as_ref().map_or(0, |_| KEY_BYTES);
+        size_of::<Self>() + texts + scopes + key + lapse.as_ref().map_or(0, String::len)
     }
 
     /// When the access token ends; `None` when nobody knows.
@@ -139,7 +134,7 @@ impl Credential {
     fn fits(&self, target: &LoginTarget) -> bool {
         let settings = &target.settings;
         let own = |text: &str| text.trim_end_matches('/').to_owned();
-        self.grant.server_url == target.resource().as_str()
+        *self.grant.server_url == *target.resource().as_str()
             && settings.client_id.as_ref().is_none_or(|id| *id == self.grant.client.id)
             && settings.issuer.as_ref().is_none_or(|issuer| own(issuer) == own(&self.grant.provider.issuer))
             && settings.dpop.is_none_or(|is_bound| is_bound == self.grant.key.is_some())
@@ -148,9 +143,9 @@ impl Credential {
 
 impl Credentials {
     pub(crate) fn new(rows: Arc<dyn LoginRows>, clock: Arc<dyn Clock>, oauth: OAuth, scope: Scope) -> Self {
-        let shards = std::array::from_fn(|_| Mutex::default());
         let changes = broadcast::Sender::new(CHANGES);
-        Self { rows, clock, oauth, scope, changes, hashes: RandomState::new(), shards }
+        let (providers, clients, texts) = Default::default();
+        Self { rows, clock, oauth, scope, changes, table: Table::new(), providers, clients, texts }
     }
 
     pub(crate) fn changes(&self) -> broadcast::Receiver<LoginChange> {
@@ -160,7 +155,7 @@ impl Credentials {
     /// What an owner has for a server.
     pub(crate) async fn held(&self, target: &LoginTarget, key: &Key) -> Result<Option<Arc<Credential>>, LoginError> {
         let entry = self.entry(key).await?;
-        Ok(entry.held.load_full().filter(|held| held.fits(target)))
+        Ok(entry.held().filter(|held| held.fits(target)))
     }
 
     /// The headers that a request carries; `None` when there is no credential that is of use.
@@ -171,17 +166,17 @@ impl Credentials {
     ) -> Result<Option<HeaderMap>, LoginError> {
         let entry = self.entry(key).await?;
         let usable = |held: &Arc<Credential>| held.is_usable(target);
-        let Some(held) = entry.held.load_full().filter(usable) else { return Ok(None) };
+        let Some(held) = entry.held().filter(usable) else { return Ok(None) };
         let now = self.clock.now();
         if held.grant.refresh_token.is_none() || !held.is_due(now) {
-            return Ok(Some(held.headers.clone()));
+            return Ok(Some(held.headers()));
         }
         if !held.is_over(now) {
             self.renew_soon(target, &entry, &held);
-            return Ok(Some(held.headers.clone()));
+            return Ok(Some(held.headers()));
         }
         self.renew(target, &entry, &held, false).await?;
-        Ok(entry.held.load_full().filter(usable).map(|held| held.headers.clone()))
+        Ok(entry.held().filter(usable).map(|held| held.headers()))
     }
 
     /// What to do about a token that its server refuses.
@@ -192,13 +187,13 @@ impl Credentials {
         sent: Option<&HeaderMap>,
     ) -> Result<Rejection, LoginError> {
         let entry = self.entry(key).await?;
-        let Some(held) = entry.held.load_full().filter(|held| held.fits(target)) else {
+        let Some(held) = entry.held().filter(|held| held.fits(target)) else {
             return Ok(Rejection::NeedsLogin);
         };
         if held.grant.lapse.is_some() {
             return Ok(Rejection::NeedsLogin);
         }
-        if sent.and_then(|sent| sent.get(AUTHORIZATION)) != held.headers.get(AUTHORIZATION) {
+        if sent.and_then(|sent| sent.get(AUTHORIZATION)) != held.headers().get(AUTHORIZATION) {
             return Ok(Rejection::Renewed);
         }
         let age = self.clock.now().since(held.grant.received_at);
@@ -208,7 +203,7 @@ impl Credentials {
             return Ok(Rejection::NeedsLogin);
         }
         self.renew(target, &entry, &held, true).await?;
-        let is_usable = entry.held.load().as_ref().is_some_and(|held| held.grant.lapse.is_none());
+        let is_usable = entry.held().is_some_and(|held| held.grant.lapse.is_none());
         Ok(if is_usable { Rejection::Renewed } else { Rejection::NeedsLogin })
     }
 
@@ -221,9 +216,9 @@ impl Credentials {
         let entry = self.entry(key).await?;
         let renewable =
             |held: &Credential| held.fits(target) && held.grant.lapse.is_none() && held.grant.refresh_token.is_some();
-        let Some(held) = entry.held.load_full().filter(|held| renewable(held)) else { return Ok(false) };
+        let Some(held) = entry.held().filter(|held| renewable(held)) else { return Ok(false) };
         self.renew(target, &entry, &held, false).await?;
-        Ok(entry.held.load().as_ref().is_some_and(|held| held.grant.lapse.is_none()))
+        Ok(entry.held().is_some_and(|held| held.grant.lapse.is_none()))
     }
 
     /// Stores a credential that a login has brought, in place of any other one of this owner at this server.
@@ -249,14 +244,14 @@ impl Credentials {
         let entry = self.entry(key).await?;
         let mut unstored = entry.change.lock().await;
         let _claim = self.claim(&entry).await?;
-        let grant = unstored.take().or_else(|| entry.held.load().as_ref().map(|held| held.grant.clone()));
+        let grant = unstored.take().map_or_else(|| entry.held().map(|held| held.grant.clone()), |grant| Some(*grant));
         let Some(grant) = grant else { return Ok(false) };
         if let Some(target) = revoke {
             self.oauth.revoke(target, &grant).await;
         }
         let (rows, at) = (Arc::clone(&self.rows), key.clone());
         blocking(move || rows.remove_credential(&at.server, &at.owner)).await?;
-        entry.held.store(None);
+        self.table.hold(&entry, None);
         self.changed(key, false);
         Ok(true)
     }
@@ -298,7 +293,7 @@ impl Credentials {
     ) -> Result<(), LoginError> {
         let mut unstored = entry.change.lock().await;
         let _claim = self.claim(entry).await?;
-        let Some(held) = entry.held.load_full() else { return Ok(()) };
+        let Some(held) = entry.held() else { return Ok(()) };
         if held.grant.access_token != seen.grant.access_token || held.grant.lapse.is_some() {
             // Someone else was faster.
             return Ok(());
@@ -307,7 +302,7 @@ impl Credentials {
             return Err(self.waits(&held));
         }
         let grant = match unstored.take() {
-            Some(grant) => Ok(grant),
+            Some(grant) => Ok(*grant),
             None => self
                 .oauth
                 .renew(target, &held.grant, held.key.clone())
@@ -318,7 +313,7 @@ impl Credentials {
             Ok(grant) => match self.store(entry, grant.clone(), is_replacement).await {
                 Ok(()) => Ok(()),
                 Err(error) => {
-                    *unstored = Some(grant);
+                    *unstored = Some(Box::new(grant));
                     Err(error)
                 }
             },
@@ -367,7 +362,7 @@ impl Credentials {
             return Err(LoginError::Refused { server, issuer, reason: error.text() });
         }
         let (rows, server) = (Arc::clone(&self.rows), target.server.clone());
-        let (issuer, redirect) = (grant.provider.issuer.clone(), grant.redirect_uri.clone());
+        let (issuer, redirect) = (grant.provider.issuer.clone(), Arc::clone(&grant.redirect_uri));
         blocking(move || rows.remove_registration(&server, &issuer, &redirect)).await?;
         let mut grant = grant.clone();
         grant.lapse = Some(error.text());
@@ -378,7 +373,7 @@ impl Credentials {
     async fn lapse(&self, entry: &Entry, seen: &Credential, reason: &str) -> Result<(), LoginError> {
         let _unstored = entry.change.lock().await;
         let _claim = self.claim(entry).await?;
-        let Some(held) = entry.held.load_full() else { return Ok(()) };
+        let Some(held) = entry.held() else { return Ok(()) };
         if held.grant.access_token != seen.grant.access_token {
             return Ok(());
         }
@@ -401,18 +396,6 @@ impl Credentials {
         self.hold(entry, Some(grant), is_replacement);
         self.changed(&entry.key, is_logged_in);
         Ok(())
-    }
-
-    /// Uses a grant from now on. A key that is in use already is kept, with what it knows of servers.
-    fn hold(&self, entry: &Entry, grant: Option<Grant>, is_replacement: bool) {
-        let Some(grant) = grant else { return entry.held.store(None) };
-        let before = entry.held.load_full().and_then(|held| held.key.clone());
-        let key = grant.key.as_ref().and_then(|document| {
-            let key = before.filter(|key| key.document() == document).or_else(|| self.oauth.keys.read(document))?;
-            self.oauth.keys.bind(&grant.access_token, &key);
-            Some(key)
-        });
-        entry.held.store(Some(Credential::new(grant, key, is_replacement)));
     }
 
     /// Takes note of how a renewal went.
@@ -450,7 +433,7 @@ impl Credentials {
             }
             RowClaim::Held(_) => {
                 let stored = self.read(&entry.key).await?;
-                if stored.as_ref() != entry.held.load().as_ref().map(|held| &held.grant) {
+                if stored.as_ref() != entry.held().as_ref().map(|held| &held.grant) {
                     let is_logged_in = stored.as_ref().is_some_and(|grant| grant.lapse.is_none());
                     self.hold(entry, stored, false);
                     self.changed(&entry.key, is_logged_in);
@@ -471,7 +454,7 @@ impl Credentials {
 
     /// The entry of a key, read from disk when it is new.
     async fn entry(&self, key: &Key) -> Result<Arc<Entry>, LoginError> {
-        let entry = self.slot(key);
+        let entry = self.table.entry(key);
         let read = || async {
             if let Some(grant) = self.read(key).await? {
                 self.hold(&entry, Some(grant), false);
@@ -482,38 +465,20 @@ impl Credentials {
         Ok(entry)
     }
 
-    fn slot(&self, key: &Key) -> Arc<Entry> {
-        let mut shard = self.shard(key);
-        if let Some(entry) = shard.get(key) {
-            return Arc::clone(entry);
-        }
-        if shard.len() >= SHARD_ENTRIES {
-            // Nobody uses them at this moment, and nothing is lost: they are on disk.
-            let idle = |entry: &Arc<Entry>| {
-                Arc::strong_count(entry) == 1 && entry.change.try_lock().is_ok_and(|unstored| unstored.is_none())
-            };
-            let mut left = SHARD_ENTRIES / 4;
-            shard.retain(|_, entry| {
-                let goes = left > 0 && idle(entry);
-                left -= usize::from(goes);
-                !goes
-            });
-        }
-        let entry = Arc::new(Entry {
-            key: key.clone(),
-            is_read: OnceCell::new(),
-            held: ArcSwapOption::empty(),
-            change: tokio::sync::Mutex::new(None),
-            is_renewing: AtomicBool::new(false),
-            retry_at: AtomicI64::new(0),
-            failures: AtomicU32::new(0),
+    /// Uses a grant from now on, or none. What others have as well is shared with them. A key that is in use already is
+    /// kept, with what it knows of servers.
+    fn hold(&self, entry: &Entry, grant: Option<Grant>, is_replacement: bool) {
+        let Some(mut grant) = grant else { return self.table.hold(entry, None) };
+        let before = entry.held().and_then(|held| held.key.clone());
+        let key = grant.key.as_ref().and_then(|document| {
+            let key = before.filter(|key| key.document() == document).or_else(|| self.oauth.keys.read(document))?;
+            self.oauth.keys.bind(&grant.access_token, &key);
+            Some(key)
         });
-        shard.insert(key.clone(), Arc::clone(&entry));
-        entry
-    }
-
-    fn shard(&self, key: &Key) -> MutexGuard<'_, HashMap<Key, Arc<Entry>>> {
-        let hash = usize::try_from(self.hashes.hash_one(key) % SHARDS as u64).unwrap_or(0);
-        self.shards[hash].lock().unwrap_or_else(PoisonError::into_inner)
+        self.providers.share(&mut grant.provider);
+        self.clients.share(&mut grant.client);
+        self.texts.share(&mut grant.redirect_uri);
+        self.texts.share(&mut grant.server_url);
+        self.table.hold(entry, Some(Arc::new(Credential { grant, key, is_replacement })));
     }
 }

@@ -1,7 +1,11 @@
 //! What is stored of a login: the authorization server, the client, the tokens. JSON inside of rows, which are sealed.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use toolcrib_base::{Secret, Timestamp};
+
+use crate::shared;
 
 /// An authorization server, as far as logins need it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,11 +72,15 @@ pub(crate) struct Registration {
 /// The tokens of an owner at a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Grant {
-    pub(crate) provider: Provider,
-    pub(crate) client: Client,
-    pub(crate) redirect_uri: String,
+    #[serde(with = "shared::value")]
+    pub(crate) provider: Arc<Provider>,
+    #[serde(with = "shared::value")]
+    pub(crate) client: Arc<Client>,
+    #[serde(with = "shared::text")]
+    pub(crate) redirect_uri: Arc<str>,
     /// The URL of the server that they are for.
-    pub(crate) server_url: String,
+    #[serde(with = "shared::text")]
+    pub(crate) server_url: Arc<str>,
     #[serde(with = "secret")]
     pub(crate) access_token: Secret,
     #[serde(with = "optional_secret")]

@@ -25,6 +25,7 @@ mod pending;
 mod possession;
 mod quirks;
 mod rows;
+mod shared;
 mod sign_on;
 mod stored;
 mod subject;

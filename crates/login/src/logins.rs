@@ -551,10 +551,10 @@ impl Inner {
             Err(RenewalError::Failed(error)) => return Err(error),
         };
         let grant = Grant {
-            provider: flow.provider,
-            client: flow.client,
-            redirect_uri: flow.redirect_uri,
-            server_url: flow.server_url,
+            provider: Arc::new(flow.provider),
+            client: Arc::new(flow.client),
+            redirect_uri: flow.redirect_uri.into(),
+            server_url: flow.server_url.into(),
             access_token: tokens.access_token.clone(),
             refresh_token: None,
             key: None,
@@ -576,7 +576,7 @@ impl Inner {
             return Ok(());
         }
         let (rows, server, id) = (Arc::clone(&self.rows), target.server.clone(), grant.client.id.clone());
-        let (issuer, redirect) = (grant.provider.issuer.clone(), grant.redirect_uri.clone());
+        let (issuer, redirect) = (grant.provider.issuer.clone(), Arc::clone(&grant.redirect_uri));
         blocking(move || {
             let Some(row) = rows.registration(&server, &issuer, &redirect)? else { return Ok(()) };
             match from_content::<Registration>(&row.content).filter(|known| known.client.id == id) {

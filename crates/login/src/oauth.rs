@@ -269,7 +269,7 @@ impl OAuth {
         let memory = Memory::with_tokens(grant);
         let stored = memory.clone();
         let work = async move {
-            let client = Some((&grant.client, grant.redirect_uri.as_str()).into());
+            let client = Some((&*grant.client, &*grant.redirect_uri).into());
             let mut manager = self.manager(target, &grant.provider, overlay, client).await?;
             manager.set_credential_store(stored);
             manager.refresh_token().await
