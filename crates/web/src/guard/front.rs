@@ -163,7 +163,7 @@ impl Front {
                         false => self.admit_certificate(authority, certificate, arrival.profile),
                     };
                 }
-                let admitted = guard.admit(arrival.peer, arrival.target, arrival.headers, arrival.keys);
+                let admitted = guard.prove_from(Some(arrival.peer), arrival.headers, arrival.keys);
                 return admitted.map(Admission::from).map_err(|_| no_credential().into());
             }
             (Some(credential), None) if !has_cookie && certificate.is_none() => credential,

@@ -32,35 +32,44 @@ pub(super) struct Pages {
 impl Pages {
     /// 403 for a request that another site had a browser send, or that was sent to another name.
     pub(super) fn check(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
-        let host = self.check_host(target, headers)?;
+        let (mut host, mut hosts, mut is_of_browser) = (None, 0, false);
+        // One pass costs less than asking for each of them.
+        for (name, value) in headers {
+            if *name == HOST {
+                (host, hosts) = (Some(value), hosts + 1);
+            } else {
+                is_of_browser |= *name == ORIGIN || *name == SEC_FETCH_SITE;
+            }
+        }
+        let host = host.filter(|_| hosts == 1).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let host = self.check_host(target, host)?;
+        if !is_of_browser {
+            return Ok(());
+        }
         self.check_origin(target.path(), headers)?;
         self.check_site(host, target.path(), headers)
     }
 
     /// Gives the name in `Host`.
-    fn check_host<'h>(&self, target: &Uri, headers: &'h HeaderMap) -> Result<&'h str, Problem> {
-        let mut hosts = headers.get_all(HOST).iter();
-        let host = match (hosts.next(), hosts.next()) {
-            (Some(host), None) => host.to_str().unwrap_or_default(),
-            _ => "",
-        };
+    fn check_host<'h>(&self, target: &Uri, host: &'h str) -> Result<&'h str, Problem> {
         // A target in absolute form names its own host, which counts before `Host` (RFC 9112, section 3.2.2).
         let named = target.authority().map(http::uri::Authority::as_str);
-        match [Some(host), named].into_iter().flatten().find(|host| !self.is_served(host)) {
-            None => Ok(name_of(host).unwrap_or_default()),
-            Some(foreign) => {
-                let shown: String = foreign.chars().take(100).collect();
-                Err(Problem::new(Kind::Forbidden, format!("the host `{shown}` is not served here"))
-                    .hint("Connect to 127.0.0.1 or localhost, or add the name to `allowed_hosts` in config.toml."))
-            }
-        }
+        let foreign = match (self.served(host), named) {
+            (Some(name), None) => return Ok(name),
+            (Some(name), Some(named)) if self.served(named).is_some() => return Ok(name),
+            (Some(_), Some(named)) => named,
+            (None, _) => host,
+        };
+        let shown: String = foreign.chars().take(100).collect();
+        Err(Problem::new(Kind::Forbidden, format!("the host `{shown}` is not served here"))
+            .hint("Connect to 127.0.0.1 or localhost, or add the name to `allowed_hosts` in config.toml."))
     }
 
-    fn is_served(&self, host: &str) -> bool {
-        name_of(host).is_some_and(|name| {
-            is_loopback(name)
-                || self.hosts.iter().any(|own| own.eq_ignore_ascii_case(name) || own.eq_ignore_ascii_case(host))
-        })
+    /// The name in `host`, if it is one of ours.
+    fn served<'h>(&self, host: &'h str) -> Option<&'h str> {
+        let name = name_of(host)?;
+        let is_ours = |own: &String| own.eq_ignore_ascii_case(name) || own.eq_ignore_ascii_case(host);
+        (is_loopback(name) || self.hosts.iter().any(is_ours)).then_some(name)
     }
 
     /// Whether `origin` leads here for someone who reaches us at the origin `opened`: it has one of our further names, or
@@ -74,7 +83,7 @@ impl Pages {
         let port = |host: &str| name_of(host).map(|name| host[name.len()..].to_owned());
         match name_of(host).is_some_and(is_loopback) {
             true => scheme == opened_scheme && port(host) == port(opened_host),
-            false => self.is_served(host),
+            false => self.served(host).is_some(),
         }
     }
 
@@ -184,16 +193,22 @@ fn is_own_page(origin: &str) -> bool {
 
 /// The name in `name` or `name:port`; an IPv6 address keeps its brackets. `None` for anything else.
 fn name_of(host: &str) -> Option<&str> {
-    let colon = host.rfind(':').filter(|colon| !host[*colon..].contains(']'));
-    let (name, port) = colon.map_or((host, None), |colon| (&host[..colon], Some(&host[colon + 1..])));
-    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
-    let is_address = name.starts_with('[') && name.ends_with(']');
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-    let fits = match is_address {
-        true => name[1..name.len() - 1].bytes().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.')),
-        false => !name.is_empty() && name.bytes().all(is_name),
+    let bytes = host.as_bytes();
+    let end = match bytes.first()? {
+        b'[' => {
+            let inner = bytes[1..].iter().take_while(|byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.'));
+            let close = 1 + inner.count();
+            (bytes.get(close) == Some(&b']')).then_some(close + 1)?
+        }
+        _ => {
+            let is_name = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+            bytes.iter().take_while(is_name).count()
+        }
     };
-    (fits && port.is_none_or(is_port)).then_some(name)
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    let (name, rest) = host.split_at(end);
+    let is_whole = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+    (is_whole && !name.is_empty()).then_some(name)
 }
 
 #[cfg(test)]
