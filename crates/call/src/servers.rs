@@ -18,7 +18,7 @@ use toolcrib_catalog::{
 };
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::{Capabilities, Era, Raw, json};
-use toolcrib_store::{Facts, OwnSnapshots, Snapshots, Store};
+use toolcrib_store::{Facts, OwnSnapshot, OwnSnapshots, Snapshots, Store};
 use toolcrib_upstream::places::WAITING;
 use toolcrib_upstream::{
     CONNECTIONS, Concurrency, Endpoint, Inventory, Nature, PlaceLimits, Server, ServerConfig, ServerDeps,
@@ -182,13 +182,17 @@ impl Servers {
             Ok(known) => known,
             Err(error) => return tracing::warn!(server = %definition.name, %error, "no snapshots of principals"),
         };
-        // Read once each, however many principals have it.
-        let mut read: BTreeMap<*const u8, Option<Arc<Inventory>>> = BTreeMap::new();
-        for snapshot in known.iter().filter(|it| fingerprint::fits(&it.definition_hash, definition)) {
-            let text = &snapshot.inventory;
-            let inventory = read.entry(text.as_ptr()).or_insert_with(|| Inventory::from_json(text).ok().map(Arc::new));
-            if let Some(inventory) = inventory {
-                server.remember_own(&snapshot.principal, Arc::clone(inventory));
+        // Each text is read once, and each digest compared once, however many principals have them.
+        let mut alike: BTreeMap<(*const u8, &str), Vec<&OwnSnapshot>> = BTreeMap::new();
+        for snapshot in &known {
+            alike.entry((snapshot.inventory.as_ptr(), &snapshot.definition_hash)).or_default().push(snapshot);
+        }
+        for ((_, digest), snapshots) in alike {
+            if fingerprint::fits(digest, definition)
+                && let Some(inventory) = snapshots.first().and_then(|one| Inventory::from_json(&one.inventory).ok())
+            {
+                let principals: Vec<&str> = snapshots.iter().map(|one| one.principal.as_str()).collect();
+                server.remember_own(&principals, Arc::new(inventory));
             }
         }
     }

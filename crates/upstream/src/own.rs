@@ -110,9 +110,9 @@ impl Server {
         Self { part: None, ..self.clone() }
     }
 
-    /// What is remembered of a principal's lists, from before a restart.
-    pub fn remember_own(&self, principal: &str, inventory: Arc<Inventory>) {
-        self.context.own.remember(principal, inventory);
+    /// What is remembered of the lists of principals who were all shown the same, from before a restart.
+    pub fn remember_own(&self, principals: &[&str], inventory: Arc<Inventory>) {
+        self.context.own.remember(principals, inventory);
     }
 
     /// What a principal was shown last.

@@ -149,11 +149,14 @@ impl OwnLists {
         }
     }
 
-    pub(crate) fn remember(&self, principal: &str, inventory: Arc<Inventory>) {
+    /// What all of these were shown, who may be thousands: the inventory is compared with others once.
+    pub(crate) fn remember(&self, principals: &[&str], inventory: Arc<Inventory>) {
         let mut table = self.lock();
         let inventory = table.shared(inventory);
-        let entry = table.entry(principal);
-        (entry.inventory, entry.found) = (Some(inventory), None);
+        for principal in principals {
+            let entry = table.entry(principal);
+            (entry.inventory, entry.found) = (Some(Arc::clone(&inventory)), None);
+        }
     }
 
     /// What is known of a principal may not be so any more; a reading that is under way counts no more.
@@ -330,7 +333,7 @@ mod tests {
     fn principals_are_bounded() {
         let lists = OwnLists::default();
         for index in 0..=MOST {
-            lists.remember(&format!("p{index}"), nothing());
+            lists.remember(&[&format!("p{index}")], nothing());
         }
         assert_eq!(lists.lock().entries.len(), MOST);
     }
