@@ -47,6 +47,8 @@ pub(crate) struct Client {
     authority: String,
     path: String,
     session: Option<String>,
+    /// The token that it sends, if any.
+    bearer: Option<String>,
     next_id: u64,
     /// Everything of a request's head that stays the same, without the final empty line.
     head: String,
@@ -86,6 +88,11 @@ pub(crate) fn quoted(text: &str) -> String {
 impl Client {
     /// Connects and, in the legacy era, opens a session.
     pub(crate) async fn open(url: &str, manner: Manner) -> anyhow::Result<Self> {
+        Self::open_as(url, manner, None).await
+    }
+
+    /// The same with a token.
+    pub(crate) async fn open_as(url: &str, manner: Manner, bearer: Option<&str>) -> anyhow::Result<Self> {
         let (authority, path) = split_url(url)?;
         let stream = timeout(ANSWER_DEADLINE, TcpStream::connect(authority)).await?;
         let stream = stream.with_context(|| format!("connect to `{url}`"))?;
@@ -96,6 +103,7 @@ impl Client {
             authority: authority.to_owned(),
             path: path.to_owned(),
             session: None,
+            bearer: bearer.map(str::to_owned),
             next_id: 1_000_000,
             head: String::new(),
             request: String::new(),
@@ -141,6 +149,9 @@ impl Client {
         }
         if let Some(session) = &self.session {
             let _ = write!(self.head, "Mcp-Session-Id: {session}\r\n");
+        }
+        if let Some(bearer) = &self.bearer {
+            let _ = write!(self.head, "Authorization: Bearer {bearer}\r\n");
         }
     }
 

@@ -73,6 +73,11 @@ impl Home {
         self.write("servers", name, keys)
     }
 
+    /// Writes the settings.
+    pub(crate) fn settings(&self, text: &str) -> anyhow::Result<()> {
+        Ok(fs::write(self.path().join("config.toml"), text)?)
+    }
+
     /// Removes the definition of a server.
     pub(crate) fn remove_server(&self, name: &str) -> anyhow::Result<()> {
         Ok(fs::remove_file(self.path().join("servers").join(format!("{name}.yaml")))?)

@@ -1,10 +1,11 @@
 //! What identity costs: access tokens at the door, many credentials in memory and at the start, many renewals at once, a
-//! call through the bridge. The parts that a request passes are measured in this process; the rest beside the gateway.
+//! call through the bridge, what principals with lists of their own cost. The parts that a request passes are measured in this process; the rest beside the gateway.
 
 mod bridge;
 mod credentials;
 mod provider;
 mod tokens;
+mod views;
 
 use std::path::PathBuf;
 
@@ -26,6 +27,9 @@ pub(crate) struct IdentityBench {
     /// At how many servers each of them has one
     #[arg(long, default_value_t = 10)]
     servers: usize,
+    /// How many principals list servers with tokens of their own, which all show the same
+    #[arg(long, default_value_t = 1_000)]
+    viewers: usize,
     /// How many credentials expire at once
     #[arg(long, default_value_t = 1_000)]
     expiring: usize,
@@ -87,6 +91,8 @@ pub(crate) async fn run(bench: &IdentityBench) -> anyhow::Result<()> {
     findings.note("credentials that expire at once", measured);
     let measured = credentials::many(bench, &program, &mut findings).await;
     findings.note("many credentials", measured);
+    let measured = views::measure(bench, &program, &mut findings).await;
+    findings.note("views of principals", measured);
     let measured = bridge::measure(bench, &program, &mut findings).await;
     findings.note("bridge", measured);
     if let Some(file) = &bench.write {

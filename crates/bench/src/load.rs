@@ -276,7 +276,7 @@ pub(crate) async fn listed_name(url: &str, manner: Manner, wanted: &str, server:
     name.with_context(|| format!("`{url}` lists no tool `{wanted}` among {} tools", names.len()))
 }
 
-fn choose_name(names: &[String], wanted: &str, server: &str) -> Option<String> {
+pub(crate) fn choose_name(names: &[String], wanted: &str, server: &str) -> Option<String> {
     let ends = |name: &&String| {
         let before = name.strip_suffix(wanted);
         before.is_some_and(|before| before.chars().last().is_none_or(|last| !last.is_alphanumeric()))
