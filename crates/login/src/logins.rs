@@ -260,7 +260,7 @@ impl Logins {
     /// The link is not valid, is someone else's, or there is no way to log in.
     pub async fn open(&self, request: OpenRequest<'_>) -> Result<OpenOutcome, LoginError> {
         let claim = self.0.pending.find(request.ticket).ok_or(LoginError::Ticket)?;
-        if *request.opener != claim.key.owner && !request.opener.is_installation() {
+        if *request.opener != claim.key.owner {
             return Err(LoginError::Opener);
         }
         if request.browser.expose().len() < BROWSER_CHARACTERS {

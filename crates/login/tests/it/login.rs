@@ -169,8 +169,10 @@ async fn a_link_is_opened_by_its_owner_only() {
             world.logins.open(request).await
         }
     };
-    let refused = open(other).await.unwrap_err();
-    assert_eq!(refused.to_string(), "this link belongs to someone else");
+    for other in [other, Owner::installation()] {
+        let refused = open(other).await.unwrap_err();
+        assert_eq!(refused.to_string(), "this link belongs to someone else");
+    }
     assert!(matches!(open(asker).await, Ok(OpenOutcome::Provider(_))));
 }
 
