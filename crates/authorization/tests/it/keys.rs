@@ -1,7 +1,7 @@
 //! Keys come and go, and break no one.
 
 use serde_json::Value;
-use toolcrib_auth::jose::SignedToken;
+use toolcrib_auth::jose::{SignedToken, SigningKey};
 use toolcrib_base::Kind;
 
 use crate::world::{World, text};
@@ -36,6 +36,20 @@ async fn a_rotation_breaks_no_one() {
     world.clock.advance(900_000);
     world.server.rotate_key().await.unwrap();
     assert!(!ids(&world.server.key_set()).contains(&before[0]));
+}
+
+#[tokio::test]
+async fn keys_lie_sealed_in_the_database() {
+    /// P-256 as a key in the clear names it (RFC 5480, section 2.1.1.1).
+    const CURVE: [u8; 10] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+    let is_in = |bytes: &[u8]| bytes.windows(CURVE.len()).any(|part| part == CURVE);
+    assert!(is_in(&SigningKey::generate()));
+    let world = World::of_team();
+    world.tokens().await;
+    world.server.rotate_key().await.unwrap();
+    let files: Vec<Vec<u8>> = world.state_files();
+    assert!(files.iter().any(|bytes| bytes.starts_with(b"SQLite")));
+    assert!(!files.iter().any(|bytes| is_in(bytes)), "a key lies in the clear");
 }
 
 #[tokio::test]

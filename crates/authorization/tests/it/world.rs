@@ -234,6 +234,12 @@ impl World {
         texts.any(|bytes| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
     }
 
+    /// What the database has on the disk.
+    pub(crate) fn state_files(&self) -> Vec<Vec<u8>> {
+        let files = std::fs::read_dir(self.folder.path().join("state")).unwrap();
+        files.filter_map(|file| std::fs::read(file.unwrap().path()).ok()).collect()
+    }
+
     /// The same after a restart.
     pub(crate) fn restarted(self) -> Self {
         let Self { clock, server, browser, folder, sealer, sign_in, registration, key, provider } = self;
