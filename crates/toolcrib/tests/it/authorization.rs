@@ -14,15 +14,15 @@ use crate::people::Proxy;
 use crate::serving::fake_server;
 use crate::toolcrib::{run, toolcrib};
 
-const VERIFIER: &str = "a-verifier-that-has-more-than-forty-two-characters";
-const CHALLENGE: &str = "i7QCCFYyu5jyfNHVht5QyxQFgyJrymBOyA8xPyDIijk";
-const REDIRECT: &str = "http://127.0.0.1:9/callback";
+pub(crate) const VERIFIER: &str = "a-verifier-that-has-more-than-forty-two-characters";
+pub(crate) const CHALLENGE: &str = "i7QCCFYyu5jyfNHVht5QyxQFgyJrymBOyA8xPyDIijk";
+pub(crate) const REDIRECT: &str = "http://127.0.0.1:9/callback";
 
-struct House {
-    home: TempDir,
-    gateway: GatewayProgram,
+pub(crate) struct House {
+    pub(crate) home: TempDir,
+    pub(crate) gateway: GatewayProgram,
     proxy: Proxy,
-    url: String,
+    pub(crate) url: String,
 }
 
 /// A browser in the middle of a request.
@@ -31,26 +31,34 @@ struct BrowserRequest {
     form: String,
 }
 
-struct Reply {
-    status: u16,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 // === impl House ===
 
 impl House {
     async fn start() -> Self {
+        Self::start_with("", &[], &["serve"]).await
+    }
+
+    /// With more settings and servers, started in this way.
+    pub(crate) async fn start_with(more: &str, servers: &[(&str, String)], command: &[&str]) -> Self {
         let (proxy, home) = (Proxy::start(), tempfile::tempdir().unwrap());
         let url = format!("http://{}", proxy.address);
         let settings = format!(
             "[identity]\nurl = '{url}'\n[identity.server]\nregistration = true\n[[identity.server.client]]\n\
-             id = 'editor'\nname = 'Editor'\nredirect_uris = ['http://127.0.0.1/callback']\n"
+             id = 'editor'\nname = 'Editor'\nredirect_uris = ['http://127.0.0.1/callback']\n{more}"
         );
         write(home.path(), "config.toml", &settings);
         write(home.path(), "servers/try.yaml", &format!("name: try\ncommand: {}\n", fake_server().display()));
         write(home.path(), "profiles/work.yaml", "name: work\nexposure: direct\n");
-        let gateway = toolcrib(home.path(), &["serve"]).with_path().serve().await;
+        for (name, definition) in servers {
+            write(home.path(), &format!("servers/{name}.yaml"), definition);
+        }
+        let gateway = toolcrib(home.path(), command).with_path().serve().await;
         proxy.leads_to(gateway.address());
         Self { home, gateway, proxy, url }
     }
@@ -134,7 +142,7 @@ impl House {
     }
 
     /// A person opens the page of a client and allows it, and the owner approves it: where the browser goes then.
-    async fn allowed(&self, page: &str) -> String {
+    pub(crate) async fn allowed(&self, page: &str) -> String {
         let asked = Self::asked(page);
         let waiting = self.agreed(&asked);
         let code = &Self::shown(&asked, &waiting);
@@ -146,12 +154,12 @@ impl House {
         ask("GET", &waiting, &[("cookie", &asked.cookie)], "").header("location").to_owned()
     }
 
-    fn token(&self, fields: &[(&str, &str)]) -> Reply {
+    pub(crate) fn token(&self, fields: &[(&str, &str)]) -> Reply {
         ask("POST", &format!("{}/oauth/token", self.url), &[], &encoded(fields))
     }
 
     /// The status of a call with a token.
-    fn call(&self, token: &str) -> u16 {
+    pub(crate) fn call(&self, token: &str) -> u16 {
         let params = json!({
             "name": "try_echo", "arguments": {"text": "hi"}, "_meta": {
                 "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -189,13 +197,13 @@ impl Reply {
         found.unwrap_or_else(|| panic!("no `{name}` in {}\n{}", self.head, self.body))
     }
 
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{}", self.body))
     }
 }
 
 /// One request over a connection of its own.
-fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+pub(crate) fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Reply {
     try_ask(method, url, headers, body).unwrap_or_else(|| panic!("no answer of {url}"))
 }
 
@@ -221,11 +229,11 @@ fn try_ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Opt
     Some(Reply { status, head: head.to_owned(), body: body.to_owned() })
 }
 
-fn encoded(fields: &[(&str, &str)]) -> String {
+pub(crate) fn encoded(fields: &[(&str, &str)]) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish()
 }
 
-fn parameter(url: &str, name: &str) -> String {
+pub(crate) fn parameter(url: &str, name: &str) -> String {
     let url = Url::parse(url).unwrap();
     let found = url.query_pairs().find(|(given, _)| given == name).map(|(_, value)| value.into_owned());
     found.unwrap_or_else(|| panic!("no `{name}` in {url}"))

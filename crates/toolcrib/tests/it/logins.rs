@@ -19,7 +19,7 @@ fn remote() -> Remote {
     Remote::start(RemoteRules::default(), Naming::Loopback, Arc::new(SystemClock))
 }
 
-fn definition(name: &str, remote: &Remote) -> String {
+pub(crate) fn definition(name: &str, remote: &Remote) -> String {
     format!("name: {name}\ntransport: http\nurl: {}\nstart: eager\n", remote.url())
 }
 
@@ -47,7 +47,7 @@ async fn gateway(remote: &Remote) -> GatewayFixture {
     gateway
 }
 
-async fn until_state(home: &Path, wanted: &str) {
+pub(crate) async fn until_state(home: &Path, wanted: &str) {
     let reached = async {
         loop {
             let shown = run(home, &["get", "server", "notion", "-o", "json"], &[]).await;
@@ -81,7 +81,7 @@ async fn until_page(home: &Path, arguments: &[&str]) -> (Program, String) {
 }
 
 /// Logs in with a browser elsewhere.
-async fn log_in(home: &Path, remote: &Remote) -> CommandOutput {
+pub(crate) async fn log_in(home: &Path, remote: &Remote) -> CommandOutput {
     let (mut command, page) = until_page(home, &["login", "notion", "--no-browser"]).await;
     command.types(&answer(remote, &page, Consent::Allow)).await;
     command.finish().await

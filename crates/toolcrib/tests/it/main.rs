@@ -45,5 +45,6 @@ mod terminal;
 mod texts;
 mod toolcrib;
 mod traces;
+mod unsaid;
 mod user_values;
 mod version;
