@@ -73,8 +73,8 @@ async fn keys_have_roles_and_ends() {
     assert!(file.contains("role: viewer") && file.matches("expires: ").count() == 1, "{file}");
     let listed = key(home, &["list", "default"]).await.stdout;
     let lines: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(lines[0], ["NAME", "ROLE", "CREATED", "EXPIRES", "LAST", "USED"]);
-    assert_eq!((lines[1][..2].to_vec(), lines[1].last()), (vec!["ci", "viewer"], Some(&"never")));
+    assert_eq!(lines[0], ["NAME", "ROLE", "CREATED", "EXPIRES", "LAST", "USED", "USER"]);
+    assert_eq!((&lines[1][..2], &lines[1][lines[1].len() - 2..]), (&["ci", "viewer"][..], &["never", "-"][..]));
     assert_eq!(lines[2][..2], ["bob", "member"]);
     assert!(!listed.contains("sha256") && !listed.contains("tcb_"), "{listed}");
     // The new one has the role and the life of the older one, which ends.
@@ -82,8 +82,14 @@ async fn keys_have_roles_and_ends() {
     let file = text(home, "default");
     assert_eq!((file.matches("role: viewer").count(), file.matches("expires: ").count()), (2, 2), "{file}");
     key(home, &["rotate", "default", "ci"]).await.fails(1, &["2 keys `ci`", "--old"]);
+    let owned = tempfile::tempdir().unwrap();
+    key(owned.path(), &["add", "default", "phone", "--user", "user:acme/ann"]).await;
+    key(owned.path(), &["rotate", "default", "phone"]).await;
+    let listed = key(owned.path(), &["list", "default"]).await.stdout;
+    assert_eq!(listed.matches("user:acme/ann").count(), 2, "the new one is the same user's: {listed}");
     for (wrong, part) in [
-        (&["add", "default", "eve", "--role", "owner"][..], "expected `viewer`"),
+        (&["add", "default", "eve", "--user", "ann"][..], "expected a user such as"),
+        (&["add", "default", "eve", "--role", "owner"], "expected `viewer`"),
         (&["add", "default", "eve", "--role", "root"], "expected `viewer`"),
         (&["add", "default", "eve", "--expires", "2020-01-31"], "still to come"),
         (&["add", "default", "eve", "--expires", "soon"], "expected a date"),
