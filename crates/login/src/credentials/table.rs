@@ -17,8 +17,8 @@ use crate::pending::Key;
 
 /// How many parts the table has, so that look-ups rarely wait for each other.
 const SHARDS: usize = 64;
-/// How many bytes the credentials of a part take: 32 MiB in all, which holds 40,000 with short tokens and 10,000 with
-/// tokens of 2 KiB. It is a promise of `docs/performance.md`.
+/// How many bytes the credentials of a part take: 32 MiB in all, which holds 50,000 with short tokens and 7,000 with
+/// two tokens of 2 KiB each. `docs/performance.md` states it.
 const SHARD_BYTES: usize = 512 * 1024;
 /// What an entry takes beside its texts: its place in the map, which is half empty at times, and itself.
 const ENTRY_BYTES: usize = 2 * size_of::<(Key, Arc<Entry>)>() + size_of::<Entry>();
