@@ -19,9 +19,9 @@ fn limits(calls: usize, per_tool: Option<usize>) -> PlaceLimits {
 }
 
 /// The limits with one for a pattern of tools.
-fn with_tools(limits: PlaceLimits, pattern: &str, concurrent: Option<usize>, queue: Option<usize>) -> PlaceLimits {
+fn with_tools(limits: &PlaceLimits, pattern: &str, concurrent: Option<usize>, queue: Option<usize>) -> PlaceLimits {
     let pattern = Glob::new(pattern).unwrap();
-    PlaceLimits { tools: [ToolPlaces { pattern, concurrent, queue }].into(), ..limits }
+    PlaceLimits { tools: [ToolPlaces { pattern, concurrent, queue }].into(), ..*limits }
 }
 
 fn who(name: &str) -> PrincipalId {
@@ -271,7 +271,7 @@ async fn a_call_that_was_sent_away_and_is_dropped_unread_gives_nothing_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_has_bounds_of_its_own_for_what_runs_and_what_waits() {
-    let places = Places::new(with_tools(limits(8, None), "slow*", Some(1), Some(1)));
+    let places = Places::new(with_tools(&limits(8, None), "slow*", Some(1), Some(1)));
     let running = now(&places, "a", "slow_one");
     let waiting = ask(&places, "a", "slow_one");
     let full = NoPlace::ToolFull { most: 1 };
@@ -290,7 +290,7 @@ async fn other_limits_hold_at_once_and_take_nothing_from_what_runs() {
     let places = places(2, Some(2));
     let (first, second) = (now(&places, "a", "x"), now(&places, "a", "x"));
     let mut waiting: Vec<_> = (0..2).map(|_| ("a", ask(&places, "a", "x"))).collect();
-    places.set_limits(with_tools(limits(1, None), "x", Some(1), Some(0)));
+    places.set_limits(with_tools(&limits(1, None), "x", Some(1), Some(0)));
     assert_eq!((places.load().running, places.load().waiting), (2, 2), "nothing is lost");
     assert!(matches!(poll(&mut ask(&places, "b", "x")), Poll::Ready(Err(NoPlace::ToolFull { most: 0 }))));
     drop(first);

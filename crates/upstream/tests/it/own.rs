@@ -68,7 +68,7 @@ async fn stored_lists_are_their_principals_before_the_server_answers() {
     let server = HttpServer::start(|_, reply| reply.hang());
     let config = ServerConfig { wants_login: true, ..mcp::config(&server) };
     let world = World::proving(config, None, Some(Arc::new(Wallets)));
-    world.server.remember_own("user:ann", Arc::new(known()));
+    world.server.remember_own(&["user:ann"], Arc::new(known()));
     let tools = |principal: Option<&str>| -> Vec<String> {
         let seen = world.server.as_seen(&world.server.seen_by(principal));
         seen.inventory().tools.iter().map(|tool| tool.key.clone()).collect()
