@@ -1,0 +1,67 @@
+//! Names in policies that nothing has: a rule about a misspelt server never counts, and nobody notices.
+
+use std::collections::BTreeSet;
+
+use toolcrib_base::nearest::nearest;
+
+use super::policies::Policies;
+use super::text::Fault;
+
+/// The names that there are. `None`: they are not known, and nothing is said of them.
+#[derive(Debug, Clone, Default)]
+pub struct Vocabulary {
+    /// Servers.
+    pub servers: Option<BTreeSet<String>>,
+    /// Tools, as `server/tool`.
+    pub tools: Option<BTreeSet<String>>,
+    /// Workflows.
+    pub workflows: Option<BTreeSet<String>>,
+    /// Labels, as `key=value`.
+    pub labels: Option<BTreeSet<String>>,
+    /// Profiles.
+    pub profiles: Option<BTreeSet<String>>,
+    /// Groups that settings name, as `issuer/group`.
+    pub groups: Option<BTreeSet<String>>,
+    /// The names of issuers.
+    pub issuers: Option<BTreeSet<String>>,
+    /// Keys, as `profile/key`.
+    pub keys: Option<BTreeSet<String>>,
+}
+
+/// The names in policies that nothing has, each with the nearest that there is. They are warnings: what is named may
+/// come later.
+pub fn check(policies: &Policies, known: &Vocabulary) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut said = BTreeSet::new();
+    for (rule, uid) in policies.named() {
+        let (of_type, id) = (uid.type_name().basename().to_owned(), uid.id().unescaped().to_owned());
+        let issuer = id.split_once('/').map_or("", |(issuer, _)| issuer).to_owned();
+        let (what, name, names) = match &of_type[..] {
+            "Server" => ("server", &id, &known.servers),
+            "Tool" => ("tool", &id, &known.tools),
+            "Workflow" => ("workflow", &id, &known.workflows),
+            "Label" => ("label", &id, &known.labels),
+            "Profile" => ("profile", &id, &known.profiles),
+            "Key" => ("key", &id, &known.keys),
+            "Group" if known.groups.is_some() => ("group", &id, &known.groups),
+            "User" | "Service" | "Tenant" | "Client" | "Group" => ("issuer", &issuer, &known.issuers),
+            _ => continue,
+        };
+        let Some(names) = names else { continue };
+        if names.contains(name) || !said.insert((rule.id.clone(), of_type.clone(), id.clone())) {
+            continue;
+        }
+        let message = match what {
+            "issuer" => {
+                format!("policy `{}`: `{of_type}::\"{id}\"` names the issuer `{issuer}`, which does not exist", rule.id)
+            }
+            _ => format!("policy `{}`: {what} `{name}` does not exist", rule.id),
+        };
+        let fault = Fault::new(&rule.file, Some(rule.line), message);
+        faults.push(match nearest(name, names.iter().map(String::as_str)) {
+            Some(near) => fault.hint(format!("Did you mean `{near}`?")),
+            None => fault,
+        });
+    }
+    faults
+}

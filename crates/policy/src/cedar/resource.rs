@@ -1,0 +1,202 @@
+//! What is asked for, as policies see it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use cedar_policy::{Entity, EntityUid, RestrictedExpression};
+use toolcrib_base::ServerName;
+
+use super::schema::{OPERATE, entity};
+use super::scope::Placed;
+use crate::{Act, Annotations};
+
+/// Labels of a server and of what it has: `key=value`, or a word.
+pub type Labels = Arc<[Box<str>]>;
+
+/// The labels of each server that has any.
+pub type LabelTable = HashMap<ServerName, Labels>;
+
+/// The source of tools whose calls are runs of workflows.
+const WORKFLOWS: &str = "workflow";
+
+/// What of resources policies look at, beyond their servers and hints.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ResourceWords {
+    /// The ids that some policy names, of each type.
+    pub(super) named: HashMap<&'static str, HashSet<String>>,
+    /// Whether some policy looks at names or URIs, or at a resource as itself.
+    pub(super) itself: bool,
+}
+
+/// All that tells resources apart for policies. Resources of one shape are decided alike.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Shape {
+    action: Arc<str>,
+    of_type: &'static str,
+    server: Option<ServerName>,
+    /// Its id, where it counts.
+    id: Option<Arc<str>>,
+    annotations: (bool, bool, bool, bool),
+    administrative: bool,
+    labels: Option<Labels>,
+}
+
+/// A thing that is asked for.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) action: Placed,
+    pub(super) resource: Placed,
+    attributes: Vec<(String, RestrictedExpression)>,
+}
+
+// === impl ResourceWords ===
+
+impl ResourceWords {
+    /// Whether a resource counts as itself, and not only by its shape.
+    fn counts(&self, act: &Act, of_type: &str) -> bool {
+        // Of these there are few, and their names are what policies are about.
+        let is_small = matches!(act, Act::Operation { .. } | Act::Configure { .. }) || of_type == "Workflow";
+        is_small || self.itself || self.named.get(of_type).is_some_and(|named| named.contains(&*id(act)))
+    }
+}
+
+// === impl Shape ===
+
+impl Shape {
+    pub(super) fn of(act: &Act, labels: &LabelTable, words: &ResourceWords) -> Option<Self> {
+        let (action, of_type) = kind(act)?;
+        let action = match act {
+            Act::Operation { name, .. } => Arc::clone(name),
+            _ => action.into(),
+        };
+        let server = act.server().filter(|_| of_type != "Workflow" && of_type != "Entry");
+        let (annotations, administrative) = match act {
+            Act::CallTool { annotations, .. } => (hints(*annotations), false),
+            Act::Operation { annotations, needs_admin, .. } => (hints(*annotations), *needs_admin),
+            _ => (hints(Annotations::default()), false),
+        };
+        Some(Self {
+            action,
+            of_type,
+            id: words.counts(act, of_type).then(|| id(act)),
+            annotations,
+            administrative,
+            labels: act.server().and_then(|server| labels.get(server)).cloned(),
+            server: server.cloned(),
+        })
+    }
+}
+
+// === impl Target ===
+
+impl Target {
+    /// `None` for what policies do not decide: finding and describing is no act of its own.
+    pub(super) fn of(act: &Act, labels: &LabelTable, words: &ResourceWords) -> Option<Self> {
+        let (action, of_type) = kind(act)?;
+        let text = |name: &str, value: &str| (name.to_owned(), RestrictedExpression::new_string(value.to_owned()));
+        let flag = |name: &str, value: bool| (name.to_owned(), RestrictedExpression::new_bool(value));
+        let labels = act.server().and_then(|server| labels.get(server));
+        let mut parents: HashSet<EntityUid> =
+            labels.iter().flat_map(|it| it.iter()).map(|label| entity("Label", label)).collect();
+        let mut attributes = Vec::new();
+        if let Some(server) = act.server().filter(|_| !matches!(of_type, "Workflow" | "Entry" | "Server")) {
+            parents.insert(entity("Server", server.as_str()));
+            attributes.push(text("server", server.as_str()));
+        }
+        if !matches!(act, Act::Operation { .. } | Act::Configure { .. }) {
+            let labels = labels.iter().flat_map(|it| it.iter());
+            let labels = labels.map(|label| RestrictedExpression::new_string(label.to_string()));
+            attributes.push(("labels".to_owned(), RestrictedExpression::new_set(labels)));
+        }
+        match act {
+            Act::CallTool { tool, annotations } => {
+                attributes.push(text("name", &tool.tool));
+                attributes.extend(hint_attributes(*annotations));
+            }
+            Act::ReadResource { uri, .. } => attributes.push(text("uri", uri)),
+            Act::Complete { reference, .. } if of_type == "Resource" => attributes.push(text("uri", reference)),
+            Act::GetPrompt { name, .. } | Act::Complete { reference: name, .. } => attributes.push(text("name", name)),
+            Act::Forward { server, .. } => attributes.push(text("name", server.as_str())),
+            Act::Configure { entry } => attributes.push(text("name", entry.as_str())),
+            Act::Operation { name, needs_admin, annotations } => {
+                let reads = annotations.read_only == Some(true);
+                attributes.extend([text("name", name), flag("readOnly", reads), flag("administrative", *needs_admin)]);
+            }
+            Act::MetaTool { .. } => return None,
+        }
+        let action = match act {
+            Act::Operation { name, .. } => {
+                Placed { uid: entity("Action", name), parents: HashSet::from([entity("Action", OPERATE)]) }
+            }
+            _ => Placed { uid: entity("Action", action), parents: HashSet::new() },
+        };
+        // All resources of one shape are the same one for policies.
+        let uid = if words.counts(act, of_type) { entity(of_type, &id(act)) } else { entity(of_type, "") };
+        Some(Self { action, resource: Placed { uid, parents }, attributes })
+    }
+
+    pub(super) fn entities(&self) -> Vec<Entity> {
+        let resource = &self.resource;
+        let attributes = self.attributes.iter().cloned().collect();
+        let entity = Entity::new(resource.uid.clone(), attributes, resource.parents.clone())
+            .expect("attributes are plain values");
+        vec![entity, Entity::new_no_attrs(self.action.uid.clone(), self.action.parents.clone())]
+    }
+}
+
+/// The action and the type of the resource.
+fn kind(act: &Act) -> Option<(&'static str, &'static str)> {
+    Some(match act {
+        Act::CallTool { tool, .. } if tool.server.as_str() == WORKFLOWS => ("run", "Workflow"),
+        Act::CallTool { .. } => ("call", "Tool"),
+        Act::ReadResource { .. } => ("read", "Resource"),
+        Act::GetPrompt { .. } => ("get", "Prompt"),
+        // A reference is the name of a prompt or the URI of a template, and only the latter has a scheme.
+        Act::Complete { reference, .. } if reference.contains(':') => ("complete", "Resource"),
+        Act::Complete { .. } => ("complete", "Prompt"),
+        Act::Forward { .. } => ("forward", "Server"),
+        Act::Configure { .. } => ("configure", "Entry"),
+        Act::Operation { .. } => (OPERATE, "Operation"),
+        Act::MetaTool { .. } => return None,
+    })
+}
+
+fn id(act: &Act) -> Arc<str> {
+    match act {
+        Act::CallTool { tool, .. } if tool.server.as_str() == WORKFLOWS => Arc::clone(&tool.tool),
+        Act::CallTool { tool, .. } => tool.to_string().into(),
+        Act::ReadResource { server, uri: name }
+        | Act::GetPrompt { server, name }
+        | Act::Complete { server, reference: name } => format!("{server}/{name}").into(),
+        Act::Forward { server, .. } => server.as_str().into(),
+        Act::Configure { entry } => entry.as_str().into(),
+        Act::Operation { name, .. } | Act::MetaTool { name } => Arc::clone(name),
+    }
+}
+
+/// What MCP says that a tool is which says nothing (`ToolAnnotations`): it may destroy, and reach anything.
+fn hints(annotations: Annotations) -> (bool, bool, bool, bool) {
+    let read_only = annotations.read_only.unwrap_or(false);
+    let destructive = !read_only && annotations.destructive.unwrap_or(true);
+    (read_only, destructive, annotations.idempotent.unwrap_or(false), annotations.open_world.unwrap_or(true))
+}
+
+fn hint_attributes(annotations: Annotations) -> [(String, RestrictedExpression); 4] {
+    let (read_only, destructive, idempotent, open_world) = hints(annotations);
+    let flag = |name: &str, value: bool| (name.to_owned(), RestrictedExpression::new_bool(value));
+    [
+        flag("readOnly", read_only),
+        flag("destructive", destructive),
+        flag("idempotent", idempotent),
+        flag("openWorld", open_world),
+    ]
+}
+
+/// Labels of a definition, as policies name them.
+pub fn labels_of(labels: &BTreeMap<String, String>) -> Labels {
+    let word = |(key, value): (&String, &String)| match value.is_empty() {
+        true => key.clone().into_boxed_str(),
+        false => format!("{key}={value}").into_boxed_str(),
+    };
+    labels.iter().map(word).collect()
+}

@@ -1,0 +1,406 @@
+//! Policies from texts to decisions.
+
+mod agreement;
+
+use std::collections::HashMap;
+
+use toolcrib_base::{Identity, PrincipalId, ProfileName, Proof, Role, ServerName, Timestamp, ToolId};
+
+use super::*;
+use crate::{Act, Annotations};
+
+const OPERATIONS: [&str; 3] = ["server_list", "server_remove", "status"];
+
+fn operations() -> Vec<String> {
+    OPERATIONS.map(str::to_owned).to_vec()
+}
+
+fn compile(text: &str) -> Result<Policies, Vec<Fault>> {
+    Policies::compile(&[PolicyText { file: "team.cedar".to_owned(), text: text.to_owned() }], &operations())
+}
+
+/// Who asks, in few words.
+#[derive(Debug)]
+struct Who {
+    principal: PrincipalId,
+    role: Role,
+    identity: Identity,
+    profile: ProfileName,
+}
+
+fn who(principal: &str, role: Role, groups: &[&str]) -> Who {
+    let mut identity = Identity::by(Proof::AccessToken);
+    identity.issuer = Some("acme".into());
+    identity.groups = groups.iter().map(|it| (*it).into()).collect();
+    let profile = ProfileName::new("work").expect("a name");
+    Who { principal: PrincipalId::new(principal), role, identity, profile }
+}
+
+impl Who {
+    fn subject(&self) -> Subject<'_> {
+        let Self { principal, role, identity, profile } = self;
+        Subject { principal, role: *role, identity, profile, door: "mcp" }
+    }
+}
+
+fn ann() -> Who {
+    who("user:acme/ann", Role::Member, &["dev"])
+}
+
+fn tool(id: &str, read_only: bool) -> Act {
+    let annotations = Annotations { read_only: Some(read_only), ..Annotations::default() };
+    Act::CallTool { tool: ToolId::parse(id).expect("an id"), annotations }
+}
+
+fn labels() -> LabelTable {
+    HashMap::from([(ServerName::new("prod").expect("a name"), ["env=prod".into()].into_iter().collect())])
+}
+
+/// 2026-11-25, a Wednesday, at noon in UTC.
+const NOON: Timestamp = Timestamp(1_795_608_000_000);
+
+fn decide(policies: &Policies, who: &Who, act: &Act, arguments: &str) -> Ruling {
+    let moment = Moment { at: NOON, arguments: Some(arguments.as_bytes()) };
+    let class = policies.class(&who.subject());
+    let ruling = class.decide(act, &labels(), &moment);
+    // What is decided with hidden words is what is not shown, and the other way round.
+    let is_hidden = matches!(ruling, Ruling::Deny { hidden: true, .. });
+    assert_eq!(class.shows(act, &labels()), !is_hidden, "{act} {arguments}");
+    ruling
+}
+
+/// The ruling in few words: `yes ID`, `hidden ID`, `no ID`, `confirm ID`, `approve ID`; `-` where no policy did it.
+fn words(ruling: &Ruling) -> String {
+    match ruling {
+        Ruling::Permit(by) => format!("yes {}", by.as_deref().unwrap_or("-")),
+        Ruling::Deny { by, hidden } => {
+            let by = by.as_ref().map_or("-", |rule| &*rule.id);
+            format!("{} {by}", if *hidden { "hidden" } else { "no" })
+        }
+        Ruling::Ask { by, ask: Ask::Confirm { .. } } => format!("confirm {}", by.id),
+        Ruling::Ask { by, ask: Ask::Approve { group, .. } } => format!("approve {} {group}", by.id),
+    }
+}
+
+#[track_caller]
+fn check_ruling(text: &str, who: &Who, act: &Act, arguments: &str, expect: &str) {
+    let shown = text.chars().take(500).collect::<String>();
+    let policies = compile(text).unwrap_or_else(|faults| panic!("{shown}: {faults:?}"));
+    assert_eq!(words(&decide(&policies, who, act, arguments)), expect, "{shown}\n{act} {arguments}");
+}
+
+#[track_caller]
+fn check_fault(text: &str, line: Option<usize>, expect: &str) {
+    let faults = compile(text).expect_err("it is bad");
+    let said: Vec<String> = faults.iter().map(|it| format!("{it} | {}", it.hint.as_deref().unwrap_or(""))).collect();
+    let shown = text.chars().take(500).collect::<String>();
+    assert!(said.iter().any(|it| it.contains(expect)), "{shown}\n{expect}\n{said:#?}");
+    assert_eq!(faults[0].line, line, "{said:#?}");
+}
+
+#[test]
+fn without_other_policies_the_baseline_says_what_roles_may_do() {
+    let [reads, writes] = [tool("files/read", true), tool("files/write", false)];
+    let operation = |name: &str, needs_admin, read_only| Act::Operation {
+        name: name.into(),
+        needs_admin,
+        annotations: Annotations { read_only: Some(read_only), ..Annotations::default() },
+    };
+    let open = operation("status", false, true);
+    let looks = operation("server_list", true, true);
+    let removes = operation("server_remove", true, false);
+    let read = Act::ReadResource { server: ServerName::new("files").expect("a name"), uri: "file:///a".into() };
+    let policies = Policies::compile(&[], &operations()).expect("the baseline is good");
+    for (role, expect) in [
+        (Role::Viewer, "yes no yes yes no no"),
+        (Role::Member, "yes yes yes yes no no"),
+        (Role::Operator, "yes yes yes yes yes no"),
+        (Role::Admin, "yes yes yes yes yes yes"),
+        (Role::Owner, "yes yes yes yes yes yes"),
+    ] {
+        let who = who("user:acme/ann", role, &[]);
+        let found = [&reads, &writes, &read, &open, &looks, &removes];
+        let found = found.map(|act| match decide(&policies, &who, act, "{}") {
+            Ruling::Permit(_) => "yes",
+            _ => "no",
+        });
+        assert_eq!(found.join(" "), expect, "{role}");
+    }
+}
+
+#[test]
+fn forbidding_wins_and_hides_unless_it_says_otherwise() {
+    let writes = tool("prod/delete", false);
+    let text = r#"@id("prod") forbid (principal, action == Action::"call", resource in Server::"prod");"#;
+    check_ruling(text, &ann(), &writes, "{}", "hidden prod");
+    check_ruling(text, &ann(), &tool("files/write", false), "{}", "yes baseline-member");
+    check_ruling(&text.replace("@id", r#"@deny("said") @id"#), &ann(), &writes, "{}", "no prod");
+    let by_label = r#"@id("label") forbid (principal, action, resource in Label::"env=prod");"#;
+    check_ruling(by_label, &ann(), &writes, "{}", "hidden label");
+    let by_hint = r#"@id("hint") forbid (principal, action == Action::"call", resource in Server::"prod") unless { resource.readOnly };"#;
+    check_ruling(by_hint, &ann(), &writes, "{}", "hidden hint");
+    check_ruling(by_hint, &ann(), &tool("prod/read", true), "{}", "yes baseline-viewer");
+    let by_group = r#"@id("group") forbid (principal in Group::"acme/dev", action, resource is Tool) when { resource.destructive };"#;
+    check_ruling(by_group, &ann(), &writes, "{}", "hidden group");
+    check_ruling(by_group, &who("user:acme/ann", Role::Member, &["ops"]), &writes, "{}", "yes baseline-member");
+    let by_name = r#"@id("name") forbid (principal, action, resource is Tool) when { resource.name like "del*" };"#;
+    check_ruling(by_name, &ann(), &writes, "{}", "hidden name");
+    check_ruling(by_name, &ann(), &tool("prod/add", false), "{}", "yes baseline-member");
+    let by_id = r#"@id("id") forbid (principal == User::"acme/ann", action, resource == Tool::"prod/delete");"#;
+    check_ruling(by_id, &ann(), &writes, "{}", "hidden id");
+    check_ruling(by_id, &who("user:acme/bob", Role::Member, &["dev"]), &writes, "{}", "yes baseline-member");
+    check_ruling(by_id, &ann(), &tool("prod/add", false), "{}", "yes baseline-member");
+}
+
+#[test]
+fn a_replaced_baseline_denies_what_no_policy_permits() {
+    let texts = [PolicyText {
+        file: BASELINE_FILE.to_owned(),
+        text: r#"@id("few") permit (principal, action, resource in Server::"files");
+                 @id("some") permit (principal, action == Action::"call", resource in Server::"bank") when { context.arguments has amount && context.arguments.amount < 10 };"#
+            .to_owned(),
+    }];
+    let policies = Policies::compile(&texts, &operations()).expect("good");
+    for (id, arguments, expect) in [
+        ("files/read", "{}", "yes few"),
+        ("mail/send", "{}", "hidden -"),
+        ("bank/pay", r#"{"amount": 9}"#, "yes some"),
+        ("bank/pay", r#"{"amount": 10}"#, "no -"),
+        ("bank/pay", r#"{"amount": "9"}"#, "no -"),
+        ("bank/pay", "{}", "no -"),
+    ] {
+        assert_eq!(words(&decide(&policies, &ann(), &tool(id, false), arguments)), expect, "{id} {arguments}");
+    }
+}
+
+#[test]
+fn arguments_of_an_odd_type_get_around_nothing() {
+    let text = r#"@id("big") forbid (principal, action == Action::"call", resource) when { context.arguments has amount && context.arguments.amount > 100 };"#;
+    for (arguments, expect) in [
+        (r#"{"amount": 100}"#, "yes baseline-member"),
+        (r#"{"amount": 100.0}"#, "yes baseline-member"),
+        ("{}", "yes baseline-member"),
+        (r#"{"amount": 101}"#, "no big"),
+        (r#"{"amount": 1e2}"#, "yes baseline-member"),
+        (r#"{"amount": 100.5}"#, "no big"),
+        (r#"{"amount": "101"}"#, "no big"),
+        (r#"{"amount": "1"}"#, "no big"),
+        (r#"{"amount": null}"#, "no big"),
+        (r#"{"amount": [1]}"#, "no big"),
+        (r#"{"amount": 9223372036854775808}"#, "no big"),
+        (r#"{"amount": 1e300}"#, "no big"),
+        (r#"{"amount": -9223372036854775808}"#, "yes baseline-member"),
+    ] {
+        check_ruling(text, &ann(), &tool("bank/pay", false), arguments, expect);
+    }
+    let path = r#"@id("path") forbid (principal, action == Action::"call", resource) unless { context.arguments has path && context.arguments.path like "/home/*" };"#;
+    for (arguments, expect) in [
+        (r#"{"path": "/home/a"}"#, "yes baseline-viewer"),
+        (r#"{"path": "/etc/passwd"}"#, "no path"),
+        (r#"{"path": ["/home/a"]}"#, "no path"),
+        ("{}", "no path"),
+        ("no json", "no path"),
+    ] {
+        check_ruling(path, &ann(), &tool("files/read", true), arguments, expect);
+    }
+    let deep = r#"@id("deep") forbid (principal, action == Action::"call", resource) when { context.arguments has options && context.arguments.options has force && context.arguments.options.force };"#;
+    check_ruling(deep, &ann(), &tool("a/b", false), r#"{"options": {"force": true}}"#, "no deep");
+    check_ruling(deep, &ann(), &tool("a/b", false), r#"{"options": {"force": false}}"#, "yes baseline-member");
+    check_ruling(deep, &ann(), &tool("a/b", false), r#"{"options": {"force": 1}}"#, "no deep");
+    check_ruling(deep, &ann(), &tool("a/b", false), r#"{"options": 1}"#, "no deep");
+    let set = r#"@id("set") forbid (principal, action == Action::"call", resource) when { context.arguments has to && !["a@x.com", "b@x.com"].containsAll(context.arguments.to) };"#;
+    check_ruling(set, &ann(), &tool("a/b", false), r#"{"to": ["a@x.com"]}"#, "yes baseline-member");
+    check_ruling(set, &ann(), &tool("a/b", false), r#"{"to": ["a@x.com", "c@x.com"]}"#, "no set");
+    check_ruling(set, &ann(), &tool("a/b", false), r#"{"to": "c@x.com"}"#, "no set");
+    let decimal = r#"@id("price") forbid (principal, action == Action::"call", resource) when { context.arguments has price && context.arguments.price.greaterThan(decimal("9.99")) };"#;
+    check_ruling(decimal, &ann(), &tool("a/b", false), r#"{"price": 9.98}"#, "yes baseline-member");
+    check_ruling(decimal, &ann(), &tool("a/b", false), r#"{"price": 9}"#, "yes baseline-member");
+    check_ruling(decimal, &ann(), &tool("a/b", false), r#"{"price": 10}"#, "no price");
+    check_ruling(decimal, &ann(), &tool("a/b", false), r#"{"price": 9.999}"#, "no price");
+    check_ruling(decimal, &ann(), &tool("a/b", false), r#"{"price": 0.12345}"#, "no price");
+}
+
+#[test]
+fn policies_that_read_one_argument_in_two_ways_do_not_disturb_each_other() {
+    let text = r#"
+@id("text") forbid (principal, action == Action::"call", resource in Server::"a") when { context.arguments has id && context.arguments.id == "x" };
+@id("number") forbid (principal, action == Action::"call", resource in Server::"b") when { context.arguments has id && context.arguments.id == 7 };"#;
+    check_ruling(text, &ann(), &tool("a/t", false), r#"{"id": "x"}"#, "no text");
+    check_ruling(text, &ann(), &tool("a/t", false), r#"{"id": "y"}"#, "yes baseline-member");
+    check_ruling(text, &ann(), &tool("b/t", false), r#"{"id": 7}"#, "no number");
+    check_ruling(text, &ann(), &tool("b/t", false), r#"{"id": 8}"#, "yes baseline-member");
+}
+
+#[test]
+fn an_annotated_forbid_asks_once_all_else_permits() {
+    let text = r#"
+@id("ask-ops") @approve("ops") @expires("30m")
+forbid (principal, action == Action::"call", resource in Server::"prod") unless { resource.readOnly };
+@id("ask-me") @confirm("") @remember("10m")
+forbid (principal, action == Action::"call", resource) when { resource.destructive };
+@id("never") @deny("said") forbid (principal, action == Action::"call", resource == Tool::"prod/never");
+@id("late") @approve("night") forbid (principal, action == Action::"call", resource in Server::"late") when { context.time.toTime() > duration("11h") };"#;
+    check_ruling(text, &ann(), &tool("prod/delete", false), "{}", "approve ask-ops ops");
+    check_ruling(text, &ann(), &tool("prod/read", true), "{}", "yes baseline-viewer");
+    check_ruling(text, &ann(), &tool("files/delete", false), "{}", "confirm ask-me");
+    check_ruling(text, &ann(), &tool("late/do", false), "{}", "approve late night");
+    check_ruling(text, &ann(), &tool("prod/never", false), "{}", "no never");
+    // Who may not call it at all is not asked.
+    check_ruling(text, &who("user:acme/eve", Role::Viewer, &[]), &tool("prod/delete", false), "{}", "hidden -");
+    let policies = compile(text).expect("good");
+    let rules: Vec<_> = policies.rules().map(|rule| (rule.id.to_string(), rule.effect.clone())).collect();
+    let half_an_hour = Some(std::time::Duration::from_secs(1_800));
+    let approve = Effect::Ask(Ask::Approve { group: "ops".to_owned(), expires: half_an_hour });
+    assert!(rules.contains(&("ask-ops".to_owned(), approve)), "{rules:?}");
+}
+
+#[test]
+fn a_policy_in_record_mode_decides_nothing_and_is_named() {
+    let text = r#"@id("try") @mode("record") forbid (principal, action == Action::"call", resource) when { resource.destructive };
+@id("late") @mode("record") forbid (principal, action == Action::"call", resource) when { context.time.toTime() > duration("11h") };
+@id("early") @mode("record") forbid (principal, action == Action::"call", resource) when { context.time.toTime() < duration("11h") };"#;
+    let act = tool("files/delete", false);
+    check_ruling(text, &ann(), &act, "{}", "yes baseline-member");
+    let policies = compile(text).expect("good");
+    let who = ann();
+    let moment = Moment { at: NOON, arguments: None };
+    let recorded = policies.class(&who.subject()).recorded(&act, &labels(), &moment);
+    assert_eq!(recorded.iter().map(|it| &**it).collect::<Vec<_>>(), ["try", "late"]);
+}
+
+#[test]
+fn classes_are_shared_by_all_whom_no_policy_tells_apart() {
+    let policies = compile(
+        r#"forbid (principal in Group::"acme/ops", action, resource) when { resource in Server::"x" };
+           forbid (principal == User::"acme/ann", action, resource == Tool::"a/b");"#,
+    )
+    .expect("good");
+    let class = |who: &Who| std::sync::Arc::as_ptr(&policies.class(&who.subject()));
+    let [bob, cid] = ["user:acme/bob", "user:acme/cid"].map(|it| who(it, Role::Member, &["dev", "other"]));
+    assert_eq!(class(&bob), class(&cid));
+    assert_ne!(class(&bob), class(&ann()), "a policy names her");
+    assert_ne!(class(&bob), class(&who("user:acme/bob", Role::Member, &["ops"])));
+    assert_ne!(class(&bob), class(&who("user:acme/bob", Role::Admin, &["dev"])));
+    assert_ne!(class(&bob), class(&who("key:work/bob", Role::Member, &["dev"])), "another type");
+}
+
+#[test]
+fn groups_of_another_issuer_and_odd_names_are_other_groups() {
+    let text = r#"@id("it") forbid (principal in Group::"acme/dev", action, resource is Tool);"#;
+    let act = tool("a/b", false);
+    let mut other = ann();
+    other.identity.issuer = Some("evil".into());
+    check_ruling(text, &other, &act, "{}", "yes baseline-member");
+    for odd in ["", "\"", "dev\"", "acme/dev", "dev\0", "Dev", " dev", "🦀", "a\nb", "*"] {
+        check_ruling(text, &who("user:acme/ann", Role::Member, &[odd]), &act, "{}", "yes baseline-member");
+    }
+    let many: Vec<String> = (0..10_000).map(|it| format!("g{it}")).collect();
+    let mut many: Vec<&str> = many.iter().map(String::as_str).collect();
+    check_ruling(text, &who("user:acme/ann", Role::Member, &many), &act, "{}", "yes baseline-member");
+    many.push("dev");
+    check_ruling(text, &who("user:acme/ann", Role::Member, &many), &act, "{}", "hidden it");
+    let odd = r#"@id("odd") forbid (principal in Group::"acme/a\"b\n🦀", action, resource is Tool);"#;
+    check_ruling(odd, &who("user:acme/ann", Role::Member, &["a\"b\n🦀"]), &act, "{}", "hidden odd");
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_line_and_the_next_step() {
+    for (text, line, expect) in [
+        ("\npermit (principal, action", Some(2), "unexpected end of input"),
+        ("permit (principal, action, resource)\nwhen { resource.readonly };", Some(1), "readOnly"),
+        (r#"permit (principal == Usr::"acme/ann", action, resource);"#, Some(1), "Usr"),
+        (r#"permit (principal, action == Action::"cal", resource);"#, Some(1), "cal"),
+        (r#"permit (principal in Role::"admn", action, resource);"#, Some(1), "role `admn` does not exist"),
+        (r#"permit (principal == ?principal, action, resource);"#, Some(1), "templates"),
+        (r#"@idd("x") permit (principal, action, resource);"#, Some(1), "Did you mean `@id`?"),
+        (r#"@approve("ops") permit (principal, action, resource);"#, Some(1), "`@approve` has no effect on `permit`"),
+        (r#"@confirm("") @approve("ops") forbid (principal, action, resource);"#, Some(1), "exclude each other"),
+        (r#"@approve("ops") @expires("soon") forbid (principal, action, resource);"#, Some(1), "is no time"),
+        (r#"@mode("try") forbid (principal, action, resource);"#, Some(1), "Write `record`."),
+        (r#"@deny("quietly") forbid (principal, action, resource);"#, Some(1), "`hidden` or `said`"),
+        (
+            "@id(\"a\") permit (principal, action, resource);\n@id(\"a\") permit (principal, action, resource);",
+            Some(2),
+            "team.cedar:1",
+        ),
+        (
+            r#"permit (principal, action == Action::"call", resource) when { context.arguments.amount > 1 };"#,
+            Some(1),
+            "amount",
+        ),
+        (
+            r#"permit (principal, action == Action::"call", resource) when { context.arguments has a && context.arguments.a > 1 && context.arguments.a like "x" };"#,
+            Some(1),
+            "type",
+        ),
+        (
+            r#"permit (principal, action == Action::"read", resource) when { context.arguments has a };"#,
+            Some(1),
+            "arguments",
+        ),
+    ] {
+        check_fault(text, line, expect);
+    }
+    check_fault(&" ".repeat((4 << 20) + 1), None, "at most 4194304 are allowed");
+}
+
+#[test]
+fn long_texts_and_many_conditions_are_evaluated_or_refused() {
+    let long = format!(
+        r#"@id("long") forbid (principal, action == Action::"call", resource) when {{ context.arguments has a && context.arguments.a == "{}" }};"#,
+        "x".repeat(1 << 20)
+    );
+    check_ruling(&long, &ann(), &tool("a/b", false), r#"{"a": "x"}"#, "yes baseline-member");
+    let clauses = |count: usize| {
+        let clauses: Vec<String> = (0..count).map(|it| format!(r#"resource == Tool::"a/t{it}""#)).collect();
+        format!(r#"@id("many") forbid (principal, action, resource) when {{ {} }};"#, clauses.join(" || "))
+    };
+    check_ruling(&clauses(480), &ann(), &tool("a/t479", false), "{}", "hidden many");
+    check_ruling(&clauses(480), &ann(), &tool("a/other", false), "{}", "yes baseline-member");
+    check_fault(&clauses(10_000), Some(1), "more than 1000 parts");
+    let contradicting =
+        r#"@id("p") permit (principal, action, resource); @id("f") forbid (principal, action, resource);"#;
+    check_ruling(contradicting, &ann(), &tool("a/b", true), "{}", "hidden f");
+}
+
+#[test]
+fn names_that_nothing_has_come_with_the_nearest() {
+    let policies = compile(
+        r#"@id("typo") forbid (principal in Group::"acme/dev", action, resource in Server::"prd");
+           forbid (principal == User::"acmee/ann", action, resource == Tool::"prod/delete");"#,
+    )
+    .expect("good");
+    let set = |names: &[&str]| Some(names.iter().map(|it| (*it).to_owned()).collect());
+    let vocabulary = Vocabulary {
+        servers: set(&["prod", "files"]),
+        tools: set(&["prod/delete"]),
+        groups: set(&["acme/dev"]),
+        issuers: set(&["acme"]),
+        ..Vocabulary::default()
+    };
+    let said: Vec<String> =
+        check(&policies, &vocabulary).iter().map(|it| format!("{it} {}", it.hint.as_deref().unwrap_or(""))).collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert_eq!(said[0], "team.cedar:1: policy `typo`: server `prd` does not exist Did you mean `prod`?");
+    assert!(said[1].contains("issuer `acmee`") && said[1].contains("Did you mean `acme`?"), "{said:?}");
+}
+
+#[test]
+fn explaining_names_each_policy_whose_head_fits() {
+    let text = r#"@id("big") forbid (principal, action == Action::"call", resource) when { context.arguments has amount && context.arguments.amount > 100 };
+@id("other") forbid (principal, action == Action::"call", resource in Server::"other");"#;
+    let policies = compile(text).expect("good");
+    let (who, act) = (ann(), tool("bank/pay", false));
+    let class = policies.class(&who.subject());
+    let told = |moment: Option<&Moment<'_>>| -> Vec<String> {
+        let why = class.explain(&act, &labels(), moment);
+        why.iter().map(|it| format!("{} {:?} {}", it.rule.id, it.counts, it.failed)).collect()
+    };
+    let big = |arguments: &'static str| told(Some(&Moment { at: NOON, arguments: Some(arguments.as_bytes()) }));
+    assert!(told(None).contains(&"big None false".to_owned()), "{:?}", told(None));
+    assert!(big(r#"{"amount": 1}"#).contains(&"big Some(false) false".to_owned()));
+    assert!(big(r#"{"amount": 101}"#).contains(&"big Some(true) false".to_owned()));
+    assert!(big(r#"{"amount": "x"}"#).contains(&"big Some(true) true".to_owned()));
+    assert!(told(None).iter().any(|it| it == "baseline-member Some(true) false"));
+    assert!(!told(None).iter().any(|it| it.starts_with("other")));
+}
