@@ -61,6 +61,41 @@ pub struct Identity {
     pub session: Option<Box<str>>,
 }
 
+// === impl Proof ===
+
+impl Proof {
+    /// Every way.
+    pub const ALL: [Self; 8] = [
+        Self::Loopback,
+        Self::GatewayToken,
+        Self::Key,
+        Self::AccessToken,
+        Self::Certificate,
+        Self::Page,
+        Self::Record,
+        Self::Nothing,
+    ];
+
+    /// Its name in policies.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Loopback => "loopback",
+            Self::GatewayToken => "gateway-token",
+            Self::Key => "key",
+            Self::AccessToken => "access-token",
+            Self::Certificate => "certificate",
+            Self::Page => "page",
+            Self::Record => "record",
+            Self::Nothing => "nothing",
+        }
+    }
+
+    /// The one of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|proof| proof.as_str() == name)
+    }
+}
+
 // === impl Role ===
 
 impl Role {

@@ -11,6 +11,7 @@ mod identity;
 mod idle_streams;
 mod load;
 mod machine;
+mod policies;
 mod process;
 mod report;
 mod run;
@@ -43,6 +44,8 @@ enum Command {
     Soak(soak::Soak),
     /// Measure tokens, credentials and the bridge
     Identity(identity::IdentityBench),
+    /// Measure decisions by policies
+    Policies(policies::PolicyBench),
     /// Load one URL and print what was found
     Load(single::LoadOne),
     /// Load `find_tools` of a running gateway
@@ -95,6 +98,7 @@ fn perform(command: Command) -> anyhow::Result<()> {
         Command::Run(run) => one_thread()?.block_on(Box::pin(run::run(&run))),
         Command::Soak(soak) => one_thread()?.block_on(Box::pin(soak::run(&soak))),
         Command::Identity(bench) => all_threads()?.block_on(Box::pin(identity::run(&bench))),
+        Command::Policies(bench) => policies::run(&bench),
         Command::Load(load) => one_thread()?.block_on(Box::pin(single::load(&load))),
         Command::Search(search) => one_thread()?.block_on(Box::pin(single::search(&search))),
         Command::IdleStreams(idle) => one_thread()?.block_on(Box::pin(single::idle_streams(&idle))),

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use toolcrib_base::{Clock, Kind, PrincipalId, Problem, ServerName, Timestamp};
-use toolcrib_policy::{Act, Denial, Permit, Request, Rules};
+use toolcrib_policy::{Act, Denial, Moment, Permit, Request, Rules};
 use toolcrib_protocol::RpcError;
 use toolcrib_session::Caller;
 use toolcrib_store::{ArgsHash, AuditEvent, AuditLog, AuditSlot, Decision, Outcome};
@@ -145,11 +145,10 @@ impl AdmittedCall {
         let slot = log.reserve().await.map_err(|_| Refusal::Closing)?;
         let hash = asked.arguments.map(|arguments| log.hash_arguments(arguments));
         let policy_caller = toolcrib_policy::Caller { principal: &caller.principal.id, role: caller.principal.role };
-        let verdict = rules.decide(&Request { caller: policy_caller, act });
-        let decision = match &verdict {
-            Ok(permit) => Decision::Permit(Cow::Borrowed(permit.rule().name())),
-            Err(denial) => Decision::Deny(Cow::Borrowed(denial.reason.name())),
-        };
+        let request = Request { caller: policy_caller, act };
+        let moment = Moment { at: clock.now(), arguments: asked.arguments };
+        let verdict = rules.decide(&request, &moment);
+        let decision = decision(&verdict, || rules.recorded(&request, &moment));
         let stored = asked.stored.or(asked.arguments);
         let arguments = audit.keep_arguments.then(|| stored.map(redact::redacted)).flatten();
         let credential = audit.credential.filter(|_| verdict.is_ok());
@@ -206,6 +205,26 @@ impl AdmittedCall {
     /// Ends the call: records the event, counts it, and gives its place free. Does nothing more once it was detached.
     pub fn end(mut self, outcome: Outcome) {
         self.entry.close(outcome);
+    }
+}
+
+/// What the event says was decided: the rule, and the policy where policies decide.
+fn decision(verdict: &Result<Permit, Denial>, recorded: impl FnOnce() -> Vec<Arc<str>>) -> Decision {
+    let with = |name: &'static str, policy: Option<&Arc<str>>| match policy {
+        Some(policy) => Cow::Owned(format!("{name}:{policy}")),
+        None => Cow::Borrowed(name),
+    };
+    match verdict {
+        Err(denial) => Decision::Deny(with(denial.reason.name(), denial.policy.as_ref())),
+        Ok(permit) if permit.policy().is_none() => Decision::Permit(Cow::Borrowed(permit.rule().name())),
+        Ok(permit) => {
+            let mut text = with(permit.rule().name(), permit.policy());
+            let recorded = recorded();
+            if !recorded.is_empty() {
+                text.to_mut().push_str(&format!(" (recorded: {})", recorded.join(", ")));
+            }
+            Decision::Permit(text)
+        }
     }
 }
 

@@ -3,15 +3,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
-use toolcrib_base::{PrincipalId, ProfileName, ServerName};
+use toolcrib_base::{Identity, PrincipalId, ProfileName, Proof, Role, ServerName};
 use toolcrib_catalog::{ChangedTools, ProfileDefinition};
-use toolcrib_policy::HeldItems;
+use toolcrib_policy::{Class, ClassRules, HeldItems, LabelTable, Policies, Subject};
+use toolcrib_session::Principal;
+use toolcrib_store::Door;
 use toolcrib_upstream::{OwnPart, Sight, State};
-use toolcrib_view::view::{Builder, View};
+use toolcrib_view::view::{Builder, View, VisibilityRules};
 use toolcrib_view::{ServerEntry, ServerTable};
 
 use crate::client::name_at_servers;
@@ -43,6 +46,17 @@ pub struct ViewMaker {
     pub profiles: BTreeMap<ProfileName, Arc<ProfileDefinition>>,
     /// What profiles hold back.
     pub held: HeldBy,
+    /// What decides beside profiles and roles.
+    pub policies: Option<PolicySet>,
+}
+
+/// The policies of a build.
+#[derive(Debug, Clone)]
+pub struct PolicySet {
+    /// The policies.
+    pub policies: Policies,
+    /// The labels of servers.
+    pub labels: Arc<LabelTable>,
 }
 
 /// What sets a view apart from that of the owner: how each server looks that looks different.
@@ -53,6 +67,25 @@ type Sights = Vec<(ServerName, OwnPart)>;
 struct VariantKey {
     profile: ProfileName,
     sights: Sights,
+    class: Option<ClassIdentity>,
+}
+
+/// A class is equal to itself alone: there is one of each kind of principal in a set of policies.
+#[derive(Debug, Clone)]
+struct ClassIdentity(Arc<Class>);
+
+impl PartialEq for ClassIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for ClassIdentity {}
+
+impl Hash for ClassIdentity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
 }
 
 /// A view of principals, and when someone looked at it last.
@@ -69,16 +102,22 @@ pub struct Build {
     /// What everyone sees who has no credential anywhere.
     public: Views,
     maker: Option<ViewMaker>,
-    seen: RwLock<HashMap<ProfileName, HashMap<PrincipalId, SeenView>>>,
+    seen: RwLock<HashMap<ProfileName, SeenViews>>,
     variants: Mutex<HashMap<VariantKey, Variant>>,
     /// Changes when what some principal sees does.
     stamp: Arc<AtomicU64>,
 }
 
+/// What principals saw last, each by each door.
+type SeenViews = HashMap<(PrincipalId, Door), SeenView>;
+
 /// What a principal saw last.
 #[derive(Debug)]
 struct SeenView {
     view: Weak<View>,
+    /// What its class of policies was found by.
+    role: Role,
+    identity: Arc<Identity>,
     stamp: u64,
     at: Instant,
 }
@@ -104,9 +143,12 @@ impl ViewMaker {
         };
         let of = |(name, view): (&ProfileName, &Arc<View>)| {
             let mut sights = hidden(view);
+            let class = self.class_of_nobody(name);
             loop {
                 let same = || Arc::clone(view);
-                let public = if sights.is_empty() { same() } else { self.make(name, &sights).unwrap_or_else(same) };
+                let is_same = sights.is_empty() && class.is_none();
+                let public =
+                    if is_same { same() } else { self.make(name, &sights, class.as_ref()).unwrap_or_else(same) };
                 // A server may have shown something to its owner for the first time while the view was made of it. What
                 // is one's own never becomes everyone's again, so that this ends.
                 let now = hidden(view);
@@ -120,7 +162,7 @@ impl ViewMaker {
     }
 
     /// A view of a profile in which servers look like this; `None` where there is no such profile.
-    fn make(&self, profile: &ProfileName, sights: &Sights) -> Option<Arc<View>> {
+    fn make(&self, profile: &ProfileName, sights: &Sights, class: Option<&ClassIdentity>) -> Option<Arc<View>> {
         let profile = self.profiles.get(profile)?;
         let mut servers = ServerTable::clone(&self.servers);
         for (name, part) in sights {
@@ -133,7 +175,26 @@ impl ViewMaker {
         builder.index_servers(&servers);
         let holds = profile.changed_tools == ChangedTools::Hold;
         let held = if holds { (self.held)(&servers) } else { Arc::default() };
-        Some(Arc::new(builder.view(profile, &servers, &held)))
+        let class_rules = |ClassIdentity(class): &ClassIdentity| {
+            let labels = self.policies.as_ref().map(|it| Arc::clone(&it.labels)).unwrap_or_default();
+            ClassRules { class: Arc::clone(class), labels }
+        };
+        let rules = VisibilityRules { held, policies: class.map(class_rules) };
+        Some(Arc::new(builder.view(profile, &servers, &rules)))
+    }
+
+    /// The class of a principal, where policies decide.
+    fn class(&self, profile: &ProfileName, principal: &Principal, door: Door) -> Option<ClassIdentity> {
+        let policies = &self.policies.as_ref()?.policies;
+        let Principal { id, role, identity } = principal;
+        let subject = Subject { principal: id, role: *role, identity, profile, door: door.as_str() };
+        Some(ClassIdentity(policies.class(&subject)))
+    }
+
+    /// The class of someone of whom nothing is known, and who may do least.
+    fn class_of_nobody(&self, profile: &ProfileName) -> Option<ClassIdentity> {
+        let nobody = Principal::new(PrincipalId::new(""), Role::Viewer, Identity::by(Proof::Nothing));
+        self.class(profile, &nobody, Door::MCP)
     }
 }
 
@@ -161,64 +222,70 @@ impl Build {
         self.public.get(profile)
     }
 
-    /// What a principal sees of a profile. Blocks for a moment where no one has seen the same before.
-    pub fn seen_by(&self, profile: &ProfileName, principal: &PrincipalId) -> Option<Arc<View>> {
-        if name_at_servers(principal).is_none() {
-            return self.main.get(profile).cloned();
-        }
-        let Some(maker) = &self.maker else { return self.public.get(profile).cloned() };
+    /// What a principal sees of a profile by a door. Blocks for a moment where no one has seen the same before.
+    pub fn seen_by(&self, profile: &ProfileName, principal: &Principal, door: Door) -> Option<Arc<View>> {
+        let is_owner = name_at_servers(&principal.id).is_none();
+        let Some(maker) = self.maker.as_ref().filter(|maker| !is_owner || maker.policies.is_some()) else {
+            return if is_owner { self.main.get(profile).cloned() } else { self.public.get(profile).cloned() };
+        };
         // Before the look at the servers, so that a change after it is not missed.
         let stamp = self.stamp.load(Ordering::Acquire);
+        let key = (principal.id.clone(), door);
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
-        let known = seen.get(profile).and_then(|of_profile| of_profile.get(principal));
-        if let Some(view) =
-            known.filter(|it| it.stamp == stamp && it.at.elapsed() < LOOK).and_then(|it| it.view.upgrade())
-        {
+        let known = seen.get(profile).and_then(|of_profile| of_profile.get(&key));
+        let is_good = |it: &&SeenView| it.stamp == stamp && it.at.elapsed() < LOOK && it.is_of(principal);
+        if let Some(view) = known.filter(is_good).and_then(|it| it.view.upgrade()) {
             return Some(view);
         }
         drop(seen);
-        let view = self.look(maker, profile, principal)?;
-        self.note(profile, principal, SeenView { view: Arc::downgrade(&view), stamp, at: Instant::now() });
+        let view = self.look(maker, profile, principal, door)?;
+        let (role, identity) = (principal.role, Arc::clone(&principal.identity));
+        let now = SeenView { view: Arc::downgrade(&view), role, identity, stamp, at: Instant::now() };
+        self.note(profile, principal, door, now);
         Some(view)
     }
 
     /// What a principal saw last, whether that is so by now or not; what everyone sees if it saw nothing.
     pub fn last_seen_by(&self, profile: &ProfileName, principal: &PrincipalId) -> Option<Arc<View>> {
-        if name_at_servers(principal).is_none() {
+        let has_policies = self.maker.as_ref().is_some_and(|maker| maker.policies.is_some());
+        if name_at_servers(principal).is_none() && !has_policies {
             return self.main.get(profile).cloned();
         }
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
-        let known = seen.get(profile).and_then(|of_profile| of_profile.get(principal));
+        let known = seen.get(profile).and_then(|of_profile| of_profile.get(&(principal.clone(), Door::MCP)));
         known.and_then(|it| it.view.upgrade()).or_else(|| self.public.get(profile).cloned())
     }
 
     /// What a principal sees now, whatever it has been shown or notified of.
-    pub(crate) fn seen_now_by(&self, profile: &ProfileName, principal: &PrincipalId) -> Option<Arc<View>> {
+    pub(crate) fn seen_now_by(&self, profile: &ProfileName, principal: &Principal, door: Door) -> Option<Arc<View>> {
         match &self.maker {
-            Some(maker) if name_at_servers(principal).is_some() => self.look(maker, profile, principal),
-            _ => self.seen_by(profile, principal),
+            Some(maker) if name_at_servers(&principal.id).is_some() => self.look(maker, profile, principal, door),
+            _ => self.seen_by(profile, principal, door),
         }
     }
 
-    fn note(&self, profile: &ProfileName, principal: &PrincipalId, now: SeenView) {
+    fn note(&self, profile: &ProfileName, principal: &Principal, door: Door, now: SeenView) {
         let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
         if seen.values().map(HashMap::len).sum::<usize>() >= SEEN {
             seen.clear();
         }
-        seen.entry(profile.clone()).or_default().insert(principal.clone(), now);
+        seen.entry(profile.clone()).or_default().insert((principal.id.clone(), door), now);
     }
 
-    fn look(&self, maker: &ViewMaker, profile: &ProfileName, principal: &PrincipalId) -> Option<Arc<View>> {
+    fn look(&self, maker: &ViewMaker, profile: &ProfileName, principal: &Principal, door: Door) -> Option<Arc<View>> {
         let (main, public) = (self.main.get(profile)?, self.public.get(profile)?);
-        let mut sights = sights_of(main, principal);
+        let class = maker.class(profile, principal, door);
+        let mut sights = sights_of(main, &principal.id);
         for _ in 0..LOOKS {
+            let key = || VariantKey { profile: profile.clone(), sights: sights.clone(), class: class.clone() };
             let view = match &sights[..] {
+                _ if class.is_some() => self.variant(maker, key())?,
                 [] => Arc::clone(main),
                 sights if shows_just_public(public, sights) => Arc::clone(public),
-                _ => self.variant(maker, VariantKey { profile: profile.clone(), sights: sights.clone() })?,
+                _ => self.variant(maker, key())?,
             };
             // As for everyone: a server may have become its owner's alone while the view was made.
-            let now = sights_of(main, principal);
+            let now = sights_of(main, &principal.id);
             if now.iter().map(|(name, _)| name).eq(sights.iter().map(|(name, _)| name)) {
                 return Some(view);
             }
@@ -235,7 +302,7 @@ impl Build {
             known.used = Instant::now();
             return Some(Arc::clone(&known.view));
         }
-        let view = maker.make(&key.profile, &key.sights)?;
+        let view = maker.make(&key.profile, &key.sights, key.class.as_ref())?;
         if variants.len() >= VARIANTS {
             let oldest = variants.iter().min_by_key(|(_, known)| known.used).map(|(key, _)| key.clone());
             oldest.and_then(|oldest| variants.remove(&oldest));
@@ -247,6 +314,16 @@ impl Build {
     /// How many different views of principals there are.
     pub fn variants(&self) -> usize {
         self.variants.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+// === impl SeenView ===
+
+impl SeenView {
+    /// Whether the principal is still what it was then.
+    fn is_of(&self, principal: &Principal) -> bool {
+        let identity = &principal.identity;
+        self.role == principal.role && (Arc::ptr_eq(&self.identity, identity) || self.identity == *identity)
     }
 }
 

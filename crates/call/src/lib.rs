@@ -51,7 +51,7 @@ mod views;
 
 pub use admission::{AdmittedCall, AuditContext, AuditedRequest, Refusal};
 pub use answer::CallAnswer;
-pub use build::{Build, HeldBy, ViewMaker, Views};
+pub use build::{Build, HeldBy, PolicySet, ViewMaker, Views};
 pub use client::{ClientOptions, name_at_servers, principal_at_servers};
 pub use context::RequestContext;
 pub use environment::EnvironmentChange;

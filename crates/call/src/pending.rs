@@ -30,7 +30,7 @@ impl CallPath {
         caller: &Caller,
         request: &Request,
     ) -> Result<ProfileSnapshot, Problem> {
-        let taken = &taken.seen_by(&caller.principal.id);
+        let taken = &taken.seen_by(&caller.principal, caller.door);
         if let Some(awaited) = self.own_snapshot(taken, caller, request).await {
             return awaited;
         }
@@ -57,7 +57,7 @@ impl CallPath {
             // Whatever is shown by then is what the answer is made from.
             let _ = tokio::time::timeout(BUILD, shown).await;
         }
-        taken.renewed(&self.views.snapshot(&caller.profile)?, &caller.principal)
+        taken.renewed(&self.views.snapshot(&caller.profile)?, &caller.principal, caller.door)
     }
 
     /// The server that a call names, directly or through a meta-tool, and that is still being listed.

@@ -10,6 +10,7 @@ use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Proof};
 use toolcrib_catalog::{GatewayKey, ProfileDefinition};
 use toolcrib_policy::Rules;
 use toolcrib_session::Principal;
+use toolcrib_store::Door;
 use toolcrib_view::View;
 
 use crate::build::Build;
@@ -33,15 +34,15 @@ impl ProfileSnapshot {
 
     /// The same for a principal, with what only this one sees: of the same build, whatever was built meanwhile.
     #[must_use]
-    pub fn seen_by(&self, principal: &PrincipalId) -> Self {
-        let view = self.build.seen_by(&self.profile().name, principal);
+    pub fn seen_by(&self, principal: &Principal, door: Door) -> Self {
+        let view = self.build.seen_by(&self.profile().name, principal, door);
         Self { build: Arc::clone(&self.build), view: view.unwrap_or_else(|| Arc::clone(&self.view)) }
     }
 
     /// The same with what the principal sees by now, although that may not be announced yet.
     #[must_use]
-    pub(crate) fn seen_now_by(&self, principal: &PrincipalId) -> Self {
-        let view = self.build.seen_now_by(&self.profile().name, principal);
+    pub(crate) fn seen_now_by(&self, principal: &Principal, door: Door) -> Self {
+        let view = self.build.seen_now_by(&self.profile().name, principal, door);
         Self { build: Arc::clone(&self.build), view: view.unwrap_or_else(|| Arc::clone(&self.view)) }
     }
 
@@ -69,8 +70,8 @@ impl ProfileSnapshot {
     ///
     /// # Errors
     /// The key with which the principal came is revoked, or the profile needs one by now.
-    pub fn renewed(&self, newer: &Self, principal: &Principal) -> Result<Self, Problem> {
-        let newer = newer.seen_by(&principal.id);
+    pub fn renewed(&self, newer: &Self, principal: &Principal, door: Door) -> Result<Self, Problem> {
+        let newer = newer.seen_by(principal, door);
         let is_same = Arc::ptr_eq(&self.view, &newer.view) || self.keys() == newer.keys();
         if is_same
             || matches!(principal.identity.proof, Proof::GatewayToken | Proof::AccessToken)

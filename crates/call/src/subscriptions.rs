@@ -6,7 +6,7 @@
 
 mod session;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use toolcrib_protocol::Raw;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::subscription::{self, Change, ChangeQueue, Filter};
 use toolcrib_session::Principal;
+use toolcrib_store::Door;
 use toolcrib_upstream::{Server, Subscription};
 use toolcrib_view::ServerTable;
 use toolcrib_view::view::ResourcePlace;
@@ -215,7 +216,7 @@ impl Subscriptions {
         let mut state = lock(&self.state);
         let listener = Arc::clone(&state.listeners.get(&number)?.listener);
         // Looked at under the lock: a view that is built later is compared with what is watched (see `reconcile`).
-        let place = views.seen_by(&listener.profile, &listener.principal.id)?.resources.place(uri)?;
+        let place = views.seen_by(&listener.profile, &listener.principal, Door::MCP)?.resources.place(uri)?;
         if (&place.name, &place.uri) != (&permitted.name, &permitted.uri) {
             return None;
         }
@@ -273,10 +274,11 @@ impl Subscriptions {
     }
 
     /// Who listens in a profile.
-    pub fn principals_of(&self, profile: &ProfileName) -> BTreeSet<PrincipalId> {
+    pub fn principals_of(&self, profile: &ProfileName) -> BTreeMap<PrincipalId, Principal> {
         let state = lock(&self.state);
         let listeners = state.listeners.values().map(|entry| &entry.listener);
-        listeners.filter(|it| it.profile == *profile).map(|it| it.principal.id.clone()).collect()
+        let of_profile = listeners.filter(|it| it.profile == *profile);
+        of_profile.map(|it| (it.principal.id.clone(), it.principal.clone())).collect()
     }
 
     /// Lists of a profile have changed for a principal.
@@ -309,7 +311,7 @@ impl Subscriptions {
                 for (Watcher { listener, exposed }, shown) in &mut watched.heard_by {
                     let Some(entry) = listeners.get(listener) else { continue };
                     let Listener { profile, principal, .. } = &*entry.listener;
-                    let view = build.seen_by(profile, &principal.id);
+                    let view = build.seen_by(profile, principal, Door::MCP);
                     let place = view.and_then(|view| view.resources.place(exposed));
                     let is_here =
                         |place: ResourcePlace| *place.uri == **uri && Ear::of(&place.server, &principal.id) == *ear;

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
-use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, ServerName};
+use toolcrib_base::{Kind, Problem, ProfileName, ServerName};
+use toolcrib_session::Principal;
+use toolcrib_store::Door;
 use toolcrib_upstream::{Inventory, Server};
 use toolcrib_view::{ServerTable, View};
 
@@ -44,9 +46,9 @@ impl ViewTable {
         self.build.load().main().get(profile).cloned()
     }
 
-    /// What a principal sees of a profile.
-    pub fn seen_by(&self, profile: &ProfileName, principal: &PrincipalId) -> Option<Arc<View>> {
-        self.build.load().seen_by(profile, principal)
+    /// What a principal sees of a profile by a door.
+    pub fn seen_by(&self, profile: &ProfileName, principal: &Principal, door: Door) -> Option<Arc<View>> {
+        self.build.load().seen_by(profile, principal, door)
     }
 
     /// What a request in a profile is answered by, as long as no one is known to have asked: nothing of anyone's own is

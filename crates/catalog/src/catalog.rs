@@ -13,6 +13,7 @@ use crate::folder::{self, Folders};
 use crate::kind::{DefinitionKind, definition_kinds};
 use crate::object_name::ObjectName;
 use crate::pending_writes::PendingWrites;
+use crate::policy_file::{self, PolicyFile};
 use crate::problem::DefinitionProblem;
 use crate::profile::{self, ProfileDefinition};
 use crate::registry::{self, Available};
@@ -38,6 +39,8 @@ macro_rules! catalogue {
             pub problems: Vec<DefinitionProblem>,
             /// Warnings: the definitions are loaded all the same.
             pub warnings: Vec<DefinitionProblem>,
+            /// The files of policies.
+            pub policies: Arc<[PolicyFile]>,
             /// Files that are wrong now while what they said before still counts, relative to the home folder.
             pub stale: BTreeSet<PathBuf>,
             /// Which reading of this process it is.
@@ -57,6 +60,8 @@ macro_rules! catalogue {
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub struct Changes {
             $(pub $member: Delta<$name>,)+
+            /// Whether files of policies are others.
+            pub policies: bool,
         }
 
         impl Files {
@@ -82,12 +87,13 @@ macro_rules! catalogue {
         impl Changes {
             /// What `after` has that `before` had not, and the other way round.
             pub fn between(before: &Catalog, after: &Catalog) -> Self {
-                Self { $($member: Delta::between(&before.$member, &after.$member),)+ }
+                let policies = before.policies != after.policies;
+                Self { $($member: Delta::between(&before.$member, &after.$member),)+ policies }
             }
 
             /// Whether all definitions are the same. Problems may differ.
             pub fn is_empty(&self) -> bool {
-                $(self.$member.is_empty())&&+
+                !self.policies $(&& self.$member.is_empty())+
             }
         }
 
@@ -96,7 +102,9 @@ macro_rules! catalogue {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let kinds = [$((DefinitionKind::$kind, self.$member.to_string()),)+];
                 let kinds = kinds.iter().filter(|(_, changes)| !changes.is_empty());
-                let kinds: Vec<String> = kinds.map(|(kind, changes)| format!("{}: {changes}", kind.folder())).collect();
+                let mut kinds: Vec<String> =
+                    kinds.map(|(kind, changes)| format!("{}: {changes}", kind.folder())).collect();
+                kinds.extend(self.policies.then(|| "policies: changed".to_owned()));
                 f.write_str(&kinds.join("; "))
             }
         }
@@ -132,7 +140,8 @@ pub fn reload(previous: &Catalog, home: &Path) -> (Catalog, Changes) {
     let reading = READINGS.fetch_add(1, Ordering::SeqCst);
     let writing = &previous.writing;
     let files = Files::read(home, &previous.files, writing);
-    let loaded = Catalog::of(files, reading, writing.clone());
+    let mut loaded = Catalog::of(files, reading, writing.clone());
+    loaded.policies = policy_file::reread(home, &previous.policies);
     let changes = Changes::between(previous, &loaded);
     (loaded, changes)
 }

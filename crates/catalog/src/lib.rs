@@ -26,6 +26,7 @@ mod period;
 pub mod pin;
 mod place;
 mod placeholder;
+mod policy_file;
 mod private;
 mod problem;
 mod profile;
@@ -65,6 +66,9 @@ pub use object_name::{ObjectName, ObjectNameError};
 pub use pattern::{Pattern, PatternError};
 pub use period::{Period, PeriodError};
 pub use place::place_of;
+pub use policy_file::{
+    POLICIES, POLICY_EXTENSION, PolicyFile, keep_policies, kept_policies, read_policies, read_policy_folder,
+};
 pub use private::{MASK, is_secret_name, is_secret_value};
 pub use problem::{DefinitionProblem, Position, without_secrets};
 pub use profile::edit;

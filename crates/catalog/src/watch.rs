@@ -13,6 +13,7 @@ use toolcrib_base::task::{Scope, Stop};
 use crate::catalog::{Catalog, Changes, reload};
 use crate::kind::DefinitionKind;
 use crate::pending_writes::PendingWrites;
+use crate::policy_file::POLICIES;
 
 /// Editors write in several steps: files are read when nothing has changed for this long.
 const QUIET: Duration = Duration::from_millis(200);
@@ -136,7 +137,7 @@ impl WatchTask {
     fn watch_folders(&mut self) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
         // An inner folder may not exist; the home folder gives a sign when it comes.
-        let folders = DefinitionKind::ALL.iter().flat_map(|kind| kind.row().folders);
+        let folders = DefinitionKind::ALL.iter().flat_map(|kind| kind.row().folders).copied().chain([POLICIES]);
         let are_inner_watched = folders.map(|folder| self.home.join(folder)).fold(true, |all, folder| {
             let is_watched = watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok() || !folder.exists();
             all && is_watched

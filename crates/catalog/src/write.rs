@@ -383,7 +383,7 @@ impl Files {
     /// Writes beside the file and moves it into place in one step; anyone who reads sees the old text or the new one.
     /// With
     /// `mode` it replaces, without it must be new.
-    fn put(&self, file: &Path, text: &str, mode: Option<u32>) -> Result<(), WriteError> {
+    pub(crate) fn put(&self, file: &Path, text: &str, mode: Option<u32>) -> Result<(), WriteError> {
         let failed = |source| WriteError::Io { file: file.to_owned(), source };
         let path = self.home.join(file);
         let folder = path.parent().unwrap_or(&self.home);

@@ -8,6 +8,7 @@ use toolcrib_base::{PrincipalId, ProfileName, ToolId};
 use toolcrib_catalog::{ActiveSet, Exposure};
 use toolcrib_protocol::subscription::Change;
 use toolcrib_session::{Caller, LoadRule, Session};
+use toolcrib_store::Door;
 use toolcrib_view::view::{Tool, View};
 
 use crate::active::SetKey;
@@ -42,7 +43,7 @@ impl Gateway {
         };
         for (SetKey { principal, profile }, gone) in self.active.unload_idle(rule) {
             tracing::debug!(principal = principal.as_str(), %profile, tools = gone.len(), "unloaded idle tools");
-            let seen = self.path.views.seen_by(&profile, &principal);
+            let seen = self.path.views.build().last_seen_by(&profile, &principal);
             if let Some(view) = seen.filter(|view| view.profile.active_set == ActiveSet::Durable) {
                 self.notify_principal(&view, &principal, &gone);
             }
@@ -51,7 +52,7 @@ impl Gateway {
             let Some(rule) = rule(&view.profile.name) else { continue };
             for session in self.sessions.of_profile(&view.profile.name) {
                 let gone = self.active.unload_idle_of(&session, &rule);
-                let seen = self.path.views.seen_by(&view.profile.name, &session.principal.id);
+                let seen = self.path.views.seen_by(&view.profile.name, &session.principal, Door::MCP);
                 if let Some(view) = seen.filter(|it| !gone.is_empty() && it.profile.active_set == ActiveSet::Session) {
                     notify(&view, &session, &gone);
                 }

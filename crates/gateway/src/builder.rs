@@ -24,6 +24,7 @@ use crate::gateway::Gateway;
 use crate::learning::UsageLearner;
 use crate::object_events::{Followers, ServerEvents};
 use crate::operation;
+use crate::policies::PoliciesInForce;
 use crate::vault::KeepSecrets;
 use crate::verification::Verifications;
 
@@ -136,6 +137,8 @@ impl GatewayBuilder {
             Arc::<UsageLearner>::clone(&learning),
             Arc::<Examples>::clone(&examples),
         ];
+        let names = operations.iter().map(|operation| operation.tool.trim_start_matches("core_").to_owned()).collect();
+        let policies = PoliciesInForce::new(self.servers.home().to_owned(), names);
         let (files, started) = (Files::new(self.servers.home()), self.clock.now());
         let server_events = ServerEvents::new(self.store.facts());
         let server_info = json!({ "name": "toolcrib", "title": "Toolcrib", "version": env!("CARGO_PKG_VERSION") });
@@ -171,6 +174,7 @@ impl GatewayBuilder {
             applying: Mutex::new(()),
             loaded: ArcSwap::new(self.loaded),
             builder: Mutex::new((builder, Quarantine::default())),
+            policies,
         });
         let tools: Weak<Gateway> = Arc::downgrade(&gateway);
         gateway.path.resolve_by(tools.clone() as Weak<dyn CallTool>);

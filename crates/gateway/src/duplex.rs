@@ -16,6 +16,7 @@ use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::{Answer, Id, Message, Notification, Request, RequestTrace, RpcError, method};
 use toolcrib_session::{Caller, Channel, Principal, Session};
+use toolcrib_store::Door;
 
 use crate::front::{self, Opening};
 use crate::gateway::Gateway;
@@ -134,7 +135,7 @@ impl Duplex {
     /// The profile is gone, or its keys were changed so that who is at the other end may no longer enter.
     fn snapshot(&self) -> Result<ProfileSnapshot, Problem> {
         let now = self.gateway.snapshot(self.profile())?;
-        if self.terms.is_owner { Ok(now) } else { self.terms.snapshot.renewed(&now, self.principal()) }
+        if self.terms.is_owner { Ok(now) } else { self.terms.snapshot.renewed(&now, self.principal(), Door::MCP) }
     }
 
     /// Waits until the requests that run are answered. No notifications are sent meanwhile.

@@ -8,7 +8,7 @@ use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Role, ToolId};
 use toolcrib_catalog::pin::{Item, Part};
 use toolcrib_catalog::{ChangedTools, DefinitionId};
-use toolcrib_policy::{Act, Caller, Request};
+use toolcrib_policy::{Act, Caller, Moment, Request};
 use toolcrib_protocol::inventory::Entry;
 use toolcrib_upstream::{State, stderr_apart};
 use toolcrib_view::ServerEntry;
@@ -149,7 +149,8 @@ impl Gateway {
         let act = Act::CallTool { tool: id.clone(), annotations: annotations(entry) };
         let request = Request { caller: Caller { principal: &nobody, role: Role::Member }, act: &act };
         let mut text = view.rules.explain(&request);
-        match view.rules.decide(&request) {
+        let moment = Moment { at: self.path.clock.now(), arguments: None };
+        match view.rules.decide(&request, &moment) {
             Err(denial) if denial.reason == toolcrib_policy::Reason::Held => {
                 steps.push(Step::passed("rules", "its other rules allow it"));
                 true

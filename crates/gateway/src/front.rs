@@ -11,6 +11,7 @@ use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::meta::{self, RequestMeta};
 use toolcrib_protocol::{Answer, Message, Raw, Request, Revision, RpcError, method};
 use toolcrib_session::{Caller, Channel, Introduction, Principal, Session};
+use toolcrib_store::Door;
 
 use crate::gateway::Gateway;
 
@@ -114,7 +115,7 @@ impl Gateway {
         let revision = Revision::negotiate_legacy(&asked);
         let client = Introduction::read(params, revision).at(address);
         let session = self.sessions.open(principal.clone(), snapshot.profile().name.clone(), client)?;
-        let snapshot = snapshot.seen_by(&principal.id);
+        let snapshot = snapshot.seen_by(principal, Door::MCP);
         self.reset_active_set(snapshot.view(), &principal.id);
         Ok((self.initialize_result(snapshot.view(), revision), session))
     }

@@ -14,9 +14,9 @@ use toolcrib_call::{
 use toolcrib_catalog::{Catalog, ChangedTools, Files};
 use toolcrib_protocol::{Notification, Raw};
 use toolcrib_session::{Caller, Principal, Sessions};
-use toolcrib_store::Store;
+use toolcrib_store::{Door, Store};
 use toolcrib_view::metrics::Metrics;
-use toolcrib_view::view::{Builder, Entries, View};
+use toolcrib_view::view::{Builder, Entries, View, VisibilityRules};
 use toolcrib_view::{Embed, OperationTable, ServerTable, Visibility};
 
 use crate::active::ActiveTools;
@@ -25,6 +25,7 @@ use crate::entry_runs::EntryRuns;
 use crate::examples::Examples;
 use crate::learning::UsageLearner;
 use crate::object_events::{self, Followers, ObjectEvent, ServerEvents};
+use crate::policies::PoliciesInForce;
 use crate::vault::KeepSecrets;
 use crate::verification::Verifications;
 
@@ -63,6 +64,7 @@ pub struct Gateway {
     pub(crate) applying: Mutex<()>,
     pub(crate) loaded: ArcSwap<Catalog>,
     pub(crate) builder: Mutex<(Builder, Quarantine)>,
+    pub(crate) policies: PoliciesInForce,
 }
 
 impl Gateway {
@@ -86,7 +88,7 @@ impl Gateway {
 
     /// What a caller may know of, as things are now.
     pub fn visibility(&self, caller: &Caller) -> Visibility {
-        let view = self.path.views.seen_by(&caller.profile, &caller.principal.id);
+        let view = self.path.views.seen_by(&caller.profile, &caller.principal, caller.door);
         Visibility::new(&caller.principal, &caller.profile, view)
     }
 
@@ -134,7 +136,7 @@ impl Gateway {
         );
         self.path.events.publish(|| LiveEvent { kind: Kind::Event, what: object_events::shown(&event) });
         self.followers.notify(&event, |session| {
-            let view = self.path.views.seen_by(&session.profile, &session.principal.id);
+            let view = self.path.views.seen_by(&session.profile, &session.principal, Door::MCP);
             let visibility = Visibility::new(&session.principal, &session.profile, view);
             let params = || Raw::from_value(&object_events::shown_to(&visibility, &event));
             let method = object_events::NOTIFICATION.to_owned();
@@ -203,8 +205,18 @@ impl Gateway {
         }
         self.server_events.of_definitions(&loaded.servers).into_iter().for_each(|event| self.happened(event));
         self.path.servers.settle_environments(&loaded.profiles, EnvironmentChange::Profiles);
-        self.apply_to_sources(loaded);
+        self.apply_to_sources(self.take_policies(loaded));
         self.rebuild();
+    }
+
+    /// What is wrong with policies stands among the problems of the definitions.
+    fn take_policies(&self, mut loaded: Arc<Catalog>) -> Arc<Catalog> {
+        let problems = self.policies.take(&loaded.policies);
+        if !problems.is_empty() {
+            Arc::make_mut(&mut loaded).problems.extend(problems);
+            self.loaded.store(Arc::clone(&loaded));
+        }
+        loaded
     }
 
     /// What sources find wrong stands among the problems of the definitions.
@@ -228,22 +240,26 @@ impl Gateway {
         let (builder, quarantine) = &mut *building;
         let servers = self.entry_runs.seen(self.path.servers.table());
         let loaded = self.loaded.load_full();
+        let policies = self.policies.set(&loaded);
         self.learning.open(loaded.profiles.values().map(|profile| &**profile));
         self.examples.keep_only(loaded.profiles.values().map(|profile| &**profile));
         builder.index(&servers, &entries(&loaded, &servers));
         let shown = builder.indexed();
         let holds = loaded.profiles.values().any(|profile| profile.changed_tools == ChangedTools::Hold);
         let held = if holds { quarantine.update(&servers, &self.path.pins) } else { Arc::default() };
+        let shown_by = VisibilityRules { held, policies: None };
         let views: Views = loaded
             .profiles
             .iter()
-            .map(|(name, profile)| (name.clone(), Arc::new(builder.view(profile, &servers, &held))))
+            .map(|(name, profile)| (name.clone(), Arc::new(builder.view(profile, &servers, &shown_by))))
             .collect();
-        let maker = servers.values().any(|running| running.server.tells_apart()).then(|| ViewMaker {
+        let tells_apart = policies.is_some() || servers.values().any(|running| running.server.tells_apart());
+        let maker = tells_apart.then(|| ViewMaker {
             builder: builder.clone(),
             servers,
             profiles: loaded.profiles.clone(),
             held: self.held_by(),
+            policies,
         });
         let before = self.path.views.replace(views, maker, shown);
         drop(building);

@@ -35,6 +35,7 @@ mod news;
 mod object_events;
 mod operate;
 mod operation;
+mod policies;
 pub mod request;
 mod search;
 mod upkeep;

@@ -1,12 +1,13 @@
 //! Who is notified when views change: each session and each stream of what its principal sees.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use toolcrib_base::{PrincipalId, ProfileName, ServerName};
 use toolcrib_call::Build;
 use toolcrib_protocol::subscription::Change;
 use toolcrib_session::Session;
+use toolcrib_store::Door;
 use toolcrib_view::view::{PagedList, View};
 
 use crate::gateway::Gateway;
@@ -31,19 +32,19 @@ impl Gateway {
         let is_meant = |principal: &PrincipalId| only.is_none_or(|only| only == principal);
         let sessions = self.sessions.of_profile(profile);
         let sessions: Vec<Arc<Session>> = sessions.into_iter().filter(|it| is_meant(&it.principal.id)).collect();
-        let listening = self.path.subscriptions.principals_of(profile);
-        let listening: BTreeSet<PrincipalId> = listening.into_iter().filter(|it| is_meant(it)).collect();
+        let mut listening = self.path.subscriptions.principals_of(profile);
+        listening.retain(|principal, _| is_meant(principal));
         let mut changes = BTreeMap::new();
-        for principal in sessions.iter().map(|session| &session.principal.id).chain(&listening) {
-            if changes.contains_key(principal) {
+        for principal in sessions.iter().map(|session| &session.principal).chain(listening.values()) {
+            if changes.contains_key(&principal.id) {
                 continue;
             }
-            let seen = (before(principal), after.seen_by(profile, principal));
+            let seen = (before(&principal.id), after.seen_by(profile, principal, Door::MCP));
             let (Some(before), Some(after)) = seen else { continue };
             let lists = if Arc::ptr_eq(&before, &after) { Vec::new() } else { differing(&before, &after) };
-            changes.insert(principal.clone(), SeenChange { before, after, lists });
+            changes.insert(principal.id.clone(), SeenChange { before, after, lists });
         }
-        for principal in &listening {
+        for principal in listening.keys() {
             let lists = changes.get(principal).map_or(&[][..], |change| &change.lists);
             if !lists.is_empty() {
                 self.path.subscriptions.lists_changed(profile, principal, lists);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_call::{AdmittedCall, AuditedRequest, ProfileSnapshot, RequestContext};
-use toolcrib_policy::{Rules, Settings};
+use toolcrib_policy::{ClassRules, Policies, Rules, Settings, Subject};
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Id, Raw, Request, method};
-use toolcrib_session::{Caller, RequestSpan};
+use toolcrib_session::{Caller, Principal, RequestSpan};
 use toolcrib_view::{Operation, resolve};
 use tracing::Instrument;
 
@@ -49,7 +49,7 @@ impl Gateway {
         caller: &Caller,
         arguments: Raw,
     ) -> Result<Raw, Problem> {
-        let seen = snapshot.map(|snapshot| snapshot.seen_by(&caller.principal.id));
+        let seen = snapshot.map(|snapshot| snapshot.seen_by(&caller.principal, caller.door));
         let snapshot = seen.as_ref();
         let needed = || snapshot.ok_or_else(|| self.path.views.no_profile(&caller.profile));
         if operation.is_call() {
@@ -57,7 +57,7 @@ impl Gateway {
             operation.check(&arguments)?;
             return self.call_for(operation, needed()?, caller, arguments).await;
         }
-        let rules = if operation.is_in_profile() { needed()?.rules().clone() } else { gateway_rules(caller) };
+        let rules = if operation.is_in_profile() { needed()?.rules().clone() } else { self.gateway_rules(caller) };
         let audit = self.path.audit(&rules, caller);
         let asked = AuditedRequest {
             method: method::TOOLS_CALL,
@@ -104,15 +104,26 @@ impl Gateway {
     }
 }
 
-/// The rules where no profile has a say.
-fn gateway_rules(caller: &Caller) -> Rules {
-    Rules::new(Settings {
-        profile: caller.profile.clone(),
-        servers: Vec::new(),
-        registry: Vec::new(),
-        allow: Vec::<Glob>::new(),
-        deny: Vec::new(),
-        read_only: false,
-        held: Arc::default(),
-    })
+impl Gateway {
+    /// The rules where no profile has a say.
+    fn gateway_rules(&self, caller: &Caller) -> Rules {
+        let rules = Rules::new(Settings {
+            profile: caller.profile.clone(),
+            servers: Vec::new(),
+            registry: Vec::new(),
+            allow: Vec::<Glob>::new(),
+            deny: Vec::new(),
+            read_only: false,
+            held: Arc::default(),
+        });
+        let class = |policies: Policies| policies.class(&subject(caller));
+        let class = self.policies.policies().map(class);
+        rules.with_policies(class.map(|class| ClassRules { class, labels: Arc::default() }))
+    }
+}
+
+/// A caller, as policies see it.
+fn subject(caller: &Caller) -> Subject<'_> {
+    let Principal { id, role, identity } = &caller.principal;
+    Subject { principal: id, role: *role, identity, profile: &caller.profile, door: caller.door.as_str() }
 }

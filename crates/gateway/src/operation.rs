@@ -14,6 +14,7 @@ mod events;
 mod learning;
 mod lifecycle;
 mod logins;
+mod policies;
 mod profiles;
 mod registry;
 mod running;
@@ -105,6 +106,7 @@ const FILES: &[&[Row]] = &[
     learning::ROWS,
     lifecycle::ROWS,
     logins::ROWS,
+    policies::ROWS,
     profiles::ROWS,
     registry::ROWS,
     running::ROWS,

@@ -97,7 +97,7 @@ impl Gateway {
             return Ok(());
         }
         let name = request.params.text("name");
-        let snapshot = snapshot.seen_by(&caller.principal.id);
+        let snapshot = snapshot.seen_by(&caller.principal, caller.door);
         let tool = name.and_then(|name| snapshot.view().tool(&name));
         let Some(tool) = tool.filter(|tool| !tool.param_headers().is_empty()) else { return Ok(()) };
         let arguments = request.params.get("arguments").unwrap_or_else(Raw::empty_object);
@@ -123,7 +123,7 @@ impl Gateway {
 
 impl CallTool for Gateway {
     fn view(&self, caller: &Caller) -> Result<Arc<View>, Problem> {
-        let view = self.path.views.seen_by(&caller.profile, &caller.principal.id);
+        let view = self.path.views.seen_by(&caller.profile, &caller.principal, caller.door);
         view.ok_or_else(|| self.path.views.no_profile(&caller.profile))
     }
 

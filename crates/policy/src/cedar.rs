@@ -19,7 +19,7 @@ mod subject;
 mod text;
 
 pub use check::{Vocabulary, check};
-pub use class::{Class, Ruling, Why};
+pub use class::{Class, PolicyVerdict, Why};
 pub use moment::Moment;
 pub use policies::Policies;
 pub use policy::{Ask, Effect, PolicyRule};

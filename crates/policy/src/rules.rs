@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use toolcrib_base::{Glob, ProfileName, Role, ServerName, ToolId};
 
-use crate::{Act, Annotations, Denial, Permit, Reason, Request, Rule};
+use crate::{Act, Annotations, Class, Denial, LabelTable, Moment, Permit, PolicyVerdict, Reason, Request, Rule};
 
 /// What a profile says about who may do what. An empty list matches nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,10 +37,20 @@ pub struct HeldItems {
     pub templates: HashSet<ToolId>,
 }
 
-/// A profile's rules.
+/// A profile's rules, and what policies make of those who ask, where there are policies.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    settings: Settings,
+    settings: Arc<Settings>,
+    policies: Option<ClassRules>,
+}
+
+/// What policies make of one class of principals.
+#[derive(Debug, Clone)]
+pub struct ClassRules {
+    /// The class.
+    pub class: Arc<Class>,
+    /// The labels of servers.
+    pub labels: Arc<LabelTable>,
 }
 
 /// Why not, with the pattern that decided where one did.
@@ -66,7 +76,19 @@ impl Rules {
                 patterns.truncate(1);
             }
         }
-        Self { settings }
+        Self { settings: Arc::new(settings), policies: None }
+    }
+
+    /// The same rules for principals of a class: all that they permit must be permitted by policies as well.
+    #[must_use]
+    pub fn with_policies(mut self, policies: Option<ClassRules>) -> Self {
+        self.policies = policies;
+        self
+    }
+
+    /// Whether policies decide beside the profile.
+    pub fn has_policies(&self) -> bool {
+        self.policies.is_some()
     }
 
     /// The profile whose rules these are.
@@ -85,32 +107,56 @@ impl Rules {
             Reason::ToolNotAllowed => "tools.allow",
             Reason::NotReadOnly => "read_only",
             Reason::Held => "changed_tools",
-            Reason::NeedsAdmin | Reason::ViewerOnlyReads => return None,
+            Reason::NeedsAdmin
+            | Reason::ViewerOnlyReads
+            | Reason::PolicyHides
+            | Reason::PolicyForbids
+            | Reason::PolicyAsks => return None,
         };
         Some((key, refusal.pattern))
     }
 
-    /// Decides one request. Allocates only for a denial.
-    pub fn decide(&self, request: &Request<'_>) -> Result<Permit, Denial> {
-        match self.judge(request) {
-            Ok(rule) => {
-                let principal = request.caller.principal.clone();
-                Ok(Permit::new(principal, self.settings.profile.clone(), request.act.clone(), rule))
-            }
-            Err(refusal) => {
-                let reason = refusal.reason;
-                Err(Denial { reason, rule: self.words(&refusal), hidden: reason.is_hidden() })
-            }
+    /// Decides one request: the profile first, then policies. Allocates only for a denial.
+    pub fn decide(&self, request: &Request<'_>, moment: &Moment<'_>) -> Result<Permit, Denial> {
+        let rule = self.judge(request).map_err(|refusal| {
+            let reason = refusal.reason;
+            Denial { rule: self.words(&refusal), hidden: reason.is_hidden(), said: None, policy: None, reason }
+        })?;
+        let permit = |policy| {
+            let principal = request.caller.principal.clone();
+            Permit::new(principal, self.settings.profile.clone(), request.act.clone(), rule).by_policy(policy)
+        };
+        let Some(ClassRules { class, labels }) = &self.policies else { return Ok(permit(None)) };
+        match class.decide(request.act, labels, moment) {
+            PolicyVerdict::Permit(policy) => Ok(permit(policy)),
+            refused => Err(Denial::by_policies(refused, request.act)),
         }
+    }
+
+    /// The policies in record mode that would refuse or ask.
+    pub fn recorded(&self, request: &Request<'_>, moment: &Moment<'_>) -> Vec<Arc<str>> {
+        let policies = self.policies.as_ref();
+        policies.map(|it| it.class.recorded(request.act, &it.labels, moment)).unwrap_or_default()
     }
 
     /// Whether the thing is listed, found and described: unless [`Rules::decide`] would answer a hidden denial.
     pub fn visible(&self, request: &Request<'_>) -> bool {
-        self.judge(request).map_or_else(|refusal| !refusal.reason.is_hidden(), |_| true)
+        let of_profile = self.judge(request).map_or_else(|refusal| !refusal.reason.is_hidden(), |_| true);
+        of_profile && self.policies_show(request.act)
+    }
+
+    /// Whether policies show the thing, whatever the profile says of it.
+    pub fn policies_show(&self, act: &Act) -> bool {
+        // Operations are known to everyone who reads the documents.
+        matches!(act, Act::Operation { .. }) || self.policies.as_ref().is_none_or(|it| it.class.shows(act, &it.labels))
     }
 
     /// Whether the server is among those that the profile shows.
     pub fn shows_server(&self, server: &ServerName) -> bool {
+        self.lists_server(server) && self.policies.as_ref().is_none_or(|it| it.class.shows_server(server, &it.labels))
+    }
+
+    fn lists_server(&self, server: &ServerName) -> bool {
         self.settings.servers.iter().any(|pattern| pattern.matches(server.as_str()))
     }
 
@@ -127,7 +173,7 @@ impl Rules {
     /// The one path. The order is fixed: the server, what is denied, what is allowed, what only reads, what is held.
     fn judge(&self, request: &Request<'_>) -> Result<Rule, Refusal<'_>> {
         if let Some(server) = request.act.server()
-            && !self.shows_server(server)
+            && !self.lists_server(server)
         {
             return Err(Reason::ServerNotAllowed.into());
         }
@@ -213,6 +259,7 @@ impl Rules {
                 "the role `viewer`, because it does not have `readOnlyHint: true`".to_owned()
             }
             (Reason::NeedsAdmin, _) => "the rule that only admins can do it".to_owned(),
+            (Reason::PolicyHides | Reason::PolicyForbids | Reason::PolicyAsks, _) => "a policy".to_owned(),
         }
     }
 }

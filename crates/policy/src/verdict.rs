@@ -1,10 +1,11 @@
 //! The proof that a request passed the rules, and the reason why it did not.
 
 use std::fmt;
+use std::sync::Arc;
 
 use toolcrib_base::{PrincipalId, ProfileName};
 
-use crate::Act;
+use crate::{Act, Ask, PolicyRule, PolicyVerdict};
 
 /// The rule that allowed a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,16 +59,22 @@ pub struct Permit {
     profile: ProfileName,
     act: Act,
     rule: Rule,
+    policy: Option<Arc<str>>,
 }
 
 // === impl Permit ===
 
 impl Permit {
     pub(crate) fn new(principal: PrincipalId, profile: ProfileName, act: Act, rule: Rule) -> Self {
-        Self { principal, profile, act, rule }
+        Self { principal, profile, act, rule, policy: None }
     }
 
-    /// Who it was given to.
+    pub(crate) fn by_policy(mut self, policy: Option<Arc<str>>) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Asker it was given to.
     pub fn principal(&self) -> &PrincipalId {
         &self.principal
     }
@@ -85,6 +92,11 @@ impl Permit {
     /// The rule that allowed it.
     pub fn rule(&self) -> Rule {
         self.rule
+    }
+
+    /// The policy that allowed it as well; `None` where policies do not decide.
+    pub fn policy(&self) -> Option<&Arc<str>> {
+        self.policy.as_ref()
     }
 }
 
@@ -107,6 +119,12 @@ pub enum Reason {
     ViewerOnlyReads,
     /// The operation needs a principal that may administer.
     NeedsAdmin,
+    /// A policy forbids it whatever the call is, or none permits it.
+    PolicyHides,
+    /// A policy forbids this call, and what is called is no secret.
+    PolicyForbids,
+    /// A policy forbids it until somebody has said yes.
+    PolicyAsks,
 }
 
 impl Reason {
@@ -121,19 +139,23 @@ impl Reason {
             Self::Held => "held",
             Self::ViewerOnlyReads => "viewer-only-reads",
             Self::NeedsAdmin => "needs-admin",
+            Self::PolicyHides => "policy-hides",
+            Self::PolicyForbids => "policy-forbids",
+            Self::PolicyAsks => "policy-asks",
         }
     }
 
     /// Whether the caller must not learn that the thing exists. Then the answer is the one for an unknown name.
     pub const fn is_hidden(self) -> bool {
         match self {
-            Self::NeedsAdmin | Self::ViewerOnlyReads => false,
+            Self::NeedsAdmin | Self::ViewerOnlyReads | Self::PolicyForbids | Self::PolicyAsks => false,
             Self::ServerNotAllowed
             | Self::EntryNotAllowed
             | Self::ToolDenied
             | Self::ToolNotAllowed
             | Self::NotReadOnly
-            | Self::Held => true,
+            | Self::Held
+            | Self::PolicyHides => true,
         }
     }
 }
@@ -148,9 +170,47 @@ pub struct Denial {
     pub rule: String,
     /// Whether the caller must not learn that the thing exists.
     pub hidden: bool,
+    /// What the caller reads in place of the rule.
+    pub said: Option<String>,
+    /// The policy that refused.
+    pub policy: Option<Arc<str>>,
 }
 
 impl Denial {
+    /// The refusal of policies, which are no secret to those who read the audit log, and to others only as they say.
+    pub(crate) fn by_policies(ruling: PolicyVerdict, act: &Act) -> Self {
+        let place = |rule: &PolicyRule| format!("policy `{}` ({}:{})", rule.id, rule.file, rule.line);
+        let is_operation = matches!(act, Act::Operation { .. });
+        match ruling {
+            PolicyVerdict::Deny { by: Some(rule), hidden } => {
+                let hidden = hidden && !is_operation;
+                let said = Some(rule.reason.clone().unwrap_or_else(|| format!("policy `{}` forbids it", rule.id)));
+                let reason = if hidden { Reason::PolicyHides } else { Reason::PolicyForbids };
+                Self { reason, rule: place(&rule), hidden, said, policy: Some(rule.id) }
+            }
+            PolicyVerdict::Ask { by, ask } => {
+                let whose = match &ask {
+                    Ask::Confirm { .. } => "the caller's person has to confirm it".to_owned(),
+                    Ask::Approve { group, .. } if group.is_empty() => "somebody else has to approve it".to_owned(),
+                    Ask::Approve { group, .. } => format!("somebody of `{group}` has to approve it"),
+                };
+                let said = Some(by.reason.clone().unwrap_or(whose));
+                Self { reason: Reason::PolicyAsks, rule: place(&by), hidden: false, said, policy: Some(by.id) }
+            }
+            PolicyVerdict::Deny { by: None, hidden } => {
+                let hidden = hidden && !is_operation;
+                let reason = if hidden { Reason::PolicyHides } else { Reason::PolicyForbids };
+                let said = Some("no policy permits it".to_owned());
+                Self { reason, rule: "policies, as none permits it".to_owned(), hidden, said, policy: None }
+            }
+            // Not reached: a permit is no refusal.
+            PolicyVerdict::Permit(policy) => {
+                let (reason, rule) = (Reason::PolicyForbids, "policies".to_owned());
+                Self { reason, rule, hidden: false, said: None, policy }
+            }
+        }
+    }
+
     /// The next step for a caller who may know of the thing; `None` when it is hidden.
     pub fn hint(&self) -> Option<&'static str> {
         match self.reason {
@@ -166,7 +226,10 @@ impl Denial {
 /// Reads after "failed to …": the rule that refused.
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "denied by {}", self.rule)
+        match &self.said {
+            Some(said) => write!(f, "denied: {said}"),
+            None => write!(f, "denied by {}", self.rule),
+        }
     }
 }
 

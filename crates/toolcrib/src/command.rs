@@ -40,6 +40,7 @@ mod logout;
 mod logs;
 mod man;
 mod model;
+mod policy;
 mod profile;
 mod prompt;
 mod registry;

@@ -36,7 +36,7 @@ use crate::schema::ArgumentCheck;
 use crate::source::ToolSources;
 
 pub use available::{ALL, Candidate, Candidates, Entries, STATE as AVAILABLE, SearchHit};
-pub use build::Builder;
+pub use build::{Builder, VisibilityRules};
 pub use conversation::SessionPart;
 pub use family::{Families, FamilyTool};
 pub use forwarded::ForwardedCapabilities;

@@ -89,7 +89,7 @@ const MAY_USE: [(&str, &[&str]); 26] = [
             "testkit",
         ],
     ),
-    ("bench", &["base", "protocol", "transport", "search", "store", "auth", "login", "identity", "web"]),
+    ("bench", &["base", "protocol", "transport", "search", "store", "auth", "login", "identity", "policy", "web"]),
     ("xtask", &[]),
 ];
 

@@ -60,7 +60,7 @@ impl CallPath {
         tool: &str,
         arguments: &Raw,
     ) -> Result<ProfileSnapshot, Problem> {
-        let taken = taken.seen_by(&caller.principal.id);
+        let taken = taken.seen_by(&caller.principal, caller.door);
         let view = taken.view();
         if !tells_apart(view, caller) || view.tool(tool).is_some() {
             return Ok(taken);
@@ -84,12 +84,15 @@ impl CallPath {
         let first = servers.iter().filter(|server| server.is_first_read_for(principal));
         let first: Vec<_> = first.map(|server| server.first_read_for(principal)).collect();
         if first.is_empty() {
-            return has_changed.then(|| Ok(taken.seen_now_by(&caller.principal.id)));
+            return has_changed.then(|| Ok(taken.seen_now_by(&caller.principal, caller.door)));
         }
         // What is shown after that time is what is known by then.
         let _ = tokio::time::timeout(LONGEST, join_all(first)).await;
-        let newer = self.views.snapshot(&caller.profile).and_then(|newer| taken.renewed(&newer, &caller.principal));
-        Some(newer.map(|newer| newer.seen_now_by(&caller.principal.id)))
+        let newer = self
+            .views
+            .snapshot(&caller.profile)
+            .and_then(|newer| taken.renewed(&newer, &caller.principal, caller.door));
+        Some(newer.map(|newer| newer.seen_now_by(&caller.principal, caller.door)))
     }
 }
 

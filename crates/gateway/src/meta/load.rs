@@ -34,7 +34,7 @@ pub(super) async fn load(context: &Context<'_>, arguments: &Raw) -> Result<Raw, 
     if !wanted.entries.is_empty() {
         claims.extend(configure(context, &wanted.entries).await.map_err(nothing_loaded)?);
         let newest = context.gateway.snapshot(&context.caller.profile)?;
-        snapshot = Some(context.snapshot.renewed(&newest, &context.caller.principal)?);
+        snapshot = Some(context.snapshot.renewed(&newest, &context.caller.principal, context.caller.door)?);
     }
     let context = Context { snapshot: snapshot.as_ref().unwrap_or(context.snapshot), ..*context };
     for entry in &wanted.entries {

@@ -218,7 +218,12 @@ async fn stored_lists_are_their_principals_after_a_restart() {
     assert_eq!(gateway.modern_of("user:acme/ann", "default").listed().await, ["files_only"]);
     let profile = toolcrib_base::ProfileName::new("default").unwrap();
     for other in ["user:acme/bob", "local"] {
-        let view = gateway.gateway.path.views.seen_by(&profile, &toolcrib_base::PrincipalId::new(other)).unwrap();
+        let view = gateway
+            .gateway
+            .path
+            .views
+            .seen_by(&profile, &toolcrib_session::Principal::member(other), toolcrib_store::Door::MCP)
+            .unwrap();
         assert!(view.tools.is_empty(), "{other}");
     }
 }

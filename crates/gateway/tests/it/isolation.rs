@@ -6,7 +6,9 @@ mod world;
 use std::sync::Arc;
 
 use serde_json::json;
-use toolcrib_base::{PrincipalId, ProfileName};
+use toolcrib_base::ProfileName;
+use toolcrib_session::Principal;
+use toolcrib_store::Door;
 use toolcrib_testgateway::{method_of, text_of};
 use toolcrib_testkit::eventually;
 
@@ -223,8 +225,9 @@ async fn equal_inventories_are_one_view() {
     for principal in &principals {
         world.until_seen("its tool", principal, |view| view.tool("mod/onlyann").is_some()).await;
     }
-    let view =
-        |principal: &str| world.gateway.gateway.path.views.seen_by(&profile, &PrincipalId::new(principal)).unwrap();
+    let view = |principal: &str| {
+        world.gateway.gateway.path.views.seen_by(&profile, &Principal::member(principal), Door::MCP).unwrap()
+    };
     assert!(principals.iter().all(|principal| Arc::ptr_eq(&view(principal), &view(&principals[0]))));
     let none = (view("user:acme/none"), view("user:acme/other"));
     assert!(Arc::ptr_eq(&none.0, &none.1) && !Arc::ptr_eq(&none.0, &view(&principals[0])));

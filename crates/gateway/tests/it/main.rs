@@ -38,6 +38,7 @@ mod names;
 mod object_events;
 mod offer;
 mod pages;
+mod policies;
 mod progress;
 mod quarantine;
 mod registry;

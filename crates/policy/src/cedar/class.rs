@@ -8,21 +8,22 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use cedar_policy::{Context, Entities, Request};
+use toolcrib_base::{ServerName, ToolId};
 
 use super::argument::Arguments;
 use super::moment::Moment;
-use super::policies::Compiled;
+use super::policies::CompiledSet;
 use super::policy::{Ask, CompiledPolicy, Effect, Outcome, PolicyRule};
 use super::resource::{LabelTable, Shape, Target};
 use super::subject::ClassKey;
-use crate::Act;
+use crate::{Act, Annotations};
 
 /// How many shapes are kept of a class. Policies that look at names make one of each tool.
 const SHAPES: usize = 16_384;
 
 /// All principals whom no policy tells apart.
 pub struct Class {
-    compiled: Arc<Compiled>,
+    compiled: Arc<CompiledSet>,
     key: ClassKey,
     known: RwLock<HashMap<Shape, Arc<Judgement>>>,
 }
@@ -43,7 +44,7 @@ struct Judgement {
 
 /// What policies say of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ruling {
+pub enum PolicyVerdict {
     /// Yes, by this policy; `None` for what policies do not decide.
     Permit(Option<Arc<str>>),
     /// No.
@@ -57,7 +58,7 @@ pub enum Ruling {
     Ask {
         /// The policy that asks.
         by: PolicyRule,
-        /// Who is asked.
+        /// Asker is asked.
         ask: Ask,
     },
 }
@@ -82,18 +83,18 @@ impl fmt::Debug for Class {
 // === impl Class ===
 
 impl Class {
-    pub(super) fn new(compiled: Arc<Compiled>, key: ClassKey) -> Self {
+    pub(super) fn new(compiled: Arc<CompiledSet>, key: ClassKey) -> Self {
         Self { compiled, key, known: RwLock::default() }
     }
 
     /// Decides one request.
-    pub fn decide(&self, act: &Act, labels: &LabelTable, moment: &Moment<'_>) -> Ruling {
-        let Some(judgement) = self.judgement(act, labels) else { return Ruling::Permit(None) };
+    pub fn decide(&self, act: &Act, labels: &LabelTable, moment: &Moment<'_>) -> PolicyVerdict {
+        let Some(judgement) = self.judgement(act, labels) else { return PolicyVerdict::Permit(None) };
         if !self.is_permitted_by_any(&judgement) {
-            return Ruling::Deny { by: None, hidden: true };
+            return PolicyVerdict::Deny { by: None, hidden: true };
         }
         if let Some(forbid) = judgement.forbid {
-            return Ruling::Deny { by: Some(self.rule(forbid).clone()), hidden: self.hides(forbid) };
+            return PolicyVerdict::Deny { by: Some(self.rule(forbid).clone()), hidden: self.hides(forbid) };
         }
         let (mut permit, mut ask) = (judgement.permit, judgement.asks.first().copied());
         if !judgement.open.is_empty() {
@@ -107,15 +108,15 @@ impl Class {
                 match &rule.effect {
                     Effect::Permit => permit = Some(place),
                     // What only some calls refuse is there.
-                    Effect::Forbid { .. } => return Ruling::Deny { by: Some(rule.clone()), hidden: false },
+                    Effect::Forbid { .. } => return PolicyVerdict::Deny { by: Some(rule.clone()), hidden: false },
                     Effect::Ask(_) => ask = self.stronger(ask, place),
                 }
             }
         }
         match (permit, ask.map(|ask| (self.rule(ask), &self.rule(ask).effect))) {
-            (None, _) => Ruling::Deny { by: None, hidden: false },
-            (Some(_), Some((by, Effect::Ask(ask)))) => Ruling::Ask { by: by.clone(), ask: ask.clone() },
-            (Some(permit), _) => Ruling::Permit(Some(Arc::clone(&self.rule(permit).id))),
+            (None, _) => PolicyVerdict::Deny { by: None, hidden: false },
+            (Some(_), Some((by, Effect::Ask(ask)))) => PolicyVerdict::Ask { by: by.clone(), ask: ask.clone() },
+            (Some(permit), _) => PolicyVerdict::Permit(Some(Arc::clone(&self.rule(permit).id))),
         }
     }
 
@@ -123,6 +124,33 @@ impl Class {
     pub fn shows(&self, act: &Act, labels: &LabelTable) -> bool {
         let Some(judgement) = self.judgement(act, labels) else { return true };
         self.is_permitted_by_any(&judgement) && !judgement.forbid.is_some_and(|forbid| self.hides(forbid))
+    }
+
+    /// Whether something of a server could be shown: some tool, resource or prompt that nothing is known of.
+    pub fn shows_server(&self, server: &ServerName, labels: &LabelTable) -> bool {
+        let tool = |read_only| {
+            let annotations = Annotations { read_only: Some(read_only), ..Annotations::default() };
+            Act::CallTool { tool: ToolId::new(server.clone(), ""), annotations }
+        };
+        let resource = || Act::ReadResource { server: server.clone(), uri: "".into() };
+        let prompt = || Act::GetPrompt { server: server.clone(), name: "".into() };
+        [tool(true), tool(false), resource(), prompt()].iter().any(|act| !self.hides_all_like(act, server, labels))
+    }
+
+    /// Whether everything of a server that is like this is hidden, whatever its name.
+    fn hides_all_like(&self, act: &Act, server: &ServerName, labels: &LabelTable) -> bool {
+        let Some(judgement) = self.judgement(act, labels) else { return false };
+        let policies = &self.compiled.policies;
+        match judgement.forbid {
+            Some(forbid) if self.hides(forbid) && !policies[forbid].look.at_names() => true,
+            _ => {
+                // A permit that looks at names, or names something of the server, may show what this one does not have.
+                let could_permit = |it: &CompiledPolicy| it.rule.effect == Effect::Permit && it.look.at_names();
+                !self.is_permitted_by_any(&judgement)
+                    && !policies.iter().any(could_permit)
+                    && !self.compiled.resource_words.names_of(server)
+            }
+        }
     }
 
     /// The policies that would refuse or ask if they did more than record.

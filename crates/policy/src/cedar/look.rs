@@ -103,6 +103,11 @@ impl Look {
         is_arguments
     }
 
+    /// Whether resources count by their names, and not only by their shape.
+    pub(super) fn at_names(&self) -> bool {
+        self.resource_itself || ["name", "uri"].iter().any(|name| self.resource.contains(*name))
+    }
+
     /// Whether a class of principals and the shape of a resource do not settle it.
     pub(super) fn needs_call(&self) -> bool {
         const OF_CLASS: [&str; 3] = ["door", "proof", "client"];

@@ -27,15 +27,15 @@ const STACK: usize = 64 << 20;
 /// How many classes of principals are kept; with more, those that nobody uses at the moment are made again.
 const CLASSES: usize = 1_024;
 
-/// Compiled policies. Clones share them.
+/// CompiledSet policies. Clones share them.
 #[derive(Clone)]
 pub struct Policies {
-    compiled: Arc<Compiled>,
+    compiled: Arc<CompiledSet>,
     classes: Arc<RwLock<HashMap<ClassKey, Arc<Class>>>>,
 }
 
 /// What is compiled.
-pub(super) struct Compiled {
+pub(super) struct CompiledSet {
     pub(super) policies: Vec<CompiledPolicy>,
     pub(super) subject_words: SubjectWords,
     pub(super) resource_words: ResourceWords,
@@ -81,14 +81,21 @@ impl Policies {
         let arguments = readings(&mut policies);
         if faults.is_empty() {
             faults = wrong_names(&policies);
-            faults.extend(wrong_types(&policies, &arguments, operations));
+            // What is shipped is checked by a test, and takes longer than most files of a team.
+            let is_own = |it: &CompiledPolicy| is_replaced || &*it.rule.file != BASELINE_FILE;
+            faults.extend(wrong_types(
+                &policies.iter().filter(|it| is_own(it)).collect::<Vec<_>>(),
+                &arguments,
+                operations,
+            ));
             faults.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
         }
         if !faults.is_empty() {
             return Err(faults);
         }
         let (subject_words, resource_words) = (subject_words(&policies), resource_words(&policies));
-        let compiled = Compiled { policies, subject_words, resource_words, arguments, authorizer: Authorizer::new() };
+        let compiled =
+            CompiledSet { policies, subject_words, resource_words, arguments, authorizer: Authorizer::new() };
         Ok(Self { compiled: Arc::new(compiled), classes: Arc::default() })
     }
 
@@ -252,10 +259,13 @@ fn wrong_names(policies: &[CompiledPolicy]) -> Vec<Fault> {
 }
 
 /// What the strict check of types finds.
-fn wrong_types(policies: &[CompiledPolicy], readings: &[Arguments], operations: &[String]) -> Vec<Fault> {
+fn wrong_types(policies: &[&CompiledPolicy], readings: &[Arguments], operations: &[String]) -> Vec<Fault> {
     let by_id: BTreeMap<&str, &PolicyRule> = policies.iter().map(|it| (&*it.rule.id, &it.rule)).collect();
     let mut faults = Vec::new();
     for (reading, arguments) in readings.iter().enumerate() {
+        if !policies.iter().any(|it| it.reading == reading) {
+            continue;
+        }
         let (schema, _) = Schema::from_cedarschema_str(&schema(arguments, operations))
             .expect("a schema of our own words is one of Cedar's");
         let members = policies.iter().filter(|it| it.reading == reading).map(|it| it.policy.clone());
@@ -291,7 +301,7 @@ fn subject_words(policies: &[CompiledPolicy]) -> SubjectWords {
 fn resource_words(policies: &[CompiledPolicy]) -> ResourceWords {
     let mut words = ResourceWords::default();
     for it in policies {
-        words.itself |= it.look.resource_itself || ["name", "uri"].iter().any(|name| it.look.resource.contains(*name));
+        words.itself |= it.look.at_names();
         for uid in it.policy.entity_literals() {
             let of_type = uid.type_name().basename();
             if let Some(of_type) = RESOURCES.iter().find(|it| **it == of_type) {

@@ -43,7 +43,7 @@ pub enum Effect {
     Ask(Ask),
 }
 
-/// Who is asked.
+/// Asker is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
     /// The caller's own person.

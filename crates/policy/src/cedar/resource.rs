@@ -7,7 +7,7 @@ use cedar_policy::{Entity, EntityUid, RestrictedExpression};
 use toolcrib_base::ServerName;
 
 use super::schema::{OPERATE, entity};
-use super::scope::Placed;
+use super::scope::EntityPlace;
 use crate::{Act, Annotations};
 
 /// Labels of a server and of what it has: `key=value`, or a word.
@@ -44,14 +44,20 @@ pub(super) struct Shape {
 /// A thing that is asked for.
 #[derive(Debug)]
 pub(super) struct Target {
-    pub(super) action: Placed,
-    pub(super) resource: Placed,
+    pub(super) action: EntityPlace,
+    pub(super) resource: EntityPlace,
     attributes: Vec<(String, RestrictedExpression)>,
 }
 
 // === impl ResourceWords ===
 
 impl ResourceWords {
+    /// Whether some policy names something of a server.
+    pub(super) fn names_of(&self, server: &ServerName) -> bool {
+        let is_of = |id: &String| id.split_once('/').is_some_and(|(of, _)| of == server.as_str());
+        ["Tool", "Resource", "Prompt"].iter().filter_map(|of| self.named.get(of)).flatten().any(is_of)
+    }
+
     /// Whether a resource counts as itself, and not only by its shape.
     fn counts(&self, act: &Act, of_type: &str) -> bool {
         // Of these there are few, and their names are what policies are about.
@@ -126,13 +132,13 @@ impl Target {
         }
         let action = match act {
             Act::Operation { name, .. } => {
-                Placed { uid: entity("Action", name), parents: HashSet::from([entity("Action", OPERATE)]) }
+                EntityPlace { uid: entity("Action", name), parents: HashSet::from([entity("Action", OPERATE)]) }
             }
-            _ => Placed { uid: entity("Action", action), parents: HashSet::new() },
+            _ => EntityPlace { uid: entity("Action", action), parents: HashSet::new() },
         };
         // All resources of one shape are the same one for policies.
         let uid = if words.counts(act, of_type) { entity(of_type, &id(act)) } else { entity(of_type, "") };
-        Some(Self { action, resource: Placed { uid, parents }, attributes })
+        Some(Self { action, resource: EntityPlace { uid, parents }, attributes })
     }
 
     pub(super) fn entities(&self) -> Vec<Entity> {

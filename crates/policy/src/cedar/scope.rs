@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use cedar_policy::{ActionConstraint, EntityTypeName, EntityUid, Policy, PrincipalConstraint, ResourceConstraint};
 
-/// Who or what a part of a head fits.
+/// Asker or what a part of a head fits.
 #[derive(Debug, Clone)]
 enum Part {
     Any,
@@ -24,7 +24,7 @@ pub(super) struct Scope {
 
 /// Something with all that it is in.
 #[derive(Debug, Clone)]
-pub(super) struct Placed {
+pub(super) struct EntityPlace {
     pub(super) uid: EntityUid,
     pub(super) parents: HashSet<EntityUid>,
 }
@@ -55,15 +55,15 @@ impl Scope {
         Self { principal, action, resource }
     }
 
-    pub(super) fn fits_principal(&self, it: &Placed) -> bool {
+    pub(super) fn fits_principal(&self, it: &EntityPlace) -> bool {
         self.principal.fits(it)
     }
 
-    pub(super) fn fits_action(&self, it: &Placed) -> bool {
+    pub(super) fn fits_action(&self, it: &EntityPlace) -> bool {
         self.action.fits(it)
     }
 
-    pub(super) fn fits_resource(&self, it: &Placed) -> bool {
+    pub(super) fn fits_resource(&self, it: &EntityPlace) -> bool {
         self.resource.fits(it)
     }
 }
@@ -71,7 +71,7 @@ impl Scope {
 // === impl Part ===
 
 impl Part {
-    fn fits(&self, it: &Placed) -> bool {
+    fn fits(&self, it: &EntityPlace) -> bool {
         match self {
             Self::Any => true,
             Self::Is(of_type) => it.uid.type_name() == of_type,

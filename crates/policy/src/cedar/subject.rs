@@ -1,14 +1,14 @@
-//! Who asks, as policies see it.
+//! Asker asks, as policies see it.
 
 use std::collections::HashSet;
 
 use cedar_policy::{Entity, EntityUid, RestrictedExpression};
-use toolcrib_base::{Identity, PrincipalId, ProfileName, Proof, Role};
+use toolcrib_base::{Identity, PrincipalId, ProfileName, Role};
 
 use super::schema::entity;
-use super::scope::Placed;
+use super::scope::EntityPlace;
 
-/// Who asks, in which profile, and by which door.
+/// Asker asks, in which profile, and by which door.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
     /// The principal.
@@ -61,7 +61,7 @@ impl Subject<'_> {
             principal: if counts { whole } else { entity(of_type, "") },
             parents,
             door: words.door.then(|| self.door.to_owned()),
-            proof: words.proof.then(|| proof_word(self.identity.proof)),
+            proof: words.proof.then(|| self.identity.proof.as_str()),
             client: words.client.then(|| self.identity.client.as_deref().map(str::to_owned)).flatten(),
         }
     }
@@ -85,8 +85,8 @@ impl Subject<'_> {
 // === impl ClassKey ===
 
 impl ClassKey {
-    pub(super) fn placed(&self) -> Placed {
-        Placed { uid: self.principal.clone(), parents: self.parents.iter().cloned().collect() }
+    pub(super) fn placed(&self) -> EntityPlace {
+        EntityPlace { uid: self.principal.clone(), parents: self.parents.iter().cloned().collect() }
     }
 
     pub(super) fn entity(&self) -> Entity {
@@ -108,18 +108,4 @@ pub(super) fn typed(principal: &PrincipalId) -> (&'static str, &str) {
     let types = [("user:", "User"), ("service:", "Service"), ("key:", "Key"), ("cert:", "Certificate")];
     let text = principal.as_str();
     types.iter().find_map(|(prefix, of_type)| Some((*of_type, text.strip_prefix(prefix)?))).unwrap_or(("Local", text))
-}
-
-/// How a principal was proven, as a word in `context.proof`.
-pub(super) fn proof_word(proof: Proof) -> &'static str {
-    match proof {
-        Proof::Loopback => "loopback",
-        Proof::GatewayToken => "gateway-token",
-        Proof::Key => "key",
-        Proof::AccessToken => "access-token",
-        Proof::Certificate => "certificate",
-        Proof::Page => "page",
-        Proof::Record => "record",
-        Proof::Nothing => "nothing",
-    }
 }

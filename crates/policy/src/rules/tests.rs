@@ -12,6 +12,8 @@ const READS: Annotations = Annotations { read_only: Some(true), destructive: Non
 const WRITES: Annotations = Annotations { read_only: Some(false), ..READS };
 const SILENT: Annotations = Annotations { read_only: None, ..READS };
 
+const AT: Moment<'static> = Moment { at: toolcrib_base::Timestamp(0), arguments: None };
+
 fn globs(patterns: &[&str]) -> Vec<Glob> {
     patterns.iter().map(|pattern| Glob::new(pattern).unwrap()).collect()
 }
@@ -49,7 +51,7 @@ fn ask(rules: &Rules, act: &Act, is_admin: bool) -> Result<Rule, Reason> {
 fn ask_as(rules: &Rules, act: &Act, role: Role) -> Result<Rule, Reason> {
     let principal = PrincipalId::new("local");
     let request = Request { caller: Caller { principal: &principal, role }, act };
-    let decision = rules.decide(&request);
+    let decision = rules.decide(&request, &AT);
     let hidden = decision.as_ref().is_err_and(|denial| denial.hidden);
     assert_eq!(rules.visible(&request), !hidden, "listing and calling disagree on {act}");
     let words = rules.explain(&request);
@@ -165,7 +167,7 @@ fn a_read_only_profile_wants_the_tools_word() {
 #[test]
 fn an_entry_becomes_a_server_where_servers_and_registry_say_so() {
     let open = rules(&["git", "mail*"], &["*"], &[], true);
-    let rules = Rules::new(Settings { registry: globs(&["git*", "mail"]), ..open.settings.clone() });
+    let rules = Rules::new(Settings { registry: globs(&["git*", "mail"]), ..Settings::clone(&open.settings) });
     let entry = |name: &str| Act::Configure { entry: ServerName::new(name).unwrap() };
     for (name, expected) in [
         ("git", Ok(Rule::EntryAllowed)),
@@ -185,7 +187,7 @@ fn what_is_held_is_hidden_and_nothing_else() {
     let ids = |ids: &[&str]| ids.iter().map(|id| ToolId::parse(id).unwrap()).collect();
     let held = Arc::new(HeldItems { tools: ids(&["files/new"]), prompts: ids(&["files/x"]), ..HeldItems::default() });
     let settings = rules(&["*"], &["*"], &["files/denied"], false).settings;
-    let rules = Rules::new(Settings { held, ..settings });
+    let rules = Rules::new(Settings { held, ..Settings::clone(&settings) });
     check(&rules, &tool("files/new", READS), Err(Reason::Held));
     check(&rules, &tool("files/x", READS), Ok(Rule::ToolAllowed));
     check(&rules, &tool("mail/new", READS), Ok(Rule::ToolAllowed));

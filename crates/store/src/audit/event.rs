@@ -59,7 +59,7 @@ pub struct AuditEvent {
 }
 
 /// By which way a request came in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Door(&'static str);
 
 impl Door {

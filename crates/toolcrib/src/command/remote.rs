@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use super::decide::{self, Decision};
 use super::login::place::LoginGateway;
 use super::{
-    api, audit, auth, call, describe, doctor, explain, find, learning, login, logout, on_this_thread, profile,
+    api, audit, auth, call, describe, doctor, explain, find, learning, login, logout, on_this_thread, policy, profile,
     registry, server, status, tokens, until_interrupted, verify, version, with_gateway, with_rest, with_session,
 };
 use crate::client::Rest;
@@ -43,6 +43,8 @@ pub(crate) enum RemoteCommand {
     Tokens(tokens::Arguments),
     /// Show, clear or export what search learned from use
     Learning(learning::Arguments),
+    /// Show, check, explain and test policies
+    Policy(policy::Arguments),
     /// List or verify audit events
     Audit(audit::Arguments),
     /// Call any operation of the control API
@@ -130,6 +132,9 @@ pub(super) fn run(command: RemoteCommand, environment: &Environment) -> anyhow::
         RemoteCommand::Learning(arguments) => with_rest(arguments.client(), environment, async |rest, output| {
             learning::run(&arguments, rest, output).await
         }),
+        RemoteCommand::Policy(arguments) => {
+            with_rest(arguments.client(), environment, async |rest, output| policy::run(&arguments, rest, output).await)
+        }
         RemoteCommand::Audit(arguments) => match &arguments.action {
             audit::Action::List(action) => with_gateway(&action.client, environment, async |client, output| {
                 audit::list(action, client, output).await

@@ -2,7 +2,8 @@
 //! folder of its own for each guide.
 //!
 //! How a guide is read, from top to bottom:
-//! - A `yaml` or `toml` block whose first line is `# <path>` is a file below the home folder.
+//! - A `yaml` or `toml` block whose first line is `# <path>`, or a `cedar` block with `// <path>`, is a file below the
+//!   home folder.
 //! - In a `console` block a line that begins with `$ ` is a command for the shell; a backslash at its end continues it.
 //!   The lines below it are what it prints. Each must be found in a line of its output, in this order; blanks count as
 //!   one, and `…` stands for anything. A command must succeed unless a line that begins with `error:` is expected.
@@ -37,7 +38,7 @@ const REPEATED: [&str; 6] =
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 24] = [
+const GUIDES: [&str; 25] = [
     "README.md",
     "docs/guides/audit.md",
     "docs/guides/authorization-server.md",
@@ -52,6 +53,7 @@ const GUIDES: [&str; 24] = [
     "docs/guides/muster.md",
     "docs/guides/observability.md",
     "docs/guides/operations.md",
+    "docs/guides/policies.md",
     "docs/guides/profiles.md",
     "docs/guides/registry.md",
     "docs/guides/remote-access.md",
@@ -132,6 +134,11 @@ fn observability() {
 #[test]
 fn operations() {
     run("docs/guides/operations.md");
+}
+
+#[test]
+fn policies() {
+    run("docs/guides/policies.md");
 }
 
 #[test]
@@ -236,7 +243,7 @@ fn run(path: &str) {
     let mut reader = Reader { path, home, programs, gateway: None, over_http: None, commands: 0, runtime };
     for block in blocks(&text) {
         match block.language {
-            "yaml" | "toml" => reader.file(&block),
+            "yaml" | "toml" | "cedar" => reader.file(&block),
             "console" => reader.commands(&block),
             _ => {}
         }
@@ -306,7 +313,8 @@ struct Step {
 
 impl Reader<'_> {
     fn file(&self, block: &Block<'_>) {
-        let Some(name) = block.lines.first().and_then(|line| line.strip_prefix("# ")).filter(|name| is_path(name))
+        let comment = if block.language == "cedar" { "// " } else { "# " };
+        let Some(name) = block.lines.first().and_then(|line| line.strip_prefix(comment)).filter(|name| is_path(name))
         else {
             return;
         };
@@ -423,7 +431,7 @@ impl Reader<'_> {
 
 /// Whether the first line of a block names a file rather than saying something.
 fn is_path(name: &str) -> bool {
-    let is_file = [".yaml", ".yml", ".json", ".toml"].iter().any(|end| name.ends_with(end));
+    let is_file = [".yaml", ".yml", ".json", ".toml", ".cedar"].iter().any(|end| name.ends_with(end));
     is_file && !name.contains([' ', ':']) && !name.contains("..") && !name.starts_with('/')
 }
 

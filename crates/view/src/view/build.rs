@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::{OperationTable, menu};
 use toolcrib_base::{Role, ServerName, ToolId};
 use toolcrib_catalog::{Available, ChangedTools, Exposure, ProfileDefinition, ServerDefinition, recognised};
-use toolcrib_policy::{Act, Annotations, Caller, HeldItems, Request, Rules, Settings};
+use toolcrib_policy::{Act, Annotations, Caller, ClassRules, HeldItems, Request, Rules, Settings};
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::raw::Edit;
@@ -53,6 +53,15 @@ pub struct Builder {
     offered: HashMap<ServerName, Arc<[Offer]>>,
     /// How many entries one page of a list has.
     pub page: usize,
+}
+
+/// By what else a view shows something, beside its profile.
+#[derive(Debug, Clone, Default)]
+pub struct VisibilityRules {
+    /// What is not as it was approved.
+    pub held: Arc<HeldItems>,
+    /// What policies make of those who see it.
+    pub policies: Option<ClassRules>,
 }
 
 /// By what the tools of one profile are chosen and changed.
@@ -207,8 +216,9 @@ impl Builder {
         self.read(&server, &documents);
     }
 
-    /// Builds the view of one profile; `held` is what is not as it was approved. Blocks: it remembers names.
-    pub fn view(&self, profile: &Arc<ProfileDefinition>, servers: &ServerTable, held: &Arc<HeldItems>) -> View {
+    /// Builds the view of one profile. Blocks: it remembers names.
+    pub fn view(&self, profile: &Arc<ProfileDefinition>, servers: &ServerTable, shown: &VisibilityRules) -> View {
+        let VisibilityRules { held, policies } = shown;
         let holds = profile.changed_tools == ChangedTools::Hold;
         let rules = Rules::new(Settings {
             profile: profile.name.clone(),
@@ -218,7 +228,8 @@ impl Builder {
             deny: profile.tools.deny.clone(),
             read_only: profile.read_only,
             held: if holds { Arc::clone(held) } else { Arc::default() },
-        });
+        })
+        .with_policies(policies.clone());
         let is_taken = |name: &ServerName| self.sources.iter().any(|source| source.name() == name);
         let shown: Vec<&ServerEntry> = servers
             .values()
@@ -229,7 +240,7 @@ impl Builder {
         let sources: ToolSources = self.sources.iter().filter(|it| rules.shows_server(it.name())).cloned().collect();
         let handles: Vec<_> = shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
         let paging = Paging { profile: profile.name.clone(), size: self.page };
-        let resources = Resources::gather(&handles, &paging, holds.then_some(&**held));
+        let resources = Resources::gather(&handles, &paging, &|act| visible(&rules, act), holds.then_some(&**held));
         let shaping = ShapeRules { profile, rules: &rules, resources: &resources };
         let tools = self.tools(&shaping, &shown, &sources);
         let exposure = auto::settled(profile, &tools);

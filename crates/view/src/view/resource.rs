@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use toolcrib_base::{ServerName, ToolId};
-use toolcrib_policy::HeldItems;
+use toolcrib_policy::{Act, HeldItems};
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Raw, uris};
@@ -71,7 +71,13 @@ impl Resources {
     /// Gathers what the servers of a profile offer, in their order. Where the profile holds what changed, templates
     /// that are not as they were approved are left out; resources, which come and go and are not approved, are listed
     /// without any words of their servers.
-    pub fn gather(servers: &[(ServerName, Server)], paging: &Paging, held: Option<&HeldItems>) -> Self {
+    /// `shows` says what is listed at all.
+    pub fn gather(
+        servers: &[(ServerName, Server)],
+        paging: &Paging,
+        shows: &dyn Fn(&Act) -> bool,
+        held: Option<&HeldItems>,
+    ) -> Self {
         let mut places = HashMap::new();
         let (mut templates, mut taken) = (Vec::<Template>::new(), HashSet::new());
         let mut beginnings: HashMap<String, ServerName> = HashMap::new();
@@ -81,10 +87,12 @@ impl Resources {
         for (name, server) in servers {
             let inventory = server.inventory();
             let place = |uri: &str| ResourcePlace { name: name.clone(), server: server.clone(), uri: uri.to_owned() };
+            let is_shown =
+                |entry: &&Entry| shows(&Act::ReadResource { server: name.clone(), uri: entry.key.as_str().into() });
             if inventory.has_capability("resources") {
                 with_resources.push(place(""));
             }
-            for entry in &inventory.resources {
+            for entry in inventory.resources.iter().filter(is_shown) {
                 let plain = held.and_then(|_| wordless(entry));
                 let entry = plain.as_ref().unwrap_or(entry);
                 let (uri, raw) = exposed(|uri| places.contains_key(uri), name, entry, Listing::Resources);
@@ -97,7 +105,7 @@ impl Resources {
             let is_held = |entry: &&Entry| {
                 held.is_some_and(|held| held.templates.contains(&ToolId::new(name.clone(), &entry.key)))
             };
-            for entry in inventory.templates.iter().filter(|entry| !is_held(entry)) {
+            for entry in inventory.templates.iter().filter(|entry| !is_held(entry)).filter(is_shown) {
                 // Two templates with the same beginning make the same URIs, whatever their variables are called.
                 let foreign = |template: &str| {
                     let begin = fixed(template);

@@ -11,6 +11,8 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{PrincipalId, ServerName};
 use toolcrib_call::Source;
 use toolcrib_flow::workflow::Workflows;
+use toolcrib_session::Principal;
+use toolcrib_store::Door;
 use toolcrib_testgateway::{File, Setup, TestGateway, profile};
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_upstream::{Credentials, Proof, Refusal, Renewal, ServerConfig};
@@ -422,9 +424,11 @@ impl World {
     /// Waits for what a principal sees of the profile `default`.
     pub(super) async fn until_seen(&self, what: &str, principal: &str, holds: impl Fn(&toolcrib_view::View) -> bool) {
         let profile = toolcrib_base::ProfileName::new("default").unwrap();
-        let who = PrincipalId::new(principal);
+        let who = Principal::member(principal);
         self.gateway
-            .until(what, |gateway| gateway.path.views.seen_by(&profile, &who).is_some_and(|view| holds(&view)))
+            .until(what, |gateway| {
+                gateway.path.views.seen_by(&profile, &who, Door::MCP).is_some_and(|view| holds(&view))
+            })
             .await;
     }
 }

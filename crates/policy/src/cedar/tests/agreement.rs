@@ -65,7 +65,7 @@ const CONDITIONS: [&str; 12] = [
     "principal == User::\"acme/bob\"",
     "context.door == \"rest\"",
     "context.arguments has amount && context.arguments.amount > 100",
-    "context.arguments has path && context.arguments.path like \"/home/*\"",
+    "context.arguments has path && context.arguments.path like \"/data/*\"",
     "context.arguments has force && context.arguments.force",
     "context.time.toTime() > duration(\"11h\") || context.proof == \"key\"",
 ];
@@ -98,7 +98,7 @@ fn policy(dice: &mut Dice, number: usize) -> String {
     text + ";\n"
 }
 
-fn anyone(dice: &mut Dice) -> (Who, &'static str) {
+fn anyone(dice: &mut Dice) -> (Asker, &'static str) {
     let role = Role::ALL[dice.roll(5)];
     let id = dice.pick(&["user:acme/ann", "user:acme/bob", "key:work/ci", "local", "service:acme/app"]);
     let groups: Vec<&str> = ["dev", "ops", "other"].into_iter().filter(|_| dice.roll(2) == 0).collect();
@@ -124,7 +124,7 @@ fn anything(dice: &mut Dice) -> (Act, String) {
         arguments.push(format!("\"amount\": {}", dice.roll(200)));
     }
     if dice.roll(2) == 0 {
-        arguments.push(format!("\"path\": \"{}\"", dice.pick(&["/home/a", "/etc/b"])));
+        arguments.push(format!("\"path\": \"{}\"", dice.pick(&["/data/a", "/etc/b"])));
     }
     if dice.roll(2) == 0 {
         arguments.push(format!("\"force\": {}", dice.pick(&["true", "false"])));
@@ -133,7 +133,7 @@ fn anything(dice: &mut Dice) -> (Act, String) {
 }
 
 /// Everything that is known of a request, as plain Cedar wants it, written without the code that is tested.
-fn plain_request(who: &Who, door: &str, act: &Act, arguments: &str, at: Timestamp) -> (Request, Entities) {
+fn plain_request(who: &Asker, door: &str, act: &Act, arguments: &str, at: Timestamp) -> (Request, Entities) {
     let uid = |text: String| -> EntityUid { text.parse().expect("an entity") };
     let (of_type, id) = match who.principal.as_str().split_once(':') {
         Some(("user", id)) => ("User", id),
@@ -265,12 +265,12 @@ fn classes_and_plain_cedar_agree() {
             let subject = Subject { door, ..who.subject() };
             let class = compiled.class(&subject);
             let ruling = class.decide(&act, &labels(), &Moment { at, arguments: Some(arguments.as_bytes()) });
-            let is_hidden = matches!(ruling, Ruling::Deny { hidden: true, .. });
+            let is_hidden = matches!(ruling, PolicyVerdict::Deny { hidden: true, .. });
             assert_eq!(class.shows(&act, &labels()), !is_hidden, "{policies}\n{who:?} {door} {act} {arguments}");
             let found = match ruling {
-                Ruling::Permit(_) => "yes",
-                Ruling::Deny { .. } => "no",
-                Ruling::Ask { .. } => "ask",
+                PolicyVerdict::Permit(_) => "yes",
+                PolicyVerdict::Deny { .. } => "no",
+                PolicyVerdict::Ask { .. } => "ask",
             };
             let (request, entities) = plain_request(&who, door, &act, &arguments, at);
             assert_eq!(found, plain.decide(&request, &entities), "{policies}\n{who:?} {door} {act} {arguments} {at}");

@@ -1,0 +1,355 @@
+//! Policies: list those in force, check files, explain what they make of a request, run cases.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolcrib_base::{Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Role, ServerName, ToolId};
+use toolcrib_catalog::PolicyFile;
+use toolcrib_policy::{
+    Act, Annotations, Ask, Effect as PolicyEffect, Fault, Moment, Policies, PolicyRule, PolicyVerdict, Subject,
+    Vocabulary, Why, check as names_of,
+};
+use toolcrib_protocol::Raw;
+use toolcrib_view::view::annotations;
+use toolcrib_view::{Effect, Method, Operation};
+
+use super::{ROW, Row, Run, blocking, row};
+use crate::gateway::Gateway;
+use crate::policies::compiled;
+
+/// The tools of workflows stand where tools of servers have their server.
+const WORKFLOW: &str = "workflow";
+
+pub(super) const ROWS: &[Row] = &[
+    row(
+        Run::Global(|gateway, arguments| Box::pin(check(gateway, arguments))),
+        Operation {
+            tool: "core_policy_check",
+            method: Method::Post,
+            path: "/policies/check",
+            tag: "policies",
+            summary: "Check policies",
+            description: "Check the files of policies, or those in `files`, strictly: their syntax, types and annotations. `warnings` are names that nothing has, with the nearest.",
+            problems: &[Kind::InvalidParams],
+            input: r#"{"type":"object","properties":{"files":{"type":"array","description":"Files to check in place of those on disk","items":{"type":"object","properties":{"name":{"type":"string","description":"Such as `prod.cedar`"},"text":{"type":"string"}},"required":["name","text"],"additionalProperties":false}}},"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"ok":{"type":"boolean"},"policies":{"type":"integer"},"problems":{"type":"array","items":{"type":"object"}},"warnings":{"type":"array","items":{"type":"object"}}},"required":["ok","policies","problems","warnings"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| Box::pin(explain(gateway, arguments))),
+        Operation {
+            tool: "core_policy_explain",
+            method: Method::Post,
+            path: "/policies/explain",
+            tag: "policies",
+            summary: "Explain what policies make of a request",
+            description: "Say what policies decide of a request, and what each policy that is about it does. Name one of `tool`, `operation`, `resource` or `prompt`. Without `arguments`, policies that look at the call are open. The profile's own rules come first; `core_tool_explain` shows those.",
+            problems: &[Kind::InvalidParams],
+            input: EXPLAIN_INPUT,
+            output: r#"{"type":"object","properties":{"decision":{"type":"string","enum":["permit","hidden","deny","confirm","approve","open"]},"by":{"type":"string"},"reason":{"type":"string"},"policies":{"type":"array","items":{"type":"object"}}},"required":["decision","policies"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, _| Box::pin(std::future::ready(Ok(list(gateway))))),
+        Operation {
+            tool: "core_policy_list",
+            path: "/policies",
+            tag: "policies",
+            summary: "List the policies in force",
+            description: "List the policies in force with their files and lines, and what is wrong with the files on disk. While files are bad, the last good ones stay in force; where there are none, only administrators act.",
+            output: r#"{"type":"object","properties":{"inForce":{"type":"boolean","description":"Whether policies decide at all"},"policies":{"type":"array","items":{"type":"object"}},"problems":{"type":"array","items":{"type":"object"}}},"required":["inForce","policies","problems"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| Box::pin(test(gateway, arguments))),
+        Operation {
+            tool: "core_policy_test",
+            method: Method::Post,
+            path: "/policies/test",
+            tag: "policies",
+            summary: "Run cases against policies",
+            description: "Decide each case as `core_policy_explain` does and compare the decision with `expect`.",
+            problems: &[Kind::InvalidParams],
+            effect: Effect::Reads,
+            input: r#"{"type":"object","properties":{"cases":{"type":"array","items":{"type":"object"},"description":"Arguments of `core_policy_explain`, with `expect` and perhaps `name`"},"files":{"type":"array","items":{"type":"object"}}},"required":["cases"],"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"passed":{"type":"integer"},"failed":{"type":"integer"},"cases":{"type":"array","items":{"type":"object"}}},"required":["passed","failed","cases"]}"#,
+            ..ROW
+        },
+    ),
+];
+
+const EXPLAIN_INPUT: &str = r#"{"type":"object","properties":{"as":{"type":"string","description":"The principal, such as `user:acme/ann`"},"role":{"type":"string","enum":["viewer","member","operator","admin","owner"],"description":"What it may do in the profile; `member` if it is not said"},"groups":{"type":"array","items":{"type":"string"},"description":"Its groups, as its issuer names them"},"client":{"type":"string","description":"The OAuth client that it uses"},"tenant":{"type":"string"},"profile":{"type":"string","description":"`default` if it is not said"},"door":{"type":"string","description":"`mcp` if it is not said"},"proof":{"type":"string","description":"How it is proven, such as `key` or `access-token`"},"tool":{"type":"string","description":"The exact id `server/tool`"},"operation":{"type":"string","description":"Such as `mcpserver_list`"},"resource":{"type":"string","description":"`server uri`"},"prompt":{"type":"string","description":"`server/prompt`"},"arguments":{"type":"object"},"at":{"type":"string","description":"The time, in RFC 3339; now if it is not said"},"files":{"type":"array","items":{"type":"object"},"description":"Files in place of those in force"}},"required":["as"],"additionalProperties":false}"#;
+
+/// A question of an administrator: what would become of this?
+struct Question {
+    principal: PrincipalId,
+    role: Role,
+    identity: Identity,
+    profile: ProfileName,
+    door: String,
+    act: Act,
+    arguments: Option<String>,
+    at: Option<toolcrib_base::Timestamp>,
+}
+
+fn list(gateway: &Arc<Gateway>) -> Value {
+    let policies = gateway.policies.policies();
+    let rows: Vec<Value> = policies.iter().flat_map(Policies::rules).map(rule).collect();
+    let problems: Vec<Value> = gateway.policies.faults().iter().map(fault).collect();
+    json!({ "inForce": policies.is_some(), "policies": rows, "problems": problems })
+}
+
+async fn check(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
+    let files = match files(arguments)? {
+        Some(files) => files,
+        None => gateway.loaded().policies.to_vec(),
+    };
+    let gateway = Arc::clone(gateway);
+    blocking(move || {
+        Ok(match compiled(&files, gateway.policies.operations()) {
+            Err(faults) => {
+                let problems: Vec<Value> = faults.iter().map(fault).collect();
+                json!({ "ok": false, "policies": 0, "problems": problems, "warnings": [] })
+            }
+            Ok(policies) => {
+                let warnings: Vec<Value> = names_of(&policies, &vocabulary(&gateway)).iter().map(fault).collect();
+                let count = policies.rules().count();
+                json!({ "ok": true, "policies": count, "problems": [], "warnings": warnings })
+            }
+        })
+    })
+    .await
+}
+
+async fn explain(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
+    let question = question(gateway, &arguments.to_value())?;
+    let files = files(arguments)?;
+    let gateway = Arc::clone(gateway);
+    blocking(move || {
+        let policies = asked(&gateway, files)?;
+        Ok(answer(&gateway, &policies, &question))
+    })
+    .await
+}
+
+async fn test(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
+    let value = arguments.to_value();
+    let cases = value["cases"].as_array().cloned().unwrap_or_default();
+    let mut questions = Vec::new();
+    for (index, case) in cases.iter().enumerate() {
+        let name = case["name"].as_str().map_or_else(|| format!("case {}", index + 1), str::to_owned);
+        let invalid = |message: String| Problem::new(Kind::InvalidParams, format!("{name}: {message}"));
+        let expect = case["expect"].as_str().ok_or_else(|| {
+            invalid("`expect` is missing".to_owned()).hint("Write `permit`, `hidden`, `deny`, `confirm` or `approve`.")
+        })?;
+        let question =
+            question(gateway, case).map_err(|problem| Problem { message: format!("{name}: {problem}"), ..problem })?;
+        questions.push((name, expect.to_owned(), question));
+    }
+    let files = files(arguments)?;
+    let gateway = Arc::clone(gateway);
+    blocking(move || {
+        let policies = asked(&gateway, files)?;
+        let results: Vec<Value> = questions
+            .iter()
+            .map(|(name, expect, question)| {
+                let answer = answer(&gateway, &policies, question);
+                let passed = answer["decision"] == expect.as_str();
+                json!({ "name": name, "passed": passed, "expect": expect, "decision": answer["decision"], "by": answer["by"] })
+            })
+            .collect();
+        let passed = results.iter().filter(|it| it["passed"] == true).count();
+        Ok(json!({ "passed": passed, "failed": results.len() - passed, "cases": results }))
+    })
+    .await
+}
+
+/// The policies that a question is about.
+fn asked(gateway: &Gateway, files: Option<Vec<PolicyFile>>) -> Result<Policies, Problem> {
+    let faults = |faults: Vec<Fault>| {
+        let first = faults.first().map_or_else(String::new, ToString::to_string);
+        Problem::new(Kind::InvalidParams, first).hint("See all that is wrong with `toolcrib policy check`.")
+    };
+    match files {
+        Some(files) => compiled(&files, gateway.policies.operations()).map_err(faults),
+        None => gateway.policies.policies().ok_or_else(|| {
+            Problem::new(Kind::NotFound, "there are no policies: profiles and roles decide alone")
+                .hint("Put files `*.cedar` into the folder `policies` of the home folder.")
+        }),
+    }
+}
+
+fn answer(gateway: &Gateway, policies: &Policies, question: &Question) -> Value {
+    let Question { principal, role, identity, profile, door, act, arguments, at } = question;
+    let class = policies.class(&Subject { principal, role: *role, identity, profile, door });
+    let loaded = gateway.loaded();
+    let labels = crate::policies::labels(&loaded);
+    let at = at.unwrap_or_else(|| gateway.path.clock.now());
+    let moment = Moment { at, arguments: arguments.as_ref().map(String::as_bytes) };
+    let why = class.explain(act, &labels, arguments.is_some().then_some(&moment));
+    let is_open = why.iter().any(|it| it.counts.is_none() && !it.rule.records_only);
+    let ruling = class.decide(act, &labels, &moment);
+    let is_settled = matches!(ruling, PolicyVerdict::Deny { hidden: true, .. });
+    let (decision, by, reason) = match ruling {
+        _ if is_open && !is_settled && arguments.is_none() => ("open", None, None),
+        PolicyVerdict::Permit(by) => ("permit", by, None),
+        PolicyVerdict::Deny { by, hidden } => {
+            let reason = by.as_ref().map_or(Some("no policy permits it".to_owned()), |it| it.reason.clone());
+            (
+                if hidden && !matches!(act, Act::Operation { .. }) { "hidden" } else { "deny" },
+                by.map(|it| it.id),
+                reason,
+            )
+        }
+        PolicyVerdict::Ask { by, ask: Ask::Confirm { .. } } => ("confirm", Some(by.id), by.reason),
+        PolicyVerdict::Ask { by, ask: Ask::Approve { .. } } => ("approve", Some(by.id), by.reason),
+    };
+    let policies: Vec<Value> = why.iter().map(part).collect();
+    json!({ "decision": decision, "by": by.as_deref(), "reason": reason, "policies": policies })
+}
+
+fn part(why: &Why) -> Value {
+    let mut value = rule(&why.rule);
+    value["counts"] = match (why.counts, why.failed) {
+        (None, _) => "depends on the call".into(),
+        (Some(true), true) => "yes, as its conditions do not fit the arguments".into(),
+        (Some(false), true) => "no, as its conditions do not fit the arguments".into(),
+        (Some(true), false) => "yes".into(),
+        (Some(false), false) => "no".into(),
+    };
+    value
+}
+
+fn rule(rule: &PolicyRule) -> Value {
+    let effect = match &rule.effect {
+        PolicyEffect::Permit => "permit",
+        PolicyEffect::Forbid { .. } => "forbid",
+        PolicyEffect::Ask(Ask::Confirm { .. }) => "confirm",
+        PolicyEffect::Ask(Ask::Approve { .. }) => "approve",
+    };
+    json!({
+        "id": &*rule.id, "file": &*rule.file, "line": rule.line, "effect": effect, "recordsOnly": rule.records_only,
+        "description": rule.description,
+    })
+}
+
+fn fault(fault: &Fault) -> Value {
+    json!({ "file": fault.file, "line": fault.line, "message": fault.message, "hint": fault.hint })
+}
+
+fn files(arguments: &Raw) -> Result<Option<Vec<PolicyFile>>, Problem> {
+    let Some(files) = arguments.get("files") else { return Ok(None) };
+    let invalid = || Problem::new(Kind::InvalidParams, "`files` is a list of `{name, text}`");
+    let file = |it: &Value| {
+        let text = |key: &str| it[key].as_str().map(str::to_owned);
+        Some(PolicyFile { name: text("name")?, text: Ok(text("text")?) })
+    };
+    let value = files.to_value();
+    let files: Option<Vec<PolicyFile>> = value.as_array().ok_or_else(invalid)?.iter().map(file).collect();
+    files.map(Some).ok_or_else(invalid)
+}
+
+fn question(gateway: &Gateway, value: &Value) -> Result<Question, Problem> {
+    let invalid = |message: String| Problem::new(Kind::InvalidParams, message);
+    let text = |key: &str| value[key].as_str();
+    let principal = text("as").ok_or_else(|| invalid("`as` is missing: name a principal".to_owned()))?;
+    let role = text("role").unwrap_or("member");
+    let role: Role = role.parse().map_err(|error| invalid(format!("role `{role}` is unknown: {error}")))?;
+    let profile = text("profile").unwrap_or("default");
+    let profile = ProfileName::new(profile).map_err(|error| invalid(error.to_string()))?;
+    let proof = text("proof").unwrap_or(if principal.starts_with("key:") { "key" } else { "access-token" });
+    let mut identity = Identity::by(Proof::named(proof).ok_or_else(|| invalid(format!("proof `{proof}` is unknown")))?);
+    let issuer = ["user:", "service:"].iter().find_map(|prefix| principal.strip_prefix(prefix)?.split_once('/'));
+    identity.issuer = issuer.map(|(issuer, _)| issuer.into());
+    let groups = value["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    identity.groups = groups.map(Into::into).collect();
+    identity.client = text("client").map(Into::into);
+    identity.tenant = text("tenant").map(Into::into);
+    let at = match text("at") {
+        None => None,
+        Some(at) => Some(toolcrib_base::Timestamp::parse(at).ok_or_else(|| invalid(format!("`{at}` is no time")))?),
+    };
+    Ok(Question {
+        principal: PrincipalId::new(principal),
+        role,
+        identity,
+        profile,
+        door: text("door").unwrap_or("mcp").to_owned(),
+        act: act(gateway, value)?,
+        arguments: value.get("arguments").filter(|it| it.is_object()).map(Value::to_string),
+        at,
+    })
+}
+
+fn act(gateway: &Gateway, value: &Value) -> Result<Act, Problem> {
+    let invalid = |message: String| Problem::new(Kind::InvalidParams, message);
+    let server = |name: &str| ServerName::new(name).map_err(|error| invalid(error.to_string()));
+    let text = |key: &str| value[key].as_str();
+    match [text("tool"), text("operation"), text("resource"), text("prompt")] {
+        [Some(id), None, None, None] => {
+            let tool = ToolId::parse(id).ok_or_else(|| invalid(format!("`{id}` is no id: write `server/tool`")))?;
+            let annotations = hints_of(gateway, &tool).ok_or_else(|| {
+                invalid(format!("tool `{id}` does not exist")).hint("Find its id with `toolcrib find`.")
+            })?;
+            Ok(Act::CallTool { tool, annotations })
+        }
+        [None, Some(name), None, None] => {
+            let name = name.trim_start_matches("core_");
+            let known = gateway.operations.iter().find(|it| it.tool.trim_start_matches("core_") == name);
+            let known = known.ok_or_else(|| invalid(format!("operation `{name}` does not exist")))?;
+            Ok(known.act())
+        }
+        [None, None, Some(resource), None] => {
+            let split = resource.split_once(' ').ok_or_else(|| invalid("write `server uri`".to_owned()))?;
+            Ok(Act::ReadResource { server: server(split.0)?, uri: split.1.into() })
+        }
+        [None, None, None, Some(prompt)] => {
+            let split = prompt.split_once('/').ok_or_else(|| invalid("write `server/prompt`".to_owned()))?;
+            Ok(Act::GetPrompt { server: server(split.0)?, name: split.1.into() })
+        }
+        _ => Err(invalid("name one of `tool`, `operation`, `resource`, `prompt`".to_owned())),
+    }
+}
+
+/// What a tool says of itself; `None` where there is none.
+fn hints_of(gateway: &Gateway, tool: &ToolId) -> Option<Annotations> {
+    if tool.server.as_str() == WORKFLOW {
+        // The hints of a workflow are those of its steps, as a view has settled them.
+        let views = gateway.views();
+        return views.values().find_map(|view| view.tool_by_id(tool)).map(|tool| tool.annotations);
+    }
+    let table = gateway.path.servers.table();
+    let inventory = table.get(&tool.server)?.server.inventory();
+    inventory.tools.iter().find(|it| *it.key == *tool.tool).map(annotations)
+}
+
+/// The names that there are.
+fn vocabulary(gateway: &Gateway) -> Vocabulary {
+    let loaded = gateway.loaded();
+    let table = gateway.path.servers.table();
+    let mut tools = BTreeSet::new();
+    for (name, running) in table.iter() {
+        tools.extend(running.server.inventory().tools.iter().map(|tool| format!("{name}/{}", tool.key)));
+    }
+    let is_listed = table.values().all(|running| running.server.status().listed);
+    let labels = crate::policies::labels(&loaded);
+    let keys = loaded.profiles.iter().flat_map(|(profile, definition)| {
+        let keys = definition.keys.iter().flatten();
+        keys.map(move |key| format!("{profile}/{}", key.name))
+    });
+    Vocabulary {
+        servers: Some(table.keys().map(ToString::to_string).collect()),
+        // What is not listed is not known to be missing.
+        tools: is_listed.then_some(tools),
+        workflows: Some(loaded.workflows.keys().map(ToString::to_string).collect()),
+        labels: Some(labels.values().flat_map(|it| it.iter()).map(ToString::to_string).collect()),
+        profiles: Some(loaded.profiles.keys().map(ToString::to_string).collect()),
+        keys: Some(keys.collect()),
+        groups: None,
+        issuers: None,
+    }
+}

@@ -1,0 +1,143 @@
+//! The policies in force: compiled when their files change, and kept while the files are wrong.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use toolcrib_call::PolicySet;
+use toolcrib_catalog::{Catalog, DefinitionProblem, POLICIES, PolicyFile, Position, keep_policies, kept_policies};
+use toolcrib_policy::{BASELINE_FILE, Fault, LabelTable, Policies, PolicyText, labels_of};
+
+/// What counts while there never was a good set of files.
+const CLOSED: &str = r#"@id("closed") permit (principal in Role::"admin", action, resource);"#;
+
+/// The policies in force.
+#[derive(Debug)]
+pub(crate) struct PoliciesInForce {
+    home: PathBuf,
+    /// The names of all operations, which are actions.
+    operations: Vec<String>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What was read last, whether it was good or not.
+    read: Option<Arc<[PolicyFile]>>,
+    policies: Option<Policies>,
+    faults: Vec<Fault>,
+}
+
+// === impl PoliciesInForce ===
+
+impl PoliciesInForce {
+    pub(crate) fn new(home: PathBuf, operations: Vec<String>) -> Self {
+        Self { home, operations, state: Mutex::default() }
+    }
+
+    /// The names of all operations, which are actions.
+    pub(crate) fn operations(&self) -> &[String] {
+        &self.operations
+    }
+
+    /// Takes the files as they are now, and gives what is wrong with them. Blocks: it compiles, reads and writes the state.
+    pub(crate) fn take(&self, files: &Arc<[PolicyFile]>) -> Vec<DefinitionProblem> {
+        let mut state = self.lock();
+        if state.read.as_ref() != Some(files) {
+            self.compile(&mut state, files);
+            state.read = Some(Arc::clone(files));
+        }
+        state.faults.iter().map(problem).collect()
+    }
+
+    /// What policies decide by. `None` where there are none: then profiles and roles decide alone.
+    pub(crate) fn set(&self, loaded: &Catalog) -> Option<PolicySet> {
+        let policies = self.policies()?;
+        Some(PolicySet { policies, labels: Arc::new(labels(loaded)) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is wrong with the files.
+    pub(crate) fn faults(&self) -> Vec<Fault> {
+        self.lock().faults.clone()
+    }
+
+    /// The policies in force.
+    pub(crate) fn policies(&self) -> Option<Policies> {
+        self.lock().policies.clone()
+    }
+
+    fn compile(&self, state: &mut State, files: &[PolicyFile]) {
+        if files.is_empty() {
+            (state.policies, state.faults) = (None, Vec::new());
+            self.keep(files);
+            return;
+        }
+        match compiled(files, &self.operations) {
+            Ok(policies) => {
+                tracing::info!(policies = policies.rules().count(), "policies are in force");
+                (state.policies, state.faults) = (Some(policies), Vec::new());
+                self.keep(files);
+            }
+            Err(faults) => {
+                state.faults = faults;
+                // Files that were good when this process read them, else those that an earlier one kept.
+                let kept = state.policies.take().or_else(|| self.kept());
+                match &kept {
+                    Some(_) => tracing::warn!("policies are bad; the last good ones stay in force"),
+                    None => tracing::warn!("policies are bad, and there are no earlier ones: only administrators act"),
+                }
+                state.policies = kept.or_else(|| self.closed());
+            }
+        }
+    }
+
+    /// Without files there are no policies, also after a restart.
+    fn keep(&self, files: &[PolicyFile]) {
+        if let Err(error) = keep_policies(&self.home, files) {
+            tracing::warn!(%error, "failed to keep the policies in the state folder, where a restart with bad files finds them");
+        }
+    }
+
+    fn kept(&self) -> Option<Policies> {
+        compiled(&kept_policies(&self.home)?, &self.operations).ok()
+    }
+
+    fn closed(&self) -> Option<Policies> {
+        let closed = PolicyText { file: BASELINE_FILE.to_owned(), text: CLOSED.to_owned() };
+        Some(Policies::compile(&[closed], &self.operations).expect("it is written in this file"))
+    }
+}
+
+/// The labels of servers.
+pub(crate) fn labels(loaded: &Catalog) -> LabelTable {
+    let labelled = loaded.servers.iter().filter(|(_, definition)| !definition.labels.is_empty());
+    labelled.map(|(name, definition)| (name.clone(), labels_of(&definition.labels))).collect()
+}
+
+/// Compiles files.
+pub(crate) fn compiled(files: &[PolicyFile], operations: &[String]) -> Result<Policies, Vec<Fault>> {
+    let unreadable = |file: &PolicyFile| {
+        let message = file.text.as_ref().err()?.clone();
+        Some(Fault { file: file.name.clone(), line: None, message, hint: None })
+    };
+    let unreadable: Vec<Fault> = files.iter().filter_map(unreadable).collect();
+    if !unreadable.is_empty() {
+        return Err(unreadable);
+    }
+    let text = |file: &PolicyFile| Some(PolicyText { file: file.name.clone(), text: file.text.as_ref().ok()?.clone() });
+    Policies::compile(&files.iter().filter_map(text).collect::<Vec<_>>(), operations)
+}
+
+fn problem(fault: &Fault) -> DefinitionProblem {
+    let line = fault.line.and_then(|line| u32::try_from(line).ok());
+    DefinitionProblem {
+        file: Path::new(POLICIES).join(PathBuf::from(&fault.file)),
+        at: line.map(|line| Position { line, column: 1 }),
+        field: String::new(),
+        message: fault.message.clone(),
+        hint: fault.hint.clone(),
+    }
+}

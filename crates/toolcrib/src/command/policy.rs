@@ -1,0 +1,304 @@
+//! `toolcrib policy`: the policies in force, what is wrong with files of them, and what they make of a request.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use http::Method;
+use serde_json::{Map, Value, json};
+use toolcrib_protocol::Raw;
+
+use crate::client::{ClientFlags, Rest};
+use crate::output::Output;
+use crate::output::table::{Column, field};
+use crate::text::{count, line};
+
+/// The largest file of cases.
+const CASES_MAX: u64 = 4 << 20;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Show the policies in force
+    List(ListArguments),
+    /// Check files of policies: syntax, types, annotations, and names that nothing has
+    Check(CheckArguments),
+    /// Explain what policies make of a request, and which of them
+    Explain(ExplainArguments),
+    /// Run cases of a YAML file against policies
+    Test(TestArguments),
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArguments {
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+#[derive(Debug, clap::Args)]
+struct CheckArguments {
+    /// A folder of files to check before they count; without it, the gateway's own
+    folder: Option<PathBuf>,
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+#[derive(Debug, clap::Args)]
+struct ExplainArguments {
+    /// The principal, such as `user:acme/ann` or `key:work/ci`
+    #[arg(long = "as", value_name = "PRINCIPAL")]
+    principal: String,
+    /// Its role in the profile
+    #[arg(long, default_value = "member")]
+    role: String,
+    /// A group of it, as its issuer names it; repeat for more
+    #[arg(long = "group", value_name = "GROUP")]
+    groups: Vec<String>,
+    /// What it does: `call`, `operate`, `read` or `get`
+    #[arg(value_parser = ["call", "operate", "read", "get"])]
+    action: String,
+    /// What it is done to: `server/tool`, an operation, `server uri`, `server/prompt`
+    target: String,
+    /// Arguments of the call: `key=value`, or `key:=JSON`
+    arguments: Vec<String>,
+    /// Files to explain in place of those in force
+    #[arg(long, value_name = "FOLDER")]
+    files: Option<PathBuf>,
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+#[derive(Debug, clap::Args)]
+struct TestArguments {
+    /// The YAML file: a list of cases
+    cases: PathBuf,
+    /// Files to test in place of those in force
+    #[arg(long, value_name = "FOLDER")]
+    files: Option<PathBuf>,
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+const COLUMNS: &[Column] = &[
+    Column::new("POLICY", |row| field(row, "id")),
+    Column::new("EFFECT", |row| match row["recordsOnly"] == true {
+        true => format!("{} (recorded only)", field(row, "effect")),
+        false => field(row, "effect"),
+    }),
+    Column::new("PLACE", place),
+    Column::new("DESCRIPTION", |row| field(row, "description")),
+];
+
+const WHY: &[Column] = &[
+    Column::new("POLICY", |row| field(row, "id")),
+    Column::new("EFFECT", |row| field(row, "effect")),
+    Column::new("COUNTS", |row| field(row, "counts")),
+    Column::new("PLACE", place),
+];
+
+const CASES: &[Column] = &[
+    Column::new("CASE", |row| field(row, "name")),
+    Column::new("RESULT", |row| if row["passed"] == true { "ok".to_owned() } else { "FAILED".to_owned() }),
+    Column::new("EXPECTED", |row| field(row, "expect")),
+    Column::new("DECISION", |row| field(row, "decision")),
+    Column::new("POLICY", |row| field(row, "by")),
+];
+
+// === impl Arguments ===
+
+impl Arguments {
+    pub(crate) fn client(&self) -> &ClientFlags {
+        match &self.action {
+            Action::List(it) => &it.client,
+            Action::Check(it) => &it.client,
+            Action::Explain(it) => &it.client,
+            Action::Test(it) => &it.client,
+        }
+    }
+}
+
+pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
+    match &arguments.action {
+        Action::List(_) => list(rest, output).await,
+        Action::Check(it) => check(it, rest, output).await,
+        Action::Explain(it) => explain(it, rest, output).await,
+        Action::Test(it) => test(it, rest, output).await,
+    }
+}
+
+async fn list(rest: &Rest, output: Output) -> anyhow::Result<()> {
+    let answer = rest.get("/policies").await?;
+    if output.is_for_programs() {
+        return Ok(output.answer(&answer)?);
+    }
+    let value = answer.to_value();
+    let rows = value["policies"].as_array().map(Vec::as_slice).unwrap_or_default();
+    output.rows("policies", COLUMNS, rows)?;
+    if value["inForce"] != true {
+        output.note("there are no policies, so profiles and roles decide alone; put `*.cedar` files into `policies/`");
+    }
+    for problem in value["problems"].as_array().into_iter().flatten() {
+        output.note(&format!("not in force: {}", fault(problem)));
+    }
+    Ok(())
+}
+
+async fn check(arguments: &CheckArguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
+    let body = body(Map::new(), arguments.folder.as_deref())?;
+    let answer = rest.ask(Method::POST, "/policies/check", Some(&body)).await?;
+    let value = answer.to_value();
+    if output.is_for_programs() {
+        output.answer(&answer)?;
+    } else {
+        for fault_of in [&value["problems"], &value["warnings"]].iter().flat_map(|it| it.as_array()).flatten() {
+            output.text(&fault(fault_of))?;
+        }
+    }
+    let problems = value["problems"].as_array().map_or(0, Vec::len);
+    anyhow::ensure!(value["ok"] == true, "{} in policies", count(&problems.to_string(), "problem"));
+    if !output.is_for_programs() {
+        let warnings = value["warnings"].as_array().map_or(0, Vec::len).to_string();
+        output.text(&format!("policies checked: {}, {}", field(&value, "policies"), count(&warnings, "warning")))?;
+    }
+    Ok(())
+}
+
+async fn explain(arguments: &ExplainArguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
+    let mut question = Map::new();
+    question.insert("as".to_owned(), json!(arguments.principal));
+    question.insert("role".to_owned(), json!(arguments.role));
+    if !arguments.groups.is_empty() {
+        question.insert("groups".to_owned(), json!(arguments.groups));
+    }
+    if let Some(profile) = rest.profile() {
+        question.insert("profile".to_owned(), json!(profile.as_str()));
+    }
+    let kind = match &arguments.action[..] {
+        "call" => "tool",
+        "operate" => "operation",
+        "read" => "resource",
+        _ => "prompt",
+    };
+    question.insert(kind.to_owned(), json!(arguments.target));
+    if !arguments.arguments.is_empty() {
+        question.insert("arguments".to_owned(), Value::Object(given(&arguments.arguments)?));
+    }
+    let body = body(question, arguments.files.as_deref())?;
+    let answer = rest.ask(Method::POST, "/policies/explain", Some(&body)).await?;
+    if output.is_for_programs() {
+        return Ok(output.answer(&answer)?);
+    }
+    let value = answer.to_value();
+    let by = value["by"].as_str().map(|by| format!(" by policy {}", line(by))).unwrap_or_default();
+    let said = match value["decision"].as_str().unwrap_or_default() {
+        "permit" => format!("permitted{by}"),
+        "hidden" => format!("hidden{by}, as if it did not exist"),
+        "deny" => format!("refused{by}"),
+        "confirm" => format!("refused{by} until the caller's person confirms it"),
+        "approve" => format!("refused{by} until somebody else approves it"),
+        _ => "depends on the arguments and the time: give some as `key=value`".to_owned(),
+    };
+    output.text(&said)?;
+    if let Some(reason) = value["reason"].as_str() {
+        output.text(&format!("reason: {}", line(reason)))?;
+    }
+    let rows = value["policies"].as_array().map(Vec::as_slice).unwrap_or_default();
+    Ok(output.rows("policies about it", WHY, rows)?)
+}
+
+async fn test(arguments: &TestArguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
+    let path = &arguments.cases;
+    let named = || format!("failed to read the cases in `{}`", path.display());
+    let size = std::fs::metadata(path).with_context(named)?.len();
+    anyhow::ensure!(size <= CASES_MAX, "`{}` has more than {CASES_MAX} bytes", path.display());
+    let text = std::fs::read_to_string(path).with_context(named)?;
+    let documents = toolcrib_catalog::documents(&text, path).map_err(|problem| anyhow::anyhow!("{problem}"))?;
+    let cases = documents.first().map(|document| &document.value).filter(|it| it.is_array());
+    let cases = cases.with_context(|| format!("`{}` is no list of cases", path.display()))?;
+    let mut asked = Map::new();
+    asked.insert("cases".to_owned(), cases.clone());
+    let answer = rest.ask(Method::POST, "/policies/test", Some(&body(asked, arguments.files.as_deref())?)).await?;
+    let value = answer.to_value();
+    if output.is_for_programs() {
+        output.answer(&answer)?;
+    } else {
+        output.rows("cases", CASES, value["cases"].as_array().map(Vec::as_slice).unwrap_or_default())?;
+    }
+    let failed = value["failed"].as_u64().unwrap_or(0);
+    anyhow::ensure!(
+        failed == 0,
+        "{failed} of {} failed",
+        count(&(failed + value["passed"].as_u64().unwrap_or(0)).to_string(), "case")
+    );
+    Ok(())
+}
+
+/// The body of a request, with the files of a folder where one is named.
+fn body(mut asked: Map<String, Value>, folder: Option<&Path>) -> anyhow::Result<Raw> {
+    if let Some(folder) = folder {
+        let files = toolcrib_catalog::read_policy_folder(folder);
+        anyhow::ensure!(!files.is_empty(), "`{}` has no files `*.cedar`", folder.display());
+        let mut sent = Vec::new();
+        for file in files {
+            let text = file.text.map_err(|error| anyhow::anyhow!("`{}`: {error}", file.name))?;
+            sent.push(json!({ "name": file.name, "text": text }));
+        }
+        asked.insert("files".to_owned(), Value::from(sent));
+    }
+    Ok(Raw::from_value(&Value::Object(asked)))
+}
+
+/// `key=value` is a text unless it reads as a number, `true` or `false`; `key:=JSON` is what it says.
+fn given(arguments: &[String]) -> anyhow::Result<Map<String, Value>> {
+    let mut given = Map::new();
+    for argument in arguments {
+        let (name, value) = match (argument.split_once(":="), argument.split_once('=')) {
+            (Some((name, json)), _) => {
+                let value = serde_json::from_str(json).with_context(|| format!("`{argument}` is no JSON"))?;
+                (name, value)
+            }
+            (None, Some((name, text))) => match serde_json::from_str::<Value>(text) {
+                Ok(value @ (Value::Number(_) | Value::Bool(_))) => (name, value),
+                _ => (name, json!(text)),
+            },
+            (None, None) => anyhow::bail!("`{argument}` is no argument: write `key=value` or `key:=JSON`"),
+        };
+        given.insert(name.to_owned(), value);
+    }
+    Ok(given)
+}
+
+fn place(row: &Value) -> String {
+    format!("{}:{}", field(row, "file"), field(row, "line"))
+}
+
+fn fault(fault: &Value) -> String {
+    let place = if fault["line"].is_null() { field(fault, "file") } else { place(fault) };
+    let hint = fault["hint"].as_str().map(|hint| format!(" ({})", line(hint))).unwrap_or_default();
+    format!("{}: {}{hint}", line(&place), line(&field(fault, "message")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_texts_numbers_flags_or_json() {
+        let texts = ["id=7", "name=ann", "force=true", "to:=[\"a\"]", "code:=\"7\"", "empty="].map(str::to_owned);
+        let expect = json!({"id": 7, "name": "ann", "force": true, "to": ["a"], "code": "7", "empty": ""});
+        assert_eq!(Value::Object(given(&texts).unwrap()), expect);
+        assert!(given(&["lonely".to_owned()]).is_err() && given(&["x:={".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn faults_name_their_place_and_the_next_step() {
+        let value = json!({"file": "a.cedar", "line": 3, "message": "x", "hint": "do y"});
+        assert_eq!(fault(&value), "a.cedar:3: x (do y)");
+        let value = json!({"file": "policies", "line": null, "message": "x", "hint": null});
+        assert_eq!(fault(&value), "policies: x");
+    }
+}
