@@ -1,9 +1,9 @@
-//! Finds secrets in texts: tokens of known formats, and given values in the encodings in which they are passed on. Pure:
-//! text in, hits out; what becomes of a hit is decided elsewhere.
+//! Finds secrets in texts: tokens of known formats, and given values in the encodings in which they are passed on.
+//! Pure: text in, hits out; what becomes of a hit is decided elsewhere.
 //!
-//! A [`Scanner`] is built once of all that it looks for and reads a text once, however much that is. [`json`] looks into
-//! the strings of JSON and replaces what was found there, so that the text stays JSON; [`pointer`] finds values by their
-//! place.
+//! A [`Scanner`] is built once of all that it looks for and reads a text once, however much that is. [`json`] looks
+//! into the strings of JSON and replaces what was found there, so that the text stays JSON; [`mod@pointer`] finds
+//! values by their place.
 
 mod encoding;
 mod format;
