@@ -15,8 +15,8 @@ use toolcrib_authorization::{
 use toolcrib_base::{Clock, Identity, ManualClock, PrincipalId, Secret, Timestamp};
 use toolcrib_fuzz::{NOW, block_on};
 use toolcrib_identity::{
-    CheckStatements, KnownToken, PresentedToken, ProveTokens, Resource, StatementCheck, TokenCheck, TokenGrant,
-    TokenRefusal,
+    CheckStatements, KnownToken, NoSignIns, PresentedToken, ProveTokens, Resource, StatementCheck, TokenCheck,
+    TokenGrant, TokenRefusal,
 };
 use toolcrib_store::{Config, Store};
 use url::{Host, Url};
@@ -104,6 +104,7 @@ fn bed() -> &'static Bed {
             issuers: Arc::clone(&outside) as _,
             statements: Arc::clone(&outside) as _,
             grants: Arc::clone(&outside) as _,
+            sign_ins: Arc::new(NoSignIns),
             clock: own,
         };
         let server = AuthorizationServer::open(parts).expect("the settings are fine");
