@@ -143,7 +143,7 @@ impl ViewMaker {
         };
         let of = |(name, view): (&ProfileName, &Arc<View>)| {
             let mut sights = hidden(view);
-            let class = self.class_of_nobody(name);
+            let class = self.class_of_unknown(name);
             loop {
                 let same = || Arc::clone(view);
                 let is_same = sights.is_empty() && class.is_none();
@@ -192,9 +192,9 @@ impl ViewMaker {
     }
 
     /// The class of someone of whom nothing is known, and who may do least.
-    fn class_of_nobody(&self, profile: &ProfileName) -> Option<ClassIdentity> {
-        let nobody = Principal::new(PrincipalId::new(""), Role::Viewer, Identity::by(Proof::Nothing));
-        self.class(profile, &nobody, Door::MCP)
+    fn class_of_unknown(&self, profile: &ProfileName) -> Option<ClassIdentity> {
+        let unknown = Principal::new(PrincipalId::new(""), Role::Viewer, Identity::by(Proof::Nothing));
+        self.class(profile, &unknown, Door::MCP)
     }
 }
 

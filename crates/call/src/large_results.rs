@@ -125,23 +125,8 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use toolcrib_protocol::{RequestTrace, Revision};
-    use toolcrib_session::Principal;
-    use toolcrib_store::Door;
-
     use super::*;
-
-    fn caller(name: &str, profile: &str) -> Caller {
-        Caller {
-            principal: Principal::member(name),
-            profile: ProfileName::new(profile).unwrap(),
-            door: Door::MCP,
-            revision: Revision::LATEST,
-            session: None,
-            meta: None,
-            trace: RequestTrace::default(),
-        }
-    }
+    use crate::ticket::tests::caller;
 
     fn kept(results: &LargeResults, who: &Caller, bytes: usize) -> Option<String> {
         results.keep(who, "x".repeat(bytes), "text/plain")

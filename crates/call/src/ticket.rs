@@ -64,7 +64,7 @@ fn purpose(caller: &Caller) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
     use toolcrib_base::ProfileName;
     use toolcrib_protocol::{RequestTrace, Revision};
@@ -73,7 +73,8 @@ mod tests {
     use super::*;
     use toolcrib_session::Principal;
 
-    fn caller(principal: &str, profile: &str) -> Caller {
+    /// A caller by these names.
+    pub(crate) fn caller(principal: &str, profile: &str) -> Caller {
         Caller {
             principal: Principal::member(principal),
             profile: ProfileName::new(profile).unwrap(),

@@ -86,10 +86,10 @@ impl PoliciesInForce {
                 // Files that were good when this process read them, else those that an earlier one kept.
                 let kept = state.policies.take().or_else(|| self.kept());
                 match &kept {
-                    Some(_) => tracing::warn!("policies are bad; the last good ones stay in force"),
+                    Some(_) => tracing::warn!("policies are bad; those before stay in force"),
                     None => tracing::warn!("policies are bad, and there are no earlier ones: only administrators act"),
                 }
-                state.policies = kept.or_else(|| self.closed());
+                state.policies = Some(kept.unwrap_or_else(|| self.closed()));
             }
         }
     }
@@ -105,9 +105,9 @@ impl PoliciesInForce {
         compiled(&kept_policies(&self.home)?, &self.operations).ok()
     }
 
-    fn closed(&self) -> Option<Policies> {
+    fn closed(&self) -> Policies {
         let closed = PolicyText { file: BASELINE_FILE.to_owned(), text: CLOSED.to_owned() };
-        Some(Policies::compile(&[closed], &self.operations).expect("it is written in this file"))
+        Policies::compile(&[closed], &self.operations).expect("it is written in this file")
     }
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn compiled(files: &[PolicyFile], operations: &[String]) -> Result<Po
 fn problem(fault: &Fault) -> DefinitionProblem {
     let line = fault.line.and_then(|line| u32::try_from(line).ok());
     DefinitionProblem {
-        file: Path::new(POLICIES).join(PathBuf::from(&fault.file)),
+        file: Path::new(POLICIES).join(&fault.file),
         at: line.map(|line| Position { line, column: 1 }),
         field: String::new(),
         message: fault.message.clone(),

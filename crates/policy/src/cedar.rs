@@ -23,7 +23,7 @@ pub use class::{Class, PolicyVerdict, Why};
 pub use moment::Moment;
 pub use policies::Policies;
 pub use policy::{Ask, Effect, PolicyRule};
-pub use resource::{LabelTable, Labels, labels_of};
+pub use resource::{LabelTable, Labels, WORKFLOWS, labels_of};
 pub use subject::Subject;
 pub use text::{BASELINE, BASELINE_FILE, Fault, PolicyText};
 

@@ -11,7 +11,7 @@ mod verdict;
 
 pub use cedar::{
     Ask, BASELINE, BASELINE_FILE, Class, Effect, Fault, LabelTable, Labels, Moment, Policies, PolicyRule, PolicyText,
-    PolicyVerdict, Subject, Vocabulary, Why, check, labels_of,
+    PolicyVerdict, Subject, Vocabulary, WORKFLOWS, Why, check, labels_of,
 };
 pub use request::{Act, Annotations, Caller, Request};
 pub use rules::{ClassRules, HeldItems, Rules, Settings};

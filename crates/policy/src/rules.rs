@@ -86,11 +86,6 @@ impl Rules {
         self
     }
 
-    /// Whether policies decide beside the profile.
-    pub fn has_policies(&self) -> bool {
-        self.policies.is_some()
-    }
-
     /// The profile whose rules these are.
     pub fn profile(&self) -> &ProfileName {
         &self.settings.profile
@@ -129,7 +124,8 @@ impl Rules {
         let Some(ClassRules { class, labels }) = &self.policies else { return Ok(permit(None)) };
         match class.decide(request.act, labels, moment) {
             PolicyVerdict::Permit(policy) => Ok(permit(policy)),
-            refused => Err(Denial::by_policies(refused, request.act)),
+            PolicyVerdict::Deny { by, hidden } => Err(Denial::by_policy(by, hidden)),
+            PolicyVerdict::Ask { by, ask } => Err(Denial::until_asked(by, &ask)),
         }
     }
 
@@ -142,13 +138,7 @@ impl Rules {
     /// Whether the thing is listed, found and described: unless [`Rules::decide`] would answer a hidden denial.
     pub fn visible(&self, request: &Request<'_>) -> bool {
         let of_profile = self.judge(request).map_or_else(|refusal| !refusal.reason.is_hidden(), |_| true);
-        of_profile && self.policies_show(request.act)
-    }
-
-    /// Whether policies show the thing, whatever the profile says of it.
-    pub fn policies_show(&self, act: &Act) -> bool {
-        // Operations are known to everyone who reads the documents.
-        matches!(act, Act::Operation { .. }) || self.policies.as_ref().is_none_or(|it| it.class.shows(act, &it.labels))
+        of_profile && self.policies.as_ref().is_none_or(|it| it.class.shows(request.act, &it.labels))
     }
 
     /// Whether the server is among those that the profile shows.

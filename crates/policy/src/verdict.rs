@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use toolcrib_base::{PrincipalId, ProfileName};
 
-use crate::{Act, Ask, PolicyRule, PolicyVerdict};
+use crate::{Act, Ask, PolicyRule};
 
 /// The rule that allowed a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,7 +74,7 @@ impl Permit {
         self
     }
 
-    /// Asker it was given to.
+    /// Who it was given to.
     pub fn principal(&self) -> &PrincipalId {
         &self.principal
     }
@@ -177,38 +177,27 @@ pub struct Denial {
 }
 
 impl Denial {
-    /// The refusal of policies, which are no secret to those who read the audit log, and to others only as they say.
-    pub(crate) fn by_policies(ruling: PolicyVerdict, act: &Act) -> Self {
-        let place = |rule: &PolicyRule| format!("policy `{}` ({}:{})", rule.id, rule.file, rule.line);
-        let is_operation = matches!(act, Act::Operation { .. });
-        match ruling {
-            PolicyVerdict::Deny { by: Some(rule), hidden } => {
-                let hidden = hidden && !is_operation;
-                let said = Some(rule.reason.clone().unwrap_or_else(|| format!("policy `{}` forbids it", rule.id)));
-                let reason = if hidden { Reason::PolicyHides } else { Reason::PolicyForbids };
-                Self { reason, rule: place(&rule), hidden, said, policy: Some(rule.id) }
+    /// The refusal of a policy, or of all where none permits. What the audit log names, a caller reads only as it is said.
+    pub(crate) fn by_policy(by: Option<PolicyRule>, hidden: bool) -> Self {
+        let reason = if hidden { Reason::PolicyHides } else { Reason::PolicyForbids };
+        let (rule, said) = match &by {
+            Some(rule) => {
+                (rule.to_string(), rule.reason.clone().unwrap_or_else(|| format!("policy `{}` forbids it", rule.id)))
             }
-            PolicyVerdict::Ask { by, ask } => {
-                let whose = match &ask {
-                    Ask::Confirm { .. } => "the caller's person has to confirm it".to_owned(),
-                    Ask::Approve { group, .. } if group.is_empty() => "somebody else has to approve it".to_owned(),
-                    Ask::Approve { group, .. } => format!("somebody of `{group}` has to approve it"),
-                };
-                let said = Some(by.reason.clone().unwrap_or(whose));
-                Self { reason: Reason::PolicyAsks, rule: place(&by), hidden: false, said, policy: Some(by.id) }
-            }
-            PolicyVerdict::Deny { by: None, hidden } => {
-                let hidden = hidden && !is_operation;
-                let reason = if hidden { Reason::PolicyHides } else { Reason::PolicyForbids };
-                let said = Some("no policy permits it".to_owned());
-                Self { reason, rule: "policies, as none permits it".to_owned(), hidden, said, policy: None }
-            }
-            // Not reached: a permit is no refusal.
-            PolicyVerdict::Permit(policy) => {
-                let (reason, rule) = (Reason::PolicyForbids, "policies".to_owned());
-                Self { reason, rule, hidden: false, said: None, policy }
-            }
-        }
+            None => ("policies, as none permits it".to_owned(), "no policy permits it".to_owned()),
+        };
+        Self { reason, rule, hidden, said: Some(said), policy: by.map(|rule| rule.id) }
+    }
+
+    /// The refusal until somebody has said yes.
+    pub(crate) fn until_asked(by: PolicyRule, ask: &Ask) -> Self {
+        let whose = match ask {
+            Ask::Confirm { .. } => "the caller's person has to confirm it".to_owned(),
+            Ask::Approve { group, .. } if group.is_empty() => "somebody else has to approve it".to_owned(),
+            Ask::Approve { group, .. } => format!("somebody of `{group}` has to approve it"),
+        };
+        let (rule, said) = (by.to_string(), by.reason.unwrap_or(whose));
+        Self { reason: Reason::PolicyAsks, rule, hidden: false, said: Some(said), policy: Some(by.id) }
     }
 
     /// The next step for a caller who may know of the thing; `None` when it is hidden.
@@ -218,6 +207,9 @@ impl Denial {
                 Some("send the token of an admin, such as the gateway's token (`state/token` in the home folder)")
             }
             Reason::ViewerOnlyReads => Some("ask an administrator for the role `member` in this profile"),
+            Reason::PolicyForbids | Reason::PolicyAsks => {
+                Some("ask an administrator, who sees why with `toolcrib policy explain`")
+            }
             _ => None,
         }
     }

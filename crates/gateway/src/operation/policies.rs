@@ -8,7 +8,7 @@ use toolcrib_base::{Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Ro
 use toolcrib_catalog::PolicyFile;
 use toolcrib_policy::{
     Act, Annotations, Ask, Effect as PolicyEffect, Fault, Moment, Policies, PolicyRule, PolicyVerdict, Subject,
-    Vocabulary, Why, check as names_of,
+    Vocabulary, WORKFLOWS, Why, check as names_of,
 };
 use toolcrib_protocol::Raw;
 use toolcrib_view::view::annotations;
@@ -17,9 +17,6 @@ use toolcrib_view::{Effect, Method, Operation};
 use super::{ROW, Row, Run, blocking, row};
 use crate::gateway::Gateway;
 use crate::policies::compiled;
-
-/// The tools of workflows stand where tools of servers have their server.
-const WORKFLOW: &str = "workflow";
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -199,11 +196,7 @@ fn answer(gateway: &Gateway, policies: &Policies, question: &Question) -> Value 
         PolicyVerdict::Permit(by) => ("permit", by, None),
         PolicyVerdict::Deny { by, hidden } => {
             let reason = by.as_ref().map_or(Some("no policy permits it".to_owned()), |it| it.reason.clone());
-            (
-                if hidden && !matches!(act, Act::Operation { .. }) { "hidden" } else { "deny" },
-                by.map(|it| it.id),
-                reason,
-            )
+            (if hidden { "hidden" } else { "deny" }, by.map(|it| it.id), reason)
         }
         PolicyVerdict::Ask { by, ask: Ask::Confirm { .. } } => ("confirm", Some(by.id), by.reason),
         PolicyVerdict::Ask { by, ask: Ask::Approve { .. } } => ("approve", Some(by.id), by.reason),
@@ -317,7 +310,7 @@ fn act(gateway: &Gateway, value: &Value) -> Result<Act, Problem> {
 
 /// What a tool says of itself; `None` where there is none.
 fn hints_of(gateway: &Gateway, tool: &ToolId) -> Option<Annotations> {
-    if tool.server.as_str() == WORKFLOW {
+    if tool.server.as_str() == WORKFLOWS {
         // The hints of a workflow are those of its steps, as a view has settled them.
         let views = gateway.views();
         return views.values().find_map(|view| view.tool_by_id(tool)).map(|tool| tool.annotations);

@@ -1,4 +1,4 @@
-//! Names in policies that nothing has: a rule about a misspelt server never counts, and nobody notices.
+//! Names in policies that nothing has: a rule about a misspelt server never counts, and no one notices.
 
 use std::collections::BTreeSet;
 

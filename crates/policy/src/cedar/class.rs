@@ -58,7 +58,7 @@ pub enum PolicyVerdict {
     Ask {
         /// The policy that asks.
         by: PolicyRule,
-        /// Asker is asked.
+        /// Who is asked.
         ask: Ask,
     },
 }
@@ -91,10 +91,11 @@ impl Class {
     pub fn decide(&self, act: &Act, labels: &LabelTable, moment: &Moment<'_>) -> PolicyVerdict {
         let Some(judgement) = self.judgement(act, labels) else { return PolicyVerdict::Permit(None) };
         if !self.is_permitted_by_any(&judgement) {
-            return PolicyVerdict::Deny { by: None, hidden: true };
+            return PolicyVerdict::Deny { by: None, hidden: can_be_hidden(act) };
         }
         if let Some(forbid) = judgement.forbid {
-            return PolicyVerdict::Deny { by: Some(self.rule(forbid).clone()), hidden: self.hides(forbid) };
+            let hidden = self.hides(forbid) && can_be_hidden(act);
+            return PolicyVerdict::Deny { by: Some(self.rule(forbid).clone()), hidden };
         }
         let (mut permit, mut ask) = (judgement.permit, judgement.asks.first().copied());
         if !judgement.open.is_empty() {
@@ -122,6 +123,9 @@ impl Class {
 
     /// Whether a thing is listed, found and described: if some call of it could pass, or would be refused with words.
     pub fn shows(&self, act: &Act, labels: &LabelTable) -> bool {
+        if !can_be_hidden(act) {
+            return true;
+        }
         let Some(judgement) = self.judgement(act, labels) else { return true };
         self.is_permitted_by_any(&judgement) && !judgement.forbid.is_some_and(|forbid| self.hides(forbid))
     }
@@ -155,7 +159,8 @@ impl Class {
 
     /// The policies that would refuse or ask if they did more than record.
     pub fn recorded(&self, act: &Act, labels: &LabelTable, moment: &Moment<'_>) -> Vec<Arc<str>> {
-        let Some(judgement) = self.judgement(act, labels) else { return Vec::new() };
+        let judgement = self.compiled.records.then(|| self.judgement(act, labels)).flatten();
+        let Some(judgement) = judgement else { return Vec::new() };
         let mut found = judgement.recorded.clone();
         let open: Vec<usize> = judgement.open.iter().copied().filter(|it| self.rule(*it).records_only).collect();
         if !open.is_empty() {
@@ -181,6 +186,11 @@ impl Class {
         self.fitting(&target).map(why).collect()
     }
 
+    #[cfg(test)]
+    pub(super) fn shapes(&self) -> usize {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     fn rule(&self, place: usize) -> &PolicyRule {
         &self.compiled.policies[place].rule
     }
@@ -191,6 +201,9 @@ impl Class {
             return Some(Arc::clone(known));
         }
         let judgement = Arc::new(self.work_out(act, labels)?);
+        if !shape.is_short() {
+            return Some(judgement);
+        }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= SHAPES {
             known.clear();
@@ -275,6 +288,11 @@ impl Class {
     fn stronger(&self, known: Option<usize>, next: usize) -> Option<usize> {
         known.filter(|known| self.asks_somebody_else(*known) || !self.asks_somebody_else(next)).or(Some(next))
     }
+}
+
+/// Operations are known to everyone who reads the documents: their refusal is always said.
+fn can_be_hidden(act: &Act) -> bool {
+    !matches!(act, Act::Operation { .. })
 }
 
 /// The conditions of policies for one request, evaluated as they are asked for.

@@ -24,10 +24,10 @@ const POLICIES_MAX: usize = 10_000;
 const PARTS_MAX: usize = 1_000;
 /// The stack for that, taken from the heap meanwhile. What was measured for [`PARTS_MAX`] is a tenth of it.
 const STACK: usize = 64 << 20;
-/// How many classes of principals are kept; with more, those that nobody uses at the moment are made again.
+/// How many classes of principals are kept; with more, those that no one uses at the moment are made again.
 const CLASSES: usize = 1_024;
 
-/// CompiledSet policies. Clones share them.
+/// Compiled policies. Clones share them.
 #[derive(Clone)]
 pub struct Policies {
     compiled: Arc<CompiledSet>,
@@ -39,6 +39,8 @@ pub(super) struct CompiledSet {
     pub(super) policies: Vec<CompiledPolicy>,
     pub(super) subject_words: SubjectWords,
     pub(super) resource_words: ResourceWords,
+    /// Whether some policy only records.
+    pub(super) records: bool,
     /// What they expect of arguments. Policies that do not agree read them in different ways.
     pub(super) arguments: Vec<Arguments>,
     pub(super) authorizer: Authorizer,
@@ -94,8 +96,9 @@ impl Policies {
             return Err(faults);
         }
         let (subject_words, resource_words) = (subject_words(&policies), resource_words(&policies));
-        let compiled =
-            CompiledSet { policies, subject_words, resource_words, arguments, authorizer: Authorizer::new() };
+        let records = policies.iter().any(|it| it.rule.records_only);
+        let authorizer = Authorizer::new();
+        let compiled = CompiledSet { policies, subject_words, resource_words, records, arguments, authorizer };
         Ok(Self { compiled: Arc::new(compiled), classes: Arc::default() })
     }
 

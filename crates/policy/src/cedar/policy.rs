@@ -1,5 +1,6 @@
 //! One policy: what its annotations ask for, whom and what it fits, and whether it is fulfilled.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ pub enum Effect {
     Ask(Ask),
 }
 
-/// Asker is asked.
+/// Who is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
     /// The caller's own person.
@@ -139,6 +140,13 @@ impl CompiledPolicy {
             it if it.reason().next().is_some() => Outcome::Fulfilled,
             _ => Outcome::Unfulfilled,
         }
+    }
+}
+
+/// Names it with its place.
+impl fmt::Display for PolicyRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "policy `{}` ({}:{})", self.id, self.file, self.line)
     }
 }
 

@@ -16,8 +16,11 @@ pub type Labels = Arc<[Box<str>]>;
 /// The labels of each server that has any.
 pub type LabelTable = HashMap<ServerName, Labels>;
 
-/// The source of tools whose calls are runs of workflows.
-const WORKFLOWS: &str = "workflow";
+/// The source of tools whose calls are runs of workflows: its name stands where tools of servers have their server.
+pub const WORKFLOWS: &str = "workflow";
+
+/// The longest id, in bytes, with which a shape is kept.
+const ID_MAX: usize = 512;
 
 /// What of resources policies look at, beyond their servers and hints.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +34,7 @@ pub(super) struct ResourceWords {
 /// All that tells resources apart for policies. Resources of one shape are decided alike.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
-    action: Arc<str>,
+    action: &'static str,
     of_type: &'static str,
     server: Option<ServerName>,
     /// Its id, where it counts.
@@ -69,12 +72,13 @@ impl ResourceWords {
 // === impl Shape ===
 
 impl Shape {
+    /// Whether it is worth keeping: a client may ask for URIs of any length.
+    pub(super) fn is_short(&self) -> bool {
+        self.id.as_ref().is_none_or(|id| id.len() <= ID_MAX)
+    }
+
     pub(super) fn of(act: &Act, labels: &LabelTable, words: &ResourceWords) -> Option<Self> {
         let (action, of_type) = kind(act)?;
-        let action = match act {
-            Act::Operation { name, .. } => Arc::clone(name),
-            _ => action.into(),
-        };
         let server = act.server().filter(|_| of_type != "Workflow" && of_type != "Entry");
         let (annotations, administrative) = match act {
             Act::CallTool { annotations, .. } => (hints(*annotations), false),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use cedar_policy::{ActionConstraint, EntityTypeName, EntityUid, Policy, PrincipalConstraint, ResourceConstraint};
 
-/// Asker or what a part of a head fits.
+/// Who or what a part of a head fits.
 #[derive(Debug, Clone)]
 enum Part {
     Any,

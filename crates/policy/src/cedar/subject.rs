@@ -1,4 +1,4 @@
-//! Asker asks, as policies see it.
+//! Who asks, as policies see it.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use toolcrib_base::{Identity, PrincipalId, ProfileName, Role};
 use super::schema::entity;
 use super::scope::EntityPlace;
 
-/// Asker asks, in which profile, and by which door.
+/// Who asks, in which profile, and by which door.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
     /// The principal.

@@ -19,7 +19,7 @@ fn compile(text: &str) -> Result<Policies, Vec<Fault>> {
     Policies::compile(&[PolicyText { file: "team.cedar".to_owned(), text: text.to_owned() }], &operations())
 }
 
-/// Asker asks, in few words.
+/// Who asks, in few words.
 #[derive(Debug)]
 struct Asker {
     principal: PrincipalId,
@@ -252,7 +252,7 @@ forbid (principal, action == Action::"call", resource) when { resource.destructi
     check_ruling(text, &ann(), &tool("files/delete", false), "{}", "confirm ask-me");
     check_ruling(text, &ann(), &tool("late/do", false), "{}", "approve late night");
     check_ruling(text, &ann(), &tool("prod/never", false), "{}", "no never");
-    // Asker may not call it at all is not asked.
+    // Who may not call it at all is not asked.
     check_ruling(text, &who("user:acme/eve", Role::Viewer, &[]), &tool("prod/delete", false), "{}", "hidden -");
     let policies = compile(text).expect("good");
     let rules: Vec<_> = policies.rules().map(|rule| (rule.id.to_string(), rule.effect.clone())).collect();
@@ -349,6 +349,25 @@ fn what_is_wrong_is_named_with_its_line_and_the_next_step() {
         check_fault(text, line, expect);
     }
     check_fault(&" ".repeat((4 << 20) + 1), None, "at most 4194304 are allowed");
+}
+
+#[test]
+fn what_clients_name_at_any_length_is_decided_and_not_kept() {
+    let text =
+        r#"@id("etc") forbid (principal, action == Action::"read", resource) when { resource.uri like "*etc*" };"#;
+    let policies = compile(text).expect("good");
+    let who = ann();
+    let class = policies.class(&who.subject());
+    let read = |uri: &str| Act::ReadResource { server: ServerName::new("files").expect("a name"), uri: uri.into() };
+    let moment = Moment { at: NOON, arguments: None };
+    for length in [1, 100_000] {
+        let padding = "x".repeat(length);
+        let ruling = class.decide(&read(&format!("file:///etc/{padding}")), &labels(), &moment);
+        assert_eq!(words(&ruling), "hidden etc");
+        let ruling = class.decide(&read(&format!("file:///var/{padding}")), &labels(), &moment);
+        assert_eq!(words(&ruling), "yes baseline-read");
+    }
+    assert_eq!(class.shapes(), 2);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 use toolcrib_protocol::Raw;
 
+use super::call::arguments::ArgumentFlags;
 use crate::client::{ClientFlags, Rest};
 use crate::output::Output;
 use crate::output::table::{Column, field};
@@ -63,8 +64,8 @@ struct ExplainArguments {
     action: String,
     /// What it is done to: `server/tool`, an operation, `server uri`, `server/prompt`
     target: String,
-    /// Arguments of the call: `key=value`, or `key:=JSON`
-    arguments: Vec<String>,
+    #[command(flatten)]
+    arguments: ArgumentFlags,
     /// Files to explain in place of those in force
     #[arg(long, value_name = "FOLDER")]
     files: Option<PathBuf>,
@@ -185,7 +186,7 @@ async fn explain(arguments: &ExplainArguments, rest: &Rest, output: Output) -> a
     };
     question.insert(kind.to_owned(), json!(arguments.target));
     if !arguments.arguments.is_empty() {
-        question.insert("arguments".to_owned(), Value::Object(given(&arguments.arguments)?));
+        question.insert("arguments".to_owned(), arguments.arguments.gather()?.to_value());
     }
     let body = body(question, arguments.files.as_deref())?;
     let answer = rest.ask(Method::POST, "/policies/explain", Some(&body)).await?;
@@ -252,26 +253,6 @@ fn body(mut asked: Map<String, Value>, folder: Option<&Path>) -> anyhow::Result<
     Ok(Raw::from_value(&Value::Object(asked)))
 }
 
-/// `key=value` is a text unless it reads as a number, `true` or `false`; `key:=JSON` is what it says.
-fn given(arguments: &[String]) -> anyhow::Result<Map<String, Value>> {
-    let mut given = Map::new();
-    for argument in arguments {
-        let (name, value) = match (argument.split_once(":="), argument.split_once('=')) {
-            (Some((name, json)), _) => {
-                let value = serde_json::from_str(json).with_context(|| format!("`{argument}` is no JSON"))?;
-                (name, value)
-            }
-            (None, Some((name, text))) => match serde_json::from_str::<Value>(text) {
-                Ok(value @ (Value::Number(_) | Value::Bool(_))) => (name, value),
-                _ => (name, json!(text)),
-            },
-            (None, None) => anyhow::bail!("`{argument}` is no argument: write `key=value` or `key:=JSON`"),
-        };
-        given.insert(name.to_owned(), value);
-    }
-    Ok(given)
-}
-
 fn place(row: &Value) -> String {
     format!("{}:{}", field(row, "file"), field(row, "line"))
 }
@@ -285,14 +266,6 @@ fn fault(fault: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn arguments_are_texts_numbers_flags_or_json() {
-        let texts = ["id=7", "name=ann", "force=true", "to:=[\"a\"]", "code:=\"7\"", "empty="].map(str::to_owned);
-        let expect = json!({"id": 7, "name": "ann", "force": true, "to": ["a"], "code": "7", "empty": ""});
-        assert_eq!(Value::Object(given(&texts).unwrap()), expect);
-        assert!(given(&["lonely".to_owned()]).is_err() && given(&["x:={".to_owned()]).is_err());
-    }
 
     #[test]
     fn faults_name_their_place_and_the_next_step() {

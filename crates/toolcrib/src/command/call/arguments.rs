@@ -30,6 +30,11 @@ pub(in crate::command) struct ArgumentFlags {
 }
 
 impl ArgumentFlags {
+    /// Whether none are given.
+    pub(in crate::command) fn is_empty(&self) -> bool {
+        self.pairs.is_empty() && self.args.is_empty() && self.json.is_none()
+    }
+
     /// The arguments as one object.
     pub(in crate::command) fn gather(&self) -> Result<Raw, Problem> {
         gather(self.json.as_deref(), &self.words())
