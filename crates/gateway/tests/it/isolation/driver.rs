@@ -256,6 +256,8 @@ impl Run {
             16 => {
                 let uri = format!("note://{only}/a");
                 let method = *random.pick(&["resources/subscribe", "resources/unsubscribe"]);
+                let wanted = (PEOPLE[person.number].0.to_owned(), uri.clone());
+                self.world.wallet.wanted.lock().unwrap().insert(wanted);
                 drop(self.ask(person, &person.legacy, method, json!({"uri": uri})).await);
             }
             17 => {

@@ -43,6 +43,9 @@ pub(super) struct Wallet {
     good: Mutex<HashSet<String>>,
     /// What must never have happened at servers.
     pub(super) crossed: Mutex<Vec<String>>,
+    /// Which URIs each has asked to hear of. Where one server alone has resources for someone, it is asked about any
+    /// URI, with that one's own credential; but about no URI that only others have asked for.
+    pub(super) wanted: Mutex<HashSet<(String, String)>>,
     questions: Questions,
     news: News,
 }
@@ -235,7 +238,9 @@ fn result(wallet: &Wallet, person: &str, message: &Value) -> Result<Value, Value
             json!({"resourceTemplates": [{"uriTemplate": format!("note://{only}/{{x}}"), "name": mark}]})
         }
         "resources/subscribe" | "resources/unsubscribe" => {
-            if !params["uri"].as_str().unwrap_or_default().contains(&only) {
+            let uri = params["uri"].as_str().unwrap_or_default();
+            let has_asked = || wallet.wanted.lock().unwrap().contains(&(person.to_owned(), uri.to_owned()));
+            if !uri.contains(&only) && !has_asked() {
                 wallet.crossed.lock().unwrap().push(format!("{person} subscribes to {}", params["uri"]));
             }
             json!({})
