@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use serde_json::Value;
 use toolcrib_auth::jose::SignedToken;
-use toolcrib_base::{Identity, PrincipalId, Timestamp};
+use toolcrib_base::{CredentialName, Identity, PrincipalId, Timestamp};
 use toolcrib_identity::{KnownToken, PresentedToken, ProveTokens, Resource, TokenCheck, TokenGrant, TokenRefusal};
 
 use crate::proven::{FindGrants, ProvenToken};
@@ -70,9 +70,11 @@ impl Inner {
             Some(granted) => granted.grant().into_iter().collect(),
             None => self.grants.grants(&principal, &session.identity),
         };
+        let hash = hash(token);
+        let name = CredentialName::of_hash(&hash);
         let known = Arc::new(KnownToken {
             id: principal,
-            identity: Arc::clone(&session.identity),
+            identity: Arc::new(Identity { credential: Some(name), ..(*session.identity).clone() }),
             scopes: session.details.scopes.iter().map(|scope| scope.as_str().into()).collect(),
             expires,
             grants,
@@ -85,7 +87,7 @@ impl Inner {
             // Those that go are checked again when they come back.
             proven.retain(|hash, _| hash[0] & 1 == 0);
         }
-        proven.insert(hash(token), ProvenToken { session, known: Arc::clone(&known) });
+        proven.insert(hash, ProvenToken { session, known: Arc::clone(&known) });
         Ok(known)
     }
 }

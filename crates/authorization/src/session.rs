@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Identity, PrincipalId, ProfileName, Proof, Timestamp};
-use toolcrib_identity::{KnownToken, TokenGrant};
+use toolcrib_identity::{KnownToken, TokenGrant, actors};
 use toolcrib_store::{SecretHash, SessionRecord};
 
 /// How long an access token lives, in milliseconds.
@@ -160,6 +160,7 @@ impl LiveSession {
             groups: person.groups.iter().map(|group| group.as_str().into()).collect(),
             client: Some(details.client.as_str().into()),
             session: Some(record.id.as_str().into()),
+            actors: actors(details.actor.as_ref()),
             ..Identity::by(Proof::AccessToken)
         };
         let (id, expires_at) = (record.id.clone(), record.expires_at);

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::PrincipalId;
+
 /// What a principal may do, least first. A grant maps a principal to a role at each decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
@@ -59,7 +61,17 @@ pub struct Identity {
     pub client: Option<Box<str>>,
     /// The session of our own authorization server that its token belongs to.
     pub session: Option<Box<str>>,
+    /// Which key or token it came with.
+    pub credential: Option<CredentialName>,
+    /// The principal whose key it is, where its profile says so.
+    pub user: Option<PrincipalId>,
+    /// Who acts in its name, as its token says; the one who acts now comes first (RFC 8693, section 4.1).
+    pub actors: Vec<Box<str>>,
 }
+
+/// The public name of a key or a token, for records: the beginning of its SHA-256. It opens nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CredentialName([u8; 8]);
 
 // === impl Proof ===
 
@@ -138,7 +150,53 @@ impl fmt::Display for Role {
 impl Identity {
     /// One of which nothing is known but how it was proven.
     pub fn by(proof: Proof) -> Self {
-        Self { proof, issuer: None, tenant: None, groups: Vec::new(), client: None, session: None }
+        Self {
+            proof,
+            issuer: None,
+            tenant: None,
+            groups: Vec::new(),
+            client: None,
+            session: None,
+            credential: None,
+            user: None,
+            actors: Vec::new(),
+        }
+    }
+
+    /// Whether rules cannot tell them apart: all is the same but the key or token that each came with.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let Self { proof, issuer, tenant, groups, client, session, credential: _, user, actors } = self;
+        *proof == other.proof
+            && *issuer == other.issuer
+            && *tenant == other.tenant
+            && *groups == other.groups
+            && *client == other.client
+            && *session == other.session
+            && *user == other.user
+            && *actors == other.actors
+    }
+}
+
+// === impl CredentialName ===
+
+impl CredentialName {
+    /// The name of the credential with this SHA-256.
+    pub fn of_hash(hash: &[u8; 32]) -> Self {
+        let mut name = [0; 8];
+        name.copy_from_slice(&hash[..8]);
+        Self(name)
+    }
+}
+
+impl fmt::Display for CredentialName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for CredentialName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -33,7 +33,7 @@ mod redact;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use toolcrib_base::{Clock, Kind, PrincipalId, Problem, ServerName, Timestamp};
 use toolcrib_policy::{Act, Denial, Moment, Permit, Request, Rules};
@@ -152,7 +152,8 @@ impl AdmittedCall {
         let stored = asked.stored.or(asked.arguments);
         let arguments = audit.keep_arguments.then(|| stored.map(redact::redacted)).flatten();
         let credential = audit.credential.filter(|_| verdict.is_ok());
-        let event = AuditEvent { arguments, credential, ..event(clock.now(), caller, asked, hash, decision) };
+        let policies = policies(&verdict);
+        let event = AuditEvent { arguments, credential, policies, ..event(clock.now(), caller, asked, hash, decision) };
         let mut entry = Entry::new(slot, event, audit.events);
         match verdict {
             Ok(permit) => Ok(Self { permit: Some(permit), entry, slot: None }),
@@ -228,6 +229,15 @@ fn decision(verdict: &Result<Permit, Denial>, recorded: impl FnOnce() -> Vec<Arc
     }
 }
 
+/// The policies that decided, by their names.
+fn policies(verdict: &Result<Permit, Denial>) -> Option<String> {
+    let policy = match verdict {
+        Ok(permit) => permit.policy(),
+        Err(denial) => denial.policy.as_ref(),
+    };
+    policy.map(|policy| policy.as_ref().to_owned())
+}
+
 /// Records that something unknown was asked for.
 pub async fn record_unknown(audit: AuditContext<'_>, asked: AuditedRequest<'_>) {
     let AuditContext { log, clock, caller, .. } = audit;
@@ -246,23 +256,16 @@ fn event(
 ) -> AuditEvent {
     let principal: PrincipalId = caller.principal.id.clone();
     AuditEvent {
-        at,
-        principal,
         profile: Some(caller.profile.clone()),
-        door: caller.door,
-        method: method_text(asked.method),
-        target: asked.target,
         args_hash,
-        arguments: None,
         decision,
         // What stays if the call is dropped before it ends.
         outcome: Outcome::Cancelled,
-        duration: Duration::ZERO,
         request_id: asked.request_id,
         session: caller.session.as_ref().map(|session| session.name().to_text()),
-        credential: None,
         address: caller.trace.client,
-        guard: None,
+        custody: caller.custody(),
+        ..AuditEvent::new(at, principal, caller.door, method_text(asked.method), asked.target)
     }
 }
 

@@ -323,7 +323,7 @@ impl SeenView {
     /// Whether the principal is still what it was then.
     fn is_of(&self, principal: &Principal) -> bool {
         let identity = &principal.identity;
-        self.role == principal.role && (Arc::ptr_eq(&self.identity, identity) || self.identity == *identity)
+        self.role == principal.role && (Arc::ptr_eq(&self.identity, identity) || self.identity.is_like(identity))
     }
 }
 

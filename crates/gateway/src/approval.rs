@@ -3,14 +3,13 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::pin::{Difference, Digest, Item, Offer, Part, visible};
 use toolcrib_session::Caller;
-use toolcrib_store::{AuditEvent, Decision, Outcome, PinChange};
+use toolcrib_store::{AuditEvent, Decision, PinChange};
 use toolcrib_view::ServerEntry;
 
 use crate::gateway::Gateway;
@@ -115,23 +114,14 @@ impl Gateway {
     async fn record(&self, by: &Caller, method: &'static str, target: Arc<str>) {
         // Closed only while the gateway ends; the operation's own event stands already.
         let Ok(slot) = self.path.store.audit().reserve().await else { return };
+        let (at, principal) = (self.path.clock.now(), by.principal.id.clone());
         slot.record(AuditEvent {
-            at: self.path.clock.now(),
-            principal: by.principal.id.clone(),
             profile: Some(by.profile.clone()),
-            door: by.door,
-            method: Cow::Borrowed(method),
-            target,
-            args_hash: None,
-            arguments: None,
             decision: Decision::Permit(Cow::Borrowed(toolcrib_policy::Rule::AdminOperation.name())),
-            outcome: Outcome::Ok,
-            duration: Duration::ZERO,
-            request_id: String::new(),
             session: by.session.as_ref().map(|session| session.name().to_text()),
-            credential: None,
             address: by.trace.client,
-            guard: None,
+            custody: by.custody(),
+            ..AuditEvent::new(at, principal, by.door, Cow::Borrowed(method), target)
         });
     }
 }

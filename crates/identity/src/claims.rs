@@ -13,6 +13,8 @@ use crate::token::{KnownToken, Resource};
 pub(crate) const SKEW: i64 = 60_000;
 /// The longest `sub` and client id (OpenID Connect Core, section 2), in bytes.
 const NAME_BYTES: usize = 255;
+/// How many who act for one another are kept of a token; no deployment chains so many.
+const ACTORS: usize = 8;
 /// How many groups, scopes and audiences of a token are read.
 const ITEMS: usize = 1_000;
 /// When an opaque token ends of which its issuer does not say so, in milliseconds from now.
@@ -92,6 +94,7 @@ impl Claims {
             issuer: Some(issuer.name.clone()),
             tenant: tenant.map(Into::into),
             client: client.map(Into::into),
+            actors: actors(claims.get("act")),
             ..Identity::by(Proof::AccessToken)
         };
         let scopes = claims.get("scope").or_else(|| claims.get("scp"));
@@ -123,6 +126,13 @@ impl Claims {
     pub(crate) fn is_for(&self, resource: &Resource<'_>) -> bool {
         self.is_listed || self.audiences.iter().any(|audience| resource.is(audience))
     }
+}
+
+/// Who acts in the name of a token's subject, as its claim `act` says: the one who acts now first (RFC 8693, section 4.1).
+pub fn actors(claim: Option<&Value>) -> Vec<Box<str>> {
+    let chain = std::iter::successors(claim, |actor| actor.get("act")).take(ACTORS);
+    let names = chain.filter_map(|actor| actor.get("sub").or_else(|| actor.get("client_id"))?.as_str());
+    names.map(|name| name.chars().take(NAME_BYTES).collect::<String>().into()).collect()
 }
 
 /// Whether claims are those of a token of another kind by the same issuer, such as an ID token, which tells a client who its

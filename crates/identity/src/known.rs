@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use sha2::{Digest, Sha256};
-use toolcrib_base::Timestamp;
+use toolcrib_base::{CredentialName, Identity, Timestamp};
 
 use crate::claims::Claims;
 use crate::token::{KnownToken, Resource};
@@ -39,7 +39,10 @@ impl KnownTokens {
     /// Remembers what a token proves until a moment, at most until it ends.
     pub(crate) fn add(&self, hash: TokenHash, claims: Claims, until: Timestamp, now: Timestamp) -> Entry {
         let until = until.min(claims.known.expires);
-        let known = Arc::new(claims.known.clone());
+        let mut known = claims.known.clone();
+        let credential = Some(CredentialName::of_hash(&hash));
+        known.identity = Arc::new(Identity { credential, ..(*known.identity).clone() });
+        let known = Arc::new(known);
         let entry = Entry { claims: Arc::new(claims), known, until };
         let mut tokens = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if tokens.len() >= TOKENS {

@@ -30,6 +30,7 @@ mod token;
 
 pub use bearers::{BearerKind, BearerToken};
 pub use certificate::{CertificateAuthority, CertificateGrant};
+pub use claims::actors;
 pub use identities::Identities;
 pub use issuer::{GrantRule, Grantee, IntrospectionClient, IssuerSettings, ReadSecret, SignInClient};
 pub use name::encoded;

@@ -19,6 +19,9 @@ pub const NAME: &str = "mcp-name";
 /// Where a broken stream of a legacy session is taken up again.
 pub const LAST_EVENT_ID: &str = "last-event-id";
 
+/// A program of ours that passes on the messages of a client, and its version.
+pub const BRIDGE: &str = "toolcrib-bridge";
+
 /// The proof that who presents a token has the key that it is bound to (RFC 9449).
 pub const DPOP: &str = "dpop";
 /// What the next of these proofs has to name.

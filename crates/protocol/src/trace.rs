@@ -55,6 +55,8 @@ pub struct RequestTrace {
     pub transport: Option<Transport>,
     /// From which address the client came, whichever proxies are in between; `None` where it came from none.
     pub client: Option<IpAddr>,
+    /// The program of ours that passes the client's messages on, as that one says; `None` where none does.
+    pub bridge: Option<Arc<str>>,
     /// What the calls in its course are made in.
     pub context: Option<Arc<TraceContext>>,
     /// Whether the span of the context is recorded here. Otherwise it is somebody else's, and passed on as it is.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use toolcrib_base::ProfileName;
 use toolcrib_protocol::meta::RequestMeta;
 use toolcrib_protocol::{Request, RequestTrace, Revision, method};
-use toolcrib_store::Door;
+use toolcrib_store::{Custody, Door};
 
 use crate::principal::Principal;
-use crate::session::Session;
+use crate::session::{Session, client_text};
 
 /// The origin of a request.
 #[derive(Debug, Clone)]
@@ -62,6 +62,21 @@ impl Caller {
     #[must_use]
     pub fn traced(self, trace: RequestTrace) -> Self {
         Self { trace, ..self }
+    }
+
+    /// By which hands its request came, for the audit log.
+    pub fn custody(&self) -> Custody {
+        let client = match (&self.session, &self.meta) {
+            (Some(session), _) => session.client.clone(),
+            (None, Some(meta)) => meta.client_info.as_ref().and_then(client_text),
+            (None, None) => None,
+        };
+        Custody {
+            identity: Some(Arc::clone(&self.principal.identity)),
+            role: Some(self.principal.role),
+            client,
+            bridge: self.trace.bridge.clone(),
+        }
     }
 
     /// Whether something may come before the answer of a request, so that it needs a [`Channel`](crate::Channel).

@@ -89,7 +89,7 @@ impl RequestSpan {
             rpc.response.status_code = Empty,
         );
         let context = if is_recorded { Some(Arc::new(context)) } else { caller.trace.context.clone() };
-        let trace = RequestTrace { id: Some(request_id), transport, client: caller.trace.client, context, is_recorded };
+        let trace = RequestTrace { id: Some(request_id), context, is_recorded, ..caller.trace.clone() };
         Self { span, trace, began: Instant::now(), has_ended: false }
     }
 

@@ -25,6 +25,7 @@ use streams::{StreamLimits, Streams};
 use subscriptions::Subscriptions;
 
 pub use introduction::Introduction;
+pub(crate) use introduction::client_text;
 pub use question::QuestionError;
 pub use stream::{Reader, Stream};
 pub use streams::DetachPermit;
@@ -67,6 +68,8 @@ pub struct Session {
     relayed: Arc<Capabilities>,
     /// Who the client says that it is.
     pub client_info: Option<Raw>,
+    /// The same as one text, for records.
+    pub client: Option<Arc<str>>,
     name: SessionName,
     share: ShareKey,
     last_used: AtomicI64,
@@ -231,6 +234,7 @@ impl Sessions {
             revision,
             relayed: Arc::new(Capabilities::read(&capabilities, revision)),
             capabilities,
+            client: client_info.as_ref().and_then(client_text),
             client_info,
             name: SessionName::new(&name),
             last_used: AtomicI64::new(self.clock.now().0),

@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use toolcrib_base::{Clock, PrincipalId, ProfileName, SystemClock};
-use toolcrib_store::{AuditEvent, AuditLog, Config, Decision, Door, Outcome, Store};
+use toolcrib_base::{Clock, CredentialName, Identity, PrincipalId, ProfileName, Proof, Role, SystemClock};
+use toolcrib_store::{AuditEvent, AuditLog, Config, Custody, Decision, Door, Store};
 
 type AnyError = Box<dyn std::error::Error>;
 
@@ -44,6 +44,18 @@ fn main() -> Result<(), AnyError> {
 async fn record(audit: &AuditLog, events: u64, burst: u64) -> Result<(), AnyError> {
     let (principal, profile) = (PrincipalId::new("local"), ProfileName::new("default")?);
     let clock = SystemClock;
+    let identity = Identity {
+        issuer: Some("acme".into()),
+        client: Some("desktop".into()),
+        credential: Some(CredentialName::of_hash(&[7; 32])),
+        ..Identity::by(Proof::AccessToken)
+    };
+    let custody = Custody {
+        identity: Some(Arc::new(identity)),
+        role: Some(Role::Member),
+        client: Some(Arc::from("desktop 1.2.3")),
+        bridge: None,
+    };
     let mut slots = Vec::new();
     for number in 0..events {
         if number % burst == 0 {
@@ -52,23 +64,17 @@ async fn record(audit: &AuditLog, events: u64, burst: u64) -> Result<(), AnyErro
             }
         }
         let Some(slot) = slots.pop() else { continue };
+        let target = Arc::from("everything/echo");
         slot.record(AuditEvent {
-            at: clock.now(),
-            principal: principal.clone(),
             profile: Some(profile.clone()),
-            door: Door::MCP,
-            method: "tools/call".into(),
-            target: Arc::from("everything/echo"),
             args_hash: Some(audit.hash_arguments(br#"{"message":"hello from the other side"}"#)),
-            arguments: None,
             decision: Decision::Permit("profile".into()),
-            outcome: Outcome::Ok,
             duration: Duration::from_micros(1_234),
             request_id: number.to_string(),
             session: Some(Arc::from("0123456789abcdef0123456789abcdef")),
-            credential: None,
             address: Some(std::net::IpAddr::from([192, 0, 2, 7])),
-            guard: None,
+            custody: custody.clone(),
+            ..AuditEvent::new(clock.now(), principal.clone(), Door::MCP, "tools/call".into(), target)
         });
     }
     audit.flush().await?;

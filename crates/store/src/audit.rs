@@ -36,7 +36,7 @@ use self::writer::Writer;
 pub(crate) use self::park::block_on;
 
 pub use self::chain::Head;
-pub use self::event::{ARGUMENTS_MAX, AuditEvent, Decision, Door, Outcome, TEXT_MAX};
+pub use self::event::{ARGUMENTS_MAX, AuditEvent, Custody, Decision, Door, Outcome, TEXT_MAX};
 pub use self::hash::{ArgsHash, BadHash, RowHash};
 pub use self::query::{AuditFilter, AuditOrder, AuditRecord, LIST_MAX, PATTERN_MAX};
 pub use self::verify::{ChainBreak, Fault, IntactChain, Verification};

@@ -29,7 +29,8 @@ mod tasks;
 pub use active_sets::{ActiveSets, ActiveTool};
 pub use audit::{
     ArgsHash, AuditClosed, AuditEvent, AuditFilter, AuditHealth, AuditLog, AuditOrder, AuditRecord, AuditSlot,
-    ChainBreak, Decision, Door, Fault, Head, IN_FLIGHT, IntactChain, Outcome, RowHash, UnwrittenEvents, Verification,
+    ChainBreak, Custody, Decision, Door, Fault, Head, IN_FLIGHT, IntactChain, Outcome, RowHash, UnwrittenEvents,
+    Verification,
 };
 pub use authorization::{
     Authorizations, CodeRecord, CodeUse, KeyPhase, KeyRecord, Renewal, RenewalRequest, RequestRecord, SecretHash,

@@ -8,10 +8,13 @@ use std::sync::Arc;
 use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use toolcrib_base::RequestId;
+use toolcrib_protocol::header;
 use toolcrib_protocol::trace::{RequestTrace, TRACEPARENT, TraceContext, Transport};
 
 /// The header that tells a client the id of its request.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The longest name of a bridge that is kept, in bytes: `toolcrib/` and a version.
+const BRIDGE_BYTES: usize = 64;
 /// How many bytes are taken from memory at a time for the texts of ids: 256 of them.
 const BLOCK: usize = 4_096;
 
@@ -30,9 +33,17 @@ pub(crate) fn trace(client: IpAddr, headers: &HeaderMap) -> RequestTrace {
         id: Some(RequestId::new()),
         transport: Some(Transport::Tcp),
         client: Some(client),
+        bridge: bridge(headers),
         context,
         is_recorded: false,
     }
+}
+
+/// What a bridge of ours says of itself: a short word of a version, or nothing.
+fn bridge(headers: &HeaderMap) -> Option<Arc<str>> {
+    let text = headers.get(header::BRIDGE)?.to_str().ok()?;
+    let is_word = (1..=BRIDGE_BYTES).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    is_word.then(|| text.into())
 }
 
 /// The value of [`REQUEST_ID`].

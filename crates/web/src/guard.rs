@@ -18,7 +18,7 @@ use toolcrib_base::{
 };
 use toolcrib_call::ProfileSnapshot;
 use toolcrib_call::snapshot::{is_shut_out, key_principal};
-use toolcrib_catalog::{GatewayKey, matching_key};
+use toolcrib_catalog::{GatewayKey, KeyHash, matching_key};
 
 use page::Pages;
 use toolcrib_session::Principal;
@@ -74,11 +74,13 @@ impl Guard {
     /// `token` makes its bearer an administrator. `hosts` are further names under which we are reached, `origins`
     /// further pages that may call us, such as `https://app.example.com`.
     pub fn new(token: Secret, hosts: Vec<String>, origins: Vec<String>) -> Self {
+        let credential = Some(KeyHash::of(token.expose()).name());
+        let admin = Identity { credential, ..Identity::by(Proof::GatewayToken) };
         Self {
             token,
             pages: Pages { hosts, origins },
             local: Principal::member("local"),
-            admin: Principal::admin("admin"),
+            admin: Principal::new(PrincipalId::new("admin"), Role::Admin, admin),
             clock: Arc::new(SystemClock),
             uses: Arc::default(),
             stranger: Principal::new(PrincipalId::new("anonymous"), Role::Viewer, Identity::by(Proof::Nothing)),
@@ -235,7 +237,9 @@ impl Guard {
         let now = self.now();
         let key = matching_key(keys, credential).filter(|key| key.lasts(now))?;
         self.uses.note(key.hash, now);
-        Some(Principal::new(key_principal(profile, key.name.as_str()), key.role, Identity::by(Proof::Key)))
+        let identity =
+            Identity { credential: Some(key.hash.name()), user: key.user.clone(), ..Identity::by(Proof::Key) };
+        Some(Principal::new(key_principal(profile, key.name.as_str()), key.role, identity))
     }
 
     /// Whether a principal that was admitted to a profile with the keys `before` would not be admitted with those of

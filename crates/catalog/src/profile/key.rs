@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
-use toolcrib_base::{PrincipalId, ProfileName, Role, Secret, Timestamp, own_secret};
+use toolcrib_base::{CredentialName, PrincipalId, ProfileName, Role, Secret, Timestamp, own_secret};
 
 use crate::reader::Cursor;
 
@@ -72,6 +72,11 @@ impl KeyHash {
     /// The hash of a key.
     pub fn of(key: &str) -> Self {
         Self(Sha256::digest(key.as_bytes()).into())
+    }
+
+    /// What the audit log calls the key.
+    pub fn name(&self) -> CredentialName {
+        CredentialName::of_hash(&self.0)
     }
 
     /// Compares in time that does not depend on where the hashes differ.

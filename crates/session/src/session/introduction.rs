@@ -1,6 +1,7 @@
 //! What a legacy client says of itself when it opens its session, as far as it is kept.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use toolcrib_protocol::json::Rules;
@@ -36,6 +37,13 @@ impl Introduction {
     pub fn at(self, address: Option<IpAddr>) -> Self {
         Self { address, ..self }
     }
+}
+
+/// A client's name and version in one text, for records: what it says of itself, in `info`.
+pub(crate) fn client_text(info: &Raw) -> Option<Arc<str>> {
+    let name = info.text("name").filter(|name| !name.is_empty())?;
+    let version = info.text("version").filter(|version| !version.is_empty());
+    Some(version.map_or_else(|| name.as_str().into(), |version| format!("{name} {version}").into()))
 }
 
 /// A small object in memory of its own: a slice would keep the whole body alive as long as the session.

@@ -12,6 +12,26 @@ const DOMAIN: &[u8] = b"toolcrib audit row 1\n";
 const ADDRESS_MARK: u8 = 1;
 /// What stands before what guards found.
 const GUARD_MARK: u8 = 2;
+/// What stands before the first of [`LATER`]; the mark of each next one is one higher.
+const LATER_MARK: u8 = 3;
+
+/// The columns that came later, each optional. The hash covers a text by its place here: append, and change nothing.
+pub(super) const LATER: [&str; 14] = [
+    "proof",
+    "token",
+    "issuer",
+    "oauth_client",
+    "user",
+    "actor",
+    "client",
+    "bridge",
+    "role",
+    "policies",
+    "approval",
+    "approver",
+    "halt",
+    "canary",
+];
 
 /// A place in the log: the row with this number has this hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -46,6 +66,8 @@ pub(crate) struct Fields<'a> {
     pub(crate) credential: Option<&'a str>,
     pub(crate) address: Option<&'a str>,
     pub(crate) guard: Option<&'a str>,
+    /// The columns of [`LATER`].
+    pub(crate) later: [Option<&'a str>; LATER.len()],
 }
 
 /// The hash of row `seq`, which follows `previous`. `scratch` is only there to be used again.
@@ -79,6 +101,7 @@ fn encode(seq: u64, previous: RowHash, fields: &Fields<'_>, out: &mut Vec<u8>) {
         credential,
         address,
         guard,
+        later,
     } = *fields;
     out.extend_from_slice(&at.to_be_bytes());
     push(out, principal.as_bytes());
@@ -105,6 +128,12 @@ fn encode(seq: u64, previous: RowHash, fields: &Fields<'_>, out: &mut Vec<u8>) {
     if let Some(guard) = guard {
         out.push(GUARD_MARK);
         push(out, guard.as_bytes());
+    }
+    for (mark, text) in (LATER_MARK..).zip(later) {
+        if let Some(text) = text {
+            out.push(mark);
+            push(out, text.as_bytes());
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use toolcrib_base::{Kind, PrincipalId, ProfileName, Timestamp};
+use toolcrib_base::{Identity, Kind, PrincipalId, ProfileName, Role, Timestamp};
 
 use super::hash::{ArgsHash, push_hex};
 
@@ -56,6 +56,31 @@ pub struct AuditEvent {
     pub address: Option<IpAddr>,
     /// What guards found in it, by names and numbers, and what became of that; never a secret itself.
     pub guard: Option<String>,
+    /// By which hands it came.
+    pub custody: Custody,
+    /// The policies that decided, by their names, with `, ` in between.
+    pub policies: Option<String>,
+    /// The approval that it needed.
+    pub approval: Option<String>,
+    /// Who said yes.
+    pub approver: Option<PrincipalId>,
+    /// The halt that refused or ended it.
+    pub halt: Option<String>,
+    /// The canary that was found in it, by its id; never its text.
+    pub canary: Option<String>,
+}
+
+/// By which hands a request came, as far as it is known. What a client says of itself is not proven.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Custody {
+    /// What was proven: how, by which key or token, of which issuer and client, and who acts for whom.
+    pub identity: Option<Arc<Identity>>,
+    /// What the principal might do in the profile.
+    pub role: Option<Role>,
+    /// The client's name and version, as it says.
+    pub client: Option<Arc<str>>,
+    /// The program of ours between the client and the gateway, as that one says.
+    pub bridge: Option<Arc<str>>,
 }
 
 /// By which way a request came in.
@@ -135,6 +160,34 @@ impl Outcome {
 }
 
 impl AuditEvent {
+    /// An event of which no more is known yet: permitted by no rule, and well ended.
+    pub fn new(at: Timestamp, principal: PrincipalId, door: Door, method: Cow<'static, str>, target: Arc<str>) -> Self {
+        Self {
+            at,
+            principal,
+            profile: None,
+            door,
+            method,
+            target,
+            args_hash: None,
+            arguments: None,
+            decision: Decision::Permit(Cow::Borrowed("")),
+            outcome: Outcome::Ok,
+            duration: Duration::ZERO,
+            request_id: String::new(),
+            session: None,
+            credential: None,
+            address: None,
+            guard: None,
+            custody: Custody::default(),
+            policies: None,
+            approval: None,
+            approver: None,
+            halt: None,
+            canary: None,
+        }
+    }
+
     /// Cuts what is too long, so that an event has a bounded size while it waits and on the disk.
     pub(crate) fn cut(&mut self) {
         if self.principal.as_str().len() > TEXT_MAX {
@@ -156,13 +209,23 @@ impl AuditEvent {
         if self.request_id.len() > TEXT_MAX {
             self.request_id = cut(&self.request_id, TEXT_MAX);
         }
-        if let Some(guard) = self.guard.as_mut().filter(|text| text.len() > TEXT_MAX) {
-            *guard = cut(guard, TEXT_MAX);
+        let texts = [&mut self.guard, &mut self.policies, &mut self.approval, &mut self.halt, &mut self.canary];
+        for text in texts.into_iter().flatten().filter(|text| text.len() > TEXT_MAX) {
+            *text = cut(text, TEXT_MAX);
         }
-        if let Some(session) = self.session.as_mut().filter(|text| text.len() > TEXT_MAX) {
-            *session = cut(session, TEXT_MAX).into();
+        let texts = [&mut self.session, &mut self.custody.client, &mut self.custody.bridge];
+        for text in texts.into_iter().flatten().filter(|text| text.len() > TEXT_MAX) {
+            *text = cut(text, TEXT_MAX).into();
+        }
+        if let Some(approver) = self.approver.as_mut().filter(|id| id.as_str().len() > TEXT_MAX) {
+            *approver = PrincipalId::new(&cut(approver.as_str(), TEXT_MAX));
         }
     }
+}
+
+/// A text as it is kept. What an identity says is shared with the request, so it is cut where it is written.
+pub(super) fn kept(text: &str) -> Cow<'_, str> {
+    if text.len() > TEXT_MAX { Cow::Owned(cut(text, TEXT_MAX)) } else { Cow::Borrowed(text) }
 }
 
 /// The beginning of `text` and a digest of the whole, `most` bytes at most: two long names stay two names.
@@ -193,26 +256,29 @@ mod tests {
     #[test]
     fn every_text_of_an_event_is_bounded() {
         let long = "x".repeat(100_000);
+        let (shared, id) = (Arc::<str>::from(long.as_str()), PrincipalId::new(&long));
+        let texts = || Some(long.clone());
         let mut event = AuditEvent {
-            at: Timestamp(0),
-            principal: PrincipalId::new(&long),
-            profile: None,
-            door: Door::MCP,
-            method: long.clone().into(),
-            target: long.as_str().into(),
-            args_hash: None,
-            arguments: Some(long.clone()),
+            arguments: texts(),
             decision: Decision::Deny(long.clone().into()),
-            outcome: Outcome::Denied,
-            duration: Duration::ZERO,
             request_id: long.clone(),
-            session: Some(long.as_str().into()),
-            credential: None,
-            address: None,
-            guard: Some(long.clone()),
+            session: Some(Arc::clone(&shared)),
+            guard: texts(),
+            custody: Custody {
+                client: Some(Arc::clone(&shared)),
+                bridge: Some(Arc::clone(&shared)),
+                ..Custody::default()
+            },
+            policies: texts(),
+            approval: texts(),
+            approver: Some(id.clone()),
+            halt: texts(),
+            canary: texts(),
+            ..AuditEvent::new(Timestamp(0), id, Door::MCP, long.clone().into(), shared)
         };
         event.cut();
-        assert!(format!("{event:?}").len() < 7 * TEXT_MAX + ARGUMENTS_MAX + 500);
+        assert!(format!("{event:?}").len() < 14 * TEXT_MAX + ARGUMENTS_MAX + 700);
+        assert!(kept(&long).len() <= TEXT_MAX && matches!(kept("x"), Cow::Borrowed("x")));
     }
 
     #[test]

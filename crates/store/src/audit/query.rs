@@ -103,6 +103,48 @@ pub struct AuditRecord {
     /// What guards found in it, and what became of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guard: Option<String>,
+    /// How the principal was proven.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proof: Option<String>,
+    /// Which key or token it came with: the beginning of a digest of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// The name that the settings give the issuer of its token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// The OAuth client that presented the token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oauth_client: Option<String>,
+    /// The principal whose key it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Who acted in the principal's name, the last one first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+    /// The client's name and version, as it says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// The program of ours between the client and the gateway.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bridge: Option<String>,
+    /// What the principal might do in the profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The policies that decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policies: Option<String>,
+    /// The approval that it needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<String>,
+    /// Who said yes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approver: Option<String>,
+    /// The halt that refused or ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub halt: Option<String>,
+    /// The canary that was found in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canary: Option<String>,
     /// The hash of the row before, in hexadecimal digits.
     pub prev_hash: String,
     /// The hash of this row, in hexadecimal digits.
@@ -197,6 +239,20 @@ fn read(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
         credential: optional(row, "credential")?,
         address: optional(row, "address")?,
         guard: optional(row, "guard")?,
+        proof: optional(row, "proof")?,
+        token: optional(row, "token")?,
+        issuer: optional(row, "issuer")?,
+        oauth_client: optional(row, "oauth_client")?,
+        user: optional(row, "user")?,
+        actor: optional(row, "actor")?,
+        client: optional(row, "client")?,
+        bridge: optional(row, "bridge")?,
+        role: optional(row, "role")?,
+        policies: optional(row, "policies")?,
+        approval: optional(row, "approval")?,
+        approver: optional(row, "approver")?,
+        halt: optional(row, "halt")?,
+        canary: optional(row, "canary")?,
         prev_hash: text(row, "prev_hash")?,
         hash: text(row, "hash")?,
     })

@@ -10,23 +10,15 @@ use toolcrib_base::{Kind, ManualClock, PrincipalId};
 use super::*;
 
 fn event(number: u64) -> AuditEvent {
+    let at = Timestamp(i64::try_from(number).unwrap());
+    let target = format!("files/{number}").into();
     AuditEvent {
-        at: Timestamp(i64::try_from(number).unwrap()),
-        principal: PrincipalId::new("local"),
-        profile: None,
-        door: Door::MCP,
-        method: "tools/call".into(),
-        target: format!("files/{number}").into(),
-        args_hash: None,
         arguments: Some("x".repeat(3_000)),
         decision: Decision::Permit("profile".into()),
         outcome: Outcome::Error(Kind::Timeout),
         duration: Duration::from_micros(number),
         request_id: number.to_string(),
-        session: None,
-        credential: None,
-        address: None,
-        guard: None,
+        ..AuditEvent::new(at, PrincipalId::new("local"), Door::MCP, "tools/call".into(), target)
     }
 }
 
@@ -209,9 +201,9 @@ async fn a_row_from_outside_does_not_stop_the_log() {
     let (_folder, log) = log_on_disk(4);
     log.reserve().await.unwrap().record(event(1));
     log.flush().await.unwrap();
-    let stray = "INSERT INTO audit SELECT 2, at, principal, profile, door, method, target, args_hash, arguments, \
-                 decision, outcome, duration_us, request_id, session, prev_hash, hash, credential, address, guard FROM audit";
-    log.inner.database.writer().execute(stray, []).unwrap();
+    let stray = "CREATE TEMP TABLE stray AS SELECT * FROM audit; UPDATE stray SET seq = 2; \
+                 INSERT INTO audit SELECT * FROM stray; DROP TABLE stray";
+    log.inner.database.writer().execute_batch(stray).unwrap();
     let expect = Verification::Broken(ChainBreak { seq: 2, fault: Fault::WrongPrevious });
     assert_eq!(log.verify(None).unwrap(), expect);
     log.reserve().await.unwrap().record(event(2));

@@ -4,7 +4,7 @@ use rusqlite::{OptionalExtension, Row};
 use serde::Serialize;
 
 use super::Head;
-use super::chain::{Fields, row_hash};
+use super::chain::{Fields, LATER, row_hash};
 use super::writer::{from_sql, read_head, to_sql};
 use crate::database::Database;
 use crate::error::StoreError;
@@ -177,6 +177,10 @@ impl Walk {
 fn parts<'a>(row: &'a Row<'_>) -> rusqlite::Result<(Fields<'a>, &'a [u8], &'a [u8])> {
     let text = |column: &str| -> rusqlite::Result<&'a str> { Ok(row.get_ref(column)?.as_str()?) };
     let optional = |column: &str| -> rusqlite::Result<Option<&'a str>> { Ok(row.get_ref(column)?.as_str_or_null()?) };
+    let mut later = [None; LATER.len()];
+    for (text, column) in later.iter_mut().zip(LATER) {
+        *text = optional(column)?;
+    }
     let fields = Fields {
         at: row.get("at")?,
         principal: text("principal")?,
@@ -194,6 +198,7 @@ fn parts<'a>(row: &'a Row<'_>) -> rusqlite::Result<(Fields<'a>, &'a [u8], &'a [u
         credential: optional("credential")?,
         address: optional("address")?,
         guard: optional("guard")?,
+        later,
     };
     Ok((fields, row.get_ref("prev_hash")?.as_blob()?, row.get_ref("hash")?.as_blob()?))
 }

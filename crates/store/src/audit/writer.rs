@@ -1,5 +1,6 @@
 //! The one thread that writes the log: it gathers events into batches, chains them and commits.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,15 +9,16 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, TransactionBehavior, params_from_iter};
 use tokio::sync::{mpsc, watch};
-use toolcrib_base::Clock;
 use toolcrib_base::backoff::Backoff;
+use toolcrib_base::{Clock, Identity, PrincipalId, Role};
 
-use super::chain::{Fields, row_hash};
+use super::chain::{Fields, LATER, row_hash};
+use super::event::kept;
 use super::hash::RowHash;
 use super::park::waker;
-use super::{AuditEvent, COMMIT_EVENTS, COMMIT_EVERY, Head, LogState, Progress, WriteFailure};
+use super::{AuditEvent, COMMIT_EVENTS, COMMIT_EVERY, Custody, Head, LogState, Progress, WriteFailure};
 use crate::database::Database;
 
 /// The first wait after a failed commit.
@@ -26,9 +28,9 @@ const RETRY_MOST: Duration = Duration::from_secs(2);
 /// How often a commit is tried once the log is being closed: someone waits for the process to end.
 const CLOSING_TRIES: u32 = 3;
 
-const INSERT: &str = "INSERT INTO audit (seq, at, principal, profile, door, method, target, args_hash, arguments, \
-                      decision, outcome, duration_us, request_id, session, credential, address, guard, prev_hash, hash) \
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+/// The columns that every log has had, in the order of [`insert_row`]; [`LATER`] follows.
+const COLUMNS: &str = "seq, at, principal, profile, door, method, target, args_hash, arguments, decision, outcome, \
+                       duration_us, request_id, session, credential, address, guard, prev_hash, hash";
 
 /// Owns the receiving end of the queue and the head of the chain.
 #[derive(Debug)]
@@ -41,6 +43,8 @@ pub(super) struct Writer {
     /// `None` after a failure: what the database then holds is read again.
     head: Option<Head>,
     scratch: Scratch,
+    /// The statement that adds a row.
+    insert: String,
     /// Dropped last, since that tells `close` that the database is no longer used here.
     progress: watch::Sender<Progress>,
 }
@@ -52,6 +56,8 @@ struct Scratch {
     decision: String,
     outcome: String,
     address: String,
+    token: String,
+    actor: String,
 }
 
 impl Writer {
@@ -63,7 +69,8 @@ impl Writer {
         progress: watch::Sender<Progress>,
     ) -> Self {
         let head = Some(progress.borrow().head);
-        Self { database, clock, shared, queue, batch: Vec::new(), head, scratch: Scratch::default(), progress }
+        let (batch, scratch) = (Vec::new(), Scratch::default());
+        Self { database, clock, shared, queue, batch, head, scratch, insert: insert_sql(), progress }
     }
 
     /// Runs until the log is closed, or every handle is gone, and everything is written or cannot be.
@@ -150,7 +157,7 @@ impl Writer {
             None => resume(&transaction)?,
         };
         {
-            let mut insert = transaction.prepare_cached(INSERT)?;
+            let mut insert = transaction.prepare_cached(&self.insert)?;
             for event in &self.batch {
                 head = insert_row(&mut insert, head, event, &mut self.scratch)?;
             }
@@ -199,11 +206,12 @@ fn insert_row(
     event: &AuditEvent,
     scratch: &mut Scratch,
 ) -> rusqlite::Result<Head> {
-    let Scratch { bytes, decision, outcome, address: text } = scratch;
+    let Scratch { bytes, decision, outcome, address: text, token, actor } = scratch;
     decision.clear();
     event.decision.write(decision);
     outcome.clear();
     event.outcome.write(outcome);
+    let later = later(event, token, actor);
     let fields = Fields {
         at: event.at.0,
         principal: event.principal.as_str(),
@@ -221,31 +229,79 @@ fn insert_row(
         credential: event.credential,
         address: event.address.map(|address| shown(address, text)),
         guard: event.guard.as_deref(),
+        later: later.each_ref().map(Option::as_deref),
     };
     let seq = head.seq + 1;
     let hash = row_hash(seq, head.hash, &fields, bytes);
-    insert.execute(params![
-        to_sql(seq),
-        fields.at,
-        fields.principal,
-        fields.profile,
-        fields.door,
-        fields.method,
-        fields.target,
-        fields.args_hash,
-        fields.arguments,
-        fields.decision,
-        fields.outcome,
-        fields.duration_us,
-        fields.request_id,
-        fields.session,
-        fields.credential,
-        fields.address,
-        fields.guard,
+    let columns: [&dyn ToSql; 19] = [
+        &to_sql(seq),
+        &fields.at,
+        &fields.principal,
+        &fields.profile,
+        &fields.door,
+        &fields.method,
+        &fields.target,
+        &fields.args_hash,
+        &fields.arguments,
+        &fields.decision,
+        &fields.outcome,
+        &fields.duration_us,
+        &fields.request_id,
+        &fields.session,
+        &fields.credential,
+        &fields.address,
+        &fields.guard,
         &head.hash.0,
         &hash.0,
-    ])?;
+    ];
+    let later = fields.later.iter().map(|text| text as &dyn ToSql);
+    insert.execute(params_from_iter(columns.into_iter().chain(later)))?;
     Ok(Head { seq, hash })
+}
+
+/// The statement that adds a row.
+fn insert_sql() -> String {
+    let columns = COLUMNS.split(", ").chain(LATER);
+    let places: Vec<String> = (1..=columns.clone().count()).map(|number| format!("?{number}")).collect();
+    format!("INSERT INTO audit ({}) VALUES ({})", columns.collect::<Vec<_>>().join(", "), places.join(", "))
+}
+
+/// The texts of [`LATER`], in their order.
+fn later<'a>(
+    event: &'a AuditEvent,
+    token: &'a mut String,
+    actor: &'a mut String,
+) -> [Option<Cow<'a, str>>; LATER.len()] {
+    let Custody { identity, role, client, bridge } = &event.custody;
+    let identity = identity.as_deref();
+    token.clear();
+    actor.clear();
+    if let Some(Identity { credential, actors, .. }) = identity {
+        // A text takes what is written to it.
+        let _ = credential.map(|name| write!(token, "{name}"));
+        for name in actors {
+            actor.push_str(if actor.is_empty() { "" } else { " < " });
+            actor.push_str(name);
+        }
+    }
+    let some = |text: &'a str| (!text.is_empty()).then_some(text);
+    [
+        identity.map(|identity| identity.proof.as_str()),
+        some(token),
+        identity.and_then(|identity| identity.issuer.as_deref()),
+        identity.and_then(|identity| identity.client.as_deref()),
+        identity.and_then(|identity| identity.user.as_ref()).map(PrincipalId::as_str),
+        some(actor),
+        client.as_deref(),
+        bridge.as_deref(),
+        role.map(Role::as_str),
+        event.policies.as_deref(),
+        event.approval.as_deref(),
+        event.approver.as_ref().map(PrincipalId::as_str),
+        event.halt.as_deref(),
+        event.canary.as_deref(),
+    ]
+    .map(|text| text.map(kept))
 }
 
 /// The text of an address, in memory that is used again.

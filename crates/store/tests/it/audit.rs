@@ -62,6 +62,12 @@ async fn a_record_says_what_the_event_said() {
     let options = [row.profile, row.arguments, row.session, row.credential, row.address, row.args_hash];
     let hash = hash.to_string();
     assert_eq!(options.map(Option::unwrap), ["default", "{\"n\":1}", "s", "forwarded", "192.0.2.7", &hash]);
+    let custody = [row.proof, row.token, row.issuer, row.oauth_client, row.user, row.actor, row.client, row.bridge];
+    let expect = ["access-token", "0707070707070707", "acme", "desktop", "user:acme/ann", "agent-2 < agent-1"];
+    assert_eq!(custody.map(Option::unwrap), [&expect[..], &["desktop 1.2.3", "toolcrib 0.1.0"]].concat()[..]);
+    let decided = [row.role, row.policies, row.approval, row.approver, row.halt, row.canary];
+    let expect = ["member", "prod/only-reads, night", "apr_1", "bob", "hlt_1", "cnr_1"];
+    assert_eq!(decided.map(Option::unwrap), expect);
 }
 
 #[tokio::test]

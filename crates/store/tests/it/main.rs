@@ -17,8 +17,10 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use tempfile::TempDir;
-use toolcrib_base::{Kind, ManualClock, PrincipalId, ProfileName, ServerName, Timestamp, ToolId};
-use toolcrib_store::{AuditEvent, Config, Decision, Door, Outcome, Store};
+use toolcrib_base::{
+    CredentialName, Identity, Kind, ManualClock, PrincipalId, ProfileName, Proof, Role, ServerName, Timestamp, ToolId,
+};
+use toolcrib_store::{AuditEvent, Config, Custody, Decision, Door, Outcome, Store};
 
 /// A state folder that is gone after the test.
 struct Home {
@@ -65,6 +67,24 @@ fn tool(id: &str) -> ToolId {
     ToolId::parse(id).unwrap()
 }
 
+/// A custody with all that there can be.
+fn custody() -> Custody {
+    let identity = Identity {
+        issuer: Some("acme".into()),
+        client: Some("desktop".into()),
+        credential: Some(CredentialName::of_hash(&[7; 32])),
+        user: Some(PrincipalId::new("user:acme/ann")),
+        actors: vec!["agent-2".into(), "agent-1".into()],
+        ..Identity::by(Proof::AccessToken)
+    };
+    Custody {
+        identity: Some(identity.into()),
+        role: Some(Role::Member),
+        client: Some("desktop 1.2.3".into()),
+        bridge: Some("toolcrib 0.1.0".into()),
+    }
+}
+
 /// Events that differ in every field from one number to the next.
 fn event(number: u64) -> AuditEvent {
     let odd = number % 2 == 1;
@@ -85,6 +105,12 @@ fn event(number: u64) -> AuditEvent {
         credential: odd.then_some("forwarded"),
         address: odd.then_some(std::net::IpAddr::from([192, 0, 2, 7])),
         guard: odd.then(|| "result github-token 1 recorded".to_owned()),
+        custody: if odd { custody() } else { Custody::default() },
+        policies: odd.then(|| "prod/only-reads, night".to_owned()),
+        approval: odd.then(|| "apr_1".to_owned()),
+        approver: odd.then(|| PrincipalId::new("bob")),
+        halt: odd.then(|| "hlt_1".to_owned()),
+        canary: odd.then(|| "cnr_1".to_owned()),
     }
 }
 

@@ -10,6 +10,7 @@ use http::Method;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use tokio::sync::watch;
 use toolcrib_base::{Kind, Problem};
+use toolcrib_protocol::header;
 use toolcrib_transport::http::client::{Endpoint, HttpClient, RequestTemplate};
 
 use super::lock;
@@ -147,6 +148,7 @@ impl GatewayLocator {
 
 fn endpoint(located: &GatewayAddress) -> Result<Endpoint, Problem> {
     let mut headers = HeaderMap::new();
+    headers.insert(header::BRIDGE, HeaderValue::from_static(concat!("toolcrib/", env!("CARGO_PKG_VERSION"))));
     if let Some(token) = &located.token {
         let value = HeaderValue::try_from(format!("Bearer {}", token.expose()));
         let mut value =

@@ -13,6 +13,7 @@ struct Row {
     texts: [String; 7],
     options: [Option<String>; 6],
     args_hash: Option<Vec<u8>>,
+    later: [Option<String>; LATER.len()],
 }
 
 impl Row {
@@ -36,6 +37,7 @@ impl Row {
             credential: credential.as_deref(),
             address: address.as_deref(),
             guard: guard.as_deref(),
+            later: self.later.each_ref().map(Option::as_deref),
         };
         let mut out = Vec::new();
         encode(self.seq, RowHash(self.previous), &fields, &mut out);
@@ -61,9 +63,17 @@ impl Row {
         let credential = reader.0.first().is_some_and(|first| *first == 0).then(|| reader.text());
         let address =
             reader.0.first().is_some_and(|first| *first == ADDRESS_MARK).then(|| reader.option().map(text)).flatten();
-        let guard = (!reader.0.is_empty()).then(|| {
-            assert_eq!(reader.take(1), [GUARD_MARK]);
-            reader.text()
+        let mut marked = |mark| {
+            reader.0.first().is_some_and(|first| *first == mark).then(|| {
+                reader.take(1);
+                reader.text()
+            })
+        };
+        let guard = marked(GUARD_MARK);
+        let mut mark = GUARD_MARK;
+        let later = LATER.map(|_| {
+            mark += 1;
+            marked(mark)
         });
         assert!(reader.0.is_empty());
         let texts = [principal, door, method, target, decision, outcome, request_id];
@@ -74,6 +84,7 @@ impl Row {
             texts,
             options: [profile, arguments, session, credential, address, guard],
             args_hash,
+            later,
         }
     }
 }
@@ -118,8 +129,18 @@ fn rows() -> impl Strategy<Value = Row> {
     let texts = prop::array::uniform7(small());
     let options = prop::array::uniform6(option::of(small()));
     let args_hash = option::of(prop::collection::vec(0..3_u8, 0..4));
-    (0..3_u64, prop::array::uniform32(0..2_u8), prop::array::uniform2(-1..2_i64), texts, options, args_hash).prop_map(
-        |(seq, previous, numbers, texts, options, args_hash)| Row { seq, previous, numbers, texts, options, args_hash },
+    let later = prop::array::uniform14(option::weighted(0.2, small()));
+    let fixed = (0..3_u64, prop::array::uniform32(0..2_u8), prop::array::uniform2(-1..2_i64));
+    (fixed, texts, options, args_hash, later).prop_map(
+        |((seq, previous, numbers), texts, options, args_hash, later)| Row {
+            seq,
+            previous,
+            numbers,
+            texts,
+            options,
+            args_hash,
+            later,
+        },
     )
 }
 
@@ -165,6 +186,7 @@ fn the_hash_of_a_known_row_stays() {
         credential: None,
         address: None,
         guard: None,
+        later: [None; LATER.len()],
     };
     let hash = |fields| row_hash(1, RowHash::GENESIS, &fields, &mut Vec::new()).to_string();
     assert_eq!(hash(fields), "0cdf40d06fecc7c897d8c38636c6ddaca0d62b973a889303b43b489360ef9154");
@@ -173,5 +195,11 @@ fn the_hash_of_a_known_row_stays() {
     assert_eq!(
         hash(Fields { address: Some("192.0.2.7"), ..with_credential }),
         "1f11bee6a2ab4cfe99e41252db4cf7f48a74873a3d2bd60f55dc2c9be89008d8"
+    );
+    let mut later = [None; LATER.len()];
+    (later[0], later[13]) = (Some("key"), Some("cnr_1"));
+    assert_eq!(
+        hash(Fields { later, ..with_credential }),
+        "c2fdc0b3952959250cf60d1407c8d5891aa849faccfca8127a8ae2aa734a955b"
     );
 }
