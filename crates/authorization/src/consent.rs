@@ -112,6 +112,8 @@ impl AuthorizationServer {
         let (redirect, client_name) = self.proven_again(&request).await?;
         let issuer = match consent.choice {
             ConsentChoice::Deny => {
+                let slot = self.inner.place().await.map_err(|error| AuthorizeRefusal::Page(problem(&error)))?;
+                self.inner.record_consent(slot, &request.client, None, false);
                 let denied = OAuthError::new(OAuthErrorCode::AccessDenied, "the person did not agree");
                 let url = self.error_answer(&redirect, request.state.as_deref(), &denied);
                 return Ok(ConsentStep::Return(url));
@@ -186,6 +188,8 @@ impl AuthorizationServer {
                 }
             }
         };
+        let slot = self.inner.place().await.map_err(|error| page(&error))?;
+        let asked = proven.as_ref().ok().cloned();
         let (code, answer) = match proven {
             Err(why) => {
                 let denied = OAuthError::new(OAuthErrorCode::AccessDenied, why);
@@ -211,7 +215,11 @@ impl AuthorizationServer {
         let ended = self.run(move |inner| inner.rows.end_request(&key, code.as_ref())).await;
         // A second window of the same browser may have been faster.
         match ended.and_then(|ended| Ok(ended?)).map_err(|error| page(&error))? {
-            true => Ok(ReturnStep::Return(answer)),
+            true => {
+                let client = &consented.request.client;
+                self.inner.record_consent(slot, client, asked.as_ref(), asked.is_some());
+                Ok(ReturnStep::Return(answer))
+            }
             false => Err(wrong_browser()),
         }
     }

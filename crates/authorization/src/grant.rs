@@ -18,6 +18,7 @@ use toolcrib_store::SessionRecord;
 use crate::client::Client;
 use crate::error::{OAuthError, OAuthErrorCode};
 use crate::parameters::Parameters;
+use crate::record::GrantMethod;
 use crate::secrets::{TagPurpose, hash, random_text};
 use crate::server::{AuthorizationServer, Inner};
 use crate::session::LiveSession;
@@ -80,11 +81,18 @@ impl AuthorizationServer {
     }
 
     /// Keeps a session without refresh tokens, and gives its access token.
-    pub(crate) async fn keep(&self, session: Arc<LiveSession>, record: SessionRecord) -> Result<Value, OAuthError> {
+    pub(crate) async fn keep(
+        &self,
+        method: GrantMethod,
+        session: Arc<LiveSession>,
+        record: SessionRecord,
+    ) -> Result<Value, OAuthError> {
+        let slot = self.inner.place().await?;
         let now = self.inner.clock.now();
         let ended = self.run(move |inner| inner.rows.put_session(&record)).await??;
         self.inner.sessions.forget_expired(now);
         let answer = self.inner.answer(&session, None, now);
+        self.inner.record_given(slot, method, &session);
         self.inner.sessions.put(session);
         self.inner.end(&ended);
         Ok(answer)

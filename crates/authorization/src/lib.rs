@@ -22,6 +22,7 @@ mod metadata;
 mod parameters;
 mod proven;
 mod provider_tokens;
+mod record;
 mod redirect;
 mod registration;
 mod request;

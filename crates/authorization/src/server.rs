@@ -1,12 +1,13 @@
 //! The handle: what the server is made of, which clients it knows, and the sessions that it lists and ends.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, RwLock};
 
 use tokio::sync::watch;
 use toolcrib_auth::Sealer;
 use toolcrib_base::{Clock, Kind, Problem, Timestamp};
 use toolcrib_identity::{CheckStatements, KeepSignIns, ProveTokens};
-use toolcrib_store::{Authorizations, Store};
+use toolcrib_store::{AuditLog, Authorizations, Decision, Store};
 
 use crate::approval_code::Tries;
 use crate::client::{Client, ClientProof, ClientRecord, ClientSource};
@@ -55,6 +56,7 @@ pub struct ServerParts {
 pub(crate) struct Inner {
     pub(crate) settings: ServerSettings,
     pub(crate) rows: Authorizations,
+    pub(crate) log: AuditLog,
     pub(crate) keys: SigningKeys,
     pub(crate) tags: TagKey,
     pub(crate) sealer: Sealer,
@@ -106,6 +108,7 @@ impl AuthorizationServer {
                 ended: watch::Sender::new(0),
                 settings,
                 rows,
+                log: store.audit().clone(),
                 keys,
                 sealer,
                 sessions,
@@ -168,6 +171,9 @@ impl AuthorizationServer {
         let ended = id.to_owned();
         let was_there = self.run(move |inner| inner.rows.end_session(&ended)).await;
         let was_there = was_there.map_err(|error| Problem::new(Kind::Internal, error.description))??;
+        if let Some(session) = self.inner.sessions.get(id) {
+            self.inner.record_end(&session, Decision::Permit(Cow::Borrowed("administrator")));
+        }
         self.inner.end(&[id.to_owned()]);
         Ok(was_there)
     }

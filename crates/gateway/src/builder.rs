@@ -138,7 +138,10 @@ impl GatewayBuilder {
             Arc::<Examples>::clone(&examples),
         ];
         let names = operations.iter().map(|operation| operation.tool.trim_start_matches("core_").to_owned()).collect();
-        let policies = PoliciesInForce::new(self.servers.home().to_owned(), names);
+        let policies = {
+            let (log, clock) = (self.store.audit().clone(), Arc::clone(&self.clock));
+            PoliciesInForce::new(self.servers.home().to_owned(), names, log, clock)
+        };
         let (files, started) = (Files::new(self.servers.home()), self.clock.now());
         let server_events = ServerEvents::new(self.store.facts());
         let server_info = json!({ "name": "toolcrib", "title": "Toolcrib", "version": env!("CARGO_PKG_VERSION") });

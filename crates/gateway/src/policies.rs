@@ -1,11 +1,20 @@
 //! The policies in force: compiled when their files change, and kept while the files are wrong.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sha2::{Digest, Sha256};
+use toolcrib_base::{Clock, Kind, PrincipalId};
 use toolcrib_call::PolicySet;
 use toolcrib_catalog::{Catalog, DefinitionProblem, POLICIES, PolicyFile, Position, keep_policies, kept_policies};
 use toolcrib_policy::{BASELINE_FILE, Fault, LabelTable, Policies, PolicyText, labels_of};
+use toolcrib_store::{AuditEvent, AuditLog, Decision, Door, Outcome};
+
+/// The door of what is done by files in the home folder.
+const DOOR: Door = Door::new("files");
+/// The principal of what the gateway does by itself.
+const OWN: &str = "gateway";
 
 /// What counts while there never was a good set of files.
 const CLOSED: &str = r#"@id("closed") permit (principal in Role::"admin", action, resource);"#;
@@ -17,6 +26,8 @@ pub(crate) struct PoliciesInForce {
     /// The names of all operations, which are actions.
     operations: Vec<String>,
     state: Mutex<State>,
+    log: AuditLog,
+    clock: Arc<dyn Clock>,
 }
 
 #[derive(Debug, Default)]
@@ -30,8 +41,8 @@ struct State {
 // === impl PoliciesInForce ===
 
 impl PoliciesInForce {
-    pub(crate) fn new(home: PathBuf, operations: Vec<String>) -> Self {
-        Self { home, operations, state: Mutex::default() }
+    pub(crate) fn new(home: PathBuf, operations: Vec<String>, log: AuditLog, clock: Arc<dyn Clock>) -> Self {
+        Self { home, operations, state: Mutex::default(), log, clock }
     }
 
     /// The names of all operations, which are actions.
@@ -44,6 +55,10 @@ impl PoliciesInForce {
         let mut state = self.lock();
         if state.read.as_ref() != Some(files) {
             self.compile(&mut state, files);
+            // A home without policies that had none before is no news.
+            if !files.is_empty() || state.read.is_some() {
+                self.record(files, state.faults.is_empty());
+            }
             state.read = Some(Arc::clone(files));
         }
         state.faults.iter().map(problem).collect()
@@ -53,6 +68,20 @@ impl PoliciesInForce {
     pub(crate) fn set(&self, loaded: &Catalog) -> Option<PolicySet> {
         let policies = self.policies()?;
         Some(PolicySet { policies, labels: Arc::new(labels(loaded)) })
+    }
+
+    /// Puts on record that files came into force, or did not, by their revision. Who changed them is not known here.
+    fn record(&self, files: &[PolicyFile], are_good: bool) {
+        let (principal, target) = (PrincipalId::new(OWN), format!("policies/{}", revision(files)));
+        let event = AuditEvent::new(self.clock.now(), principal, DOOR, Cow::Borrowed("policies/load"), target.into());
+        self.log.record_now(match are_good {
+            true => AuditEvent { decision: Decision::Permit(Cow::Borrowed("in-force")), ..event },
+            false => AuditEvent {
+                decision: Decision::Deny(Cow::Borrowed("bad-policies")),
+                outcome: Outcome::Error(Kind::Definition),
+                ..event
+            },
+        });
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -109,6 +138,19 @@ impl PoliciesInForce {
         let closed = PolicyText { file: BASELINE_FILE.to_owned(), text: CLOSED.to_owned() };
         Policies::compile(&[closed], &self.operations).expect("it is written in this file")
     }
+}
+
+/// Which files these are, in 16 digits: the beginning of a digest of their names and texts.
+pub(crate) fn revision(files: &[PolicyFile]) -> String {
+    let mut digest = Sha256::new();
+    for file in files {
+        let text = file.text.as_deref().unwrap_or_default();
+        for part in [file.name.as_str(), text] {
+            digest.update((part.len() as u64).to_be_bytes());
+            digest.update(part);
+        }
+    }
+    digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The labels of servers.

@@ -22,6 +22,7 @@ use crate::oauth::{OAuth, RenewalError};
 use crate::owner::Owner;
 use crate::pending::Key;
 use crate::possession::PossessionKey;
+use crate::record::{LoginAct, LoginRecord};
 use crate::rows::{CredentialRow, LoginRows, RowClaim, blocking};
 use crate::shared::Pool;
 use crate::target::LoginTarget;
@@ -69,6 +70,7 @@ pub(crate) struct Credentials {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) oauth: OAuth,
     pub(crate) scope: Scope,
+    pub(crate) record: LoginRecord,
     changes: broadcast::Sender<LoginChange>,
     table: Table,
     providers: Pool<Provider>,
@@ -142,10 +144,11 @@ impl Credential {
 }
 
 impl Credentials {
-    pub(crate) fn new(rows: Arc<dyn LoginRows>, clock: Arc<dyn Clock>, oauth: OAuth, scope: Scope) -> Self {
+    pub(crate) fn new(rows: Arc<dyn LoginRows>, record: LoginRecord, oauth: OAuth, scope: Scope) -> Self {
+        let clock = Arc::clone(&record.clock);
         let changes = broadcast::Sender::new(CHANGES);
         let (providers, clients, texts) = Default::default();
-        Self { rows, clock, oauth, scope, changes, table: Table::new(), providers, clients, texts }
+        Self { rows, clock, oauth, scope, record, changes, table: Table::new(), providers, clients, texts }
     }
 
     pub(crate) fn changes(&self) -> broadcast::Receiver<LoginChange> {
@@ -227,6 +230,7 @@ impl Credentials {
         let mut unstored = entry.change.lock().await;
         let _claim = self.claim(&entry).await?;
         self.store(&entry, grant, false).await?;
+        self.record.note(key, LoginAct::Complete);
         *unstored = None;
         entry.failures.store(0, Ordering::Relaxed);
         Ok(())
@@ -252,6 +256,7 @@ impl Credentials {
         let (rows, at) = (Arc::clone(&self.rows), key.clone());
         blocking(move || rows.remove_credential(&at.server, &at.owner)).await?;
         self.table.hold(&entry, None);
+        self.record.note(key, LoginAct::End);
         self.changed(key, false);
         Ok(true)
     }
@@ -311,7 +316,10 @@ impl Credentials {
         };
         let outcome = match grant {
             Ok(grant) => match self.store(entry, grant.clone(), is_replacement).await {
-                Ok(()) => Ok(()),
+                Ok(()) => {
+                    self.record.note(&entry.key, LoginAct::Refresh);
+                    Ok(())
+                }
                 Err(error) => {
                     *unstored = Some(Box::new(grant));
                     Err(error)
@@ -393,6 +401,9 @@ impl Credentials {
         let rows = Arc::clone(&self.rows);
         blocking(move || rows.put_credential(&row)).await?;
         let is_logged_in = grant.lapse.is_none();
+        if !is_logged_in {
+            self.record.note(&entry.key, LoginAct::Lapse);
+        }
         self.hold(entry, Some(grant), is_replacement);
         self.changed(&entry.key, is_logged_in);
         Ok(())

@@ -24,6 +24,7 @@ mod owner;
 mod pending;
 mod possession;
 mod quirks;
+mod record;
 mod rows;
 mod shared;
 mod sign_on;

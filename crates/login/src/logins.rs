@@ -9,6 +9,7 @@ use http::HeaderMap;
 use tokio::sync::broadcast;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Secret, ServerName, Timestamp};
+use toolcrib_store::AuditLog;
 use toolcrib_transport::http::checked::{CheckedClient, ResolveHost, is_loopback};
 use toolcrib_transport::http::client::HttpClient;
 use url::Url;
@@ -25,6 +26,7 @@ use crate::owner::Owner;
 use crate::pending::{AwaitedFlow, Begin, Claim, Flow, Key, PendingLogins, digest};
 use crate::possession::PossessionKeys;
 use crate::quirks::Quirks;
+use crate::record::{LoginAct, LoginRecord};
 use crate::rows::{LoginRows, RegistrationRow, RowError, blocking};
 use crate::target::LoginTarget;
 
@@ -56,6 +58,8 @@ pub struct Config {
     pub client_document: Option<String>,
     /// In which renewals run.
     pub scope: Scope,
+    /// Where logins are put on record; `None` where no log is kept.
+    pub audit: Option<AuditLog>,
 }
 
 /// Logs in to servers. Clones share everything.
@@ -175,10 +179,11 @@ pub enum LoginState {
 impl Logins {
     /// Reads what was pending. Blocks.
     pub fn new(config: Config) -> Self {
-        let Config { rows, http, resolver, clock, keys, quirks, redirect_uri, client_document, scope } = config;
+        let Config { rows, http, resolver, clock, keys, quirks, redirect_uri, client_document, scope, audit } = config;
         let oauth = OAuth { http: CheckedClient::new(http, resolver), quirks: Arc::new(quirks), keys };
         let pending = PendingLogins::load(Arc::clone(&rows), Arc::clone(&clock));
-        let credentials = Credentials::new(Arc::clone(&rows), Arc::clone(&clock), oauth.clone(), scope.clone());
+        let record = LoginRecord { clock: Arc::clone(&clock), log: audit };
+        let credentials = Credentials::new(Arc::clone(&rows), record, oauth.clone(), scope.clone());
         let credentials = Arc::new(credentials);
         let targets = ArcSwap::default();
         let failures = LoginFailures::default();
@@ -304,6 +309,9 @@ impl Logins {
         self.0.pending.take(&awaited).await?;
         let key = awaited.key.clone();
         let outcome = self.finish(target, awaited, callback).await;
+        if let Err(error) = &outcome {
+            self.0.credentials.record.note(&key, LoginAct::Fail(error.kind()));
+        }
         match &outcome {
             Ok(_) => self.0.failures.remove(&key),
             // Who has a newer link waits for that one.

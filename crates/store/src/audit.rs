@@ -254,6 +254,22 @@ impl AuditLog {
         }
     }
 
+    /// Puts on record what has happened already and cannot be taken back, such as a file that was changed. It does not
+    /// wait, not even while nothing can be written; where the log is closed, or all places are taken, a warning is all
+    /// that is left of it.
+    pub fn record_now(&self, event: AuditEvent) {
+        let permit = self.inner.sender.clone().try_reserve_owned();
+        match permit {
+            Ok(permit) => AuditSlot { permit, shared: Arc::clone(&self.inner.shared) }.record(event),
+            Err(_) => tracing::warn!(
+                method = &*event.method,
+                target = &*event.target,
+                principal = event.principal.as_str(),
+                "an audit event has no place in the log"
+            ),
+        }
+    }
+
     /// From here on calls do not wait for a disk that cannot be written but are refused: the gateway ends.
     pub fn end_waiting(&self) {
         self.inner.shared.end_waiting();

@@ -1,10 +1,11 @@
 //! An authorization code becomes a session (RFC 6749, section 4.1.3; RFC 7636, section 4.6).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
 use toolcrib_base::{Secret, random};
-use toolcrib_store::{CodeUse, SessionRecord};
+use toolcrib_store::{CodeUse, Decision, SessionRecord};
 
 use super::ProvenRequest;
 use crate::error::{OAuthError, OAuthErrorCode};
@@ -63,10 +64,12 @@ impl AuthorizationServer {
         let record = SessionRecord { sealed, ..details.record(&id, Some(refresh.hash()), now) };
         let held = record.clone();
         let session = Arc::new(LiveSession::new(&record, details));
+        let slot = self.inner.place().await?;
         match self.run(move |inner| inner.rows.use_code(&key, &record)).await?? {
             CodeUse::Used(ended) => {
                 self.inner.sessions.forget_expired(now);
                 let answer = self.inner.answer(&session, Some(&refresh), now);
+                self.inner.record_given(slot, "oauth/code", &session);
                 self.inner.sessions.put(session);
                 self.inner.provider.take_in(&held);
                 self.inner.end(&ended);
@@ -76,6 +79,9 @@ impl AuthorizationServer {
                 // Whoever has the code beside its client may have been the first.
                 if let Some(gave) = gave {
                     tracing::warn!(client = client.id, session = gave, "a code came twice: what it gave has ended");
+                    if let Some(session) = self.inner.sessions.get(&gave) {
+                        self.inner.record_end(&session, Decision::Deny(Cow::Borrowed("code-reused")));
+                    }
                     self.inner.end(&[gave]);
                 }
                 Err(unknown())

@@ -137,8 +137,9 @@ impl AuthorizationServer {
         let mut record = details.record(&random::hex_128(), None, now);
         // It ends with the token that it was given for.
         record.expires_at = Timestamp(record.expires_at.0.min(known.expires.0));
+        let method = if details.actor.is_some() { "oauth/exchange" } else { "oauth/assertion" };
         let session = Arc::new(LiveSession::new(&record, details));
-        self.keep(session, record).await
+        self.keep(method, session, record).await
     }
 }
 

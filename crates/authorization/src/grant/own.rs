@@ -44,6 +44,6 @@ impl AuthorizationServer {
         };
         let record = details.record(&id, None, now);
         let session = Arc::new(LiveSession::new(&record, details));
-        self.keep(session, record).await
+        self.keep("oauth/client", session, record).await
     }
 }

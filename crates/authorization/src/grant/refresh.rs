@@ -1,7 +1,9 @@
 //! A refresh token becomes the next one (RFC 6749, section 6; RFC 9700, section 4.14).
 
+use std::borrow::Cow;
+
 use serde_json::Value;
-use toolcrib_store::{Renewal, RenewalRequest};
+use toolcrib_store::{Decision, Renewal, RenewalRequest};
 
 use super::{GRACE, ProvenRequest};
 use crate::error::{OAuthError, OAuthErrorCode};
@@ -37,8 +39,12 @@ impl AuthorizationServer {
             answer: self.inner.sealer.seal(answer.to_string().as_bytes(), &row),
             grace: GRACE,
         };
+        let slot = self.inner.place().await?;
         match self.run(move |inner| inner.rows.renew(&renewal)).await?? {
-            Renewal::Renewed => Ok(answer),
+            Renewal::Renewed => {
+                self.inner.record_given(slot, "oauth/refresh", &session);
+                Ok(answer)
+            }
             Renewal::Repeated(last) => {
                 let last = self.inner.sealer.open(&last, &row).map_err(|error| OAuthError::fault(&error))?;
                 serde_json::from_slice(&last).map_err(|_| unknown())
@@ -49,6 +55,7 @@ impl AuthorizationServer {
                     session = token.session,
                     "a refresh token came twice: its session has ended"
                 );
+                self.inner.record_end(&session, Decision::Deny(Cow::Borrowed("refresh-token-reused")));
                 self.inner.end(&[token.session]);
                 Err(unknown())
             }

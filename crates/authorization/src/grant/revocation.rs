@@ -1,7 +1,10 @@
 //! A client gives back what it has (RFC 7009): the whole session, whichever of its tokens it presents.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use toolcrib_auth::jose::SignedToken;
+use toolcrib_store::Decision;
 
 use super::{ProvenRequest, TokenRequest};
 use crate::error::OAuthError;
@@ -23,6 +26,7 @@ impl AuthorizationServer {
         let Some(session) = session.filter(|session| session.details.client == client.id) else { return Ok(()) };
         let id = session.id.clone();
         self.run(move |inner| inner.rows.end_session(&id)).await??;
+        self.inner.record_end(&session, Decision::Permit(Cow::Borrowed("client")));
         self.inner.end(std::slice::from_ref(&session.id));
         Ok(())
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
 
 mod approval;
+mod audit;
 mod codes;
 mod consent;
 mod grants;

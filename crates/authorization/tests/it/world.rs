@@ -20,7 +20,7 @@ use toolcrib_identity::{
     ReadSecret, Resource, SignInError, SignInFuture, SignInTokens, StatementCheck, TokenCheck, TokenGrant,
     TokenRefusal,
 };
-use toolcrib_store::{Config, Store, StoreError};
+use toolcrib_store::{AuditFilter, AuditLog, AuditOrder, Config, Store, StoreError};
 use url::{Url, form_urlencoded};
 
 pub(crate) const ORIGIN: &str = "https://tools.example.com";
@@ -188,6 +188,7 @@ pub(crate) fn known(name: &str) -> KnownToken {
 pub(crate) struct World {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) server: AuthorizationServer,
+    pub(crate) audit: AuditLog,
     pub(crate) browser: Secret,
     folder: TempDir,
     sealer: Sealer,
@@ -222,9 +223,9 @@ impl World {
         let provider =
             Arc::new(Provider { clock: Arc::clone(&clock), given: Mutex::default(), refuses: Mutex::default() });
         let variant = Variant { sign_in: &sign_in, registration, key: &key, provider: &provider };
-        let server = open(&folder, &sealer, &clock, variant);
+        let (server, audit) = open(&folder, &sealer, &clock, variant);
         let browser = Secret::new("toolcrib-consent-1=2");
-        Self { clock, server, browser, folder, sealer, sign_in, registration, key, provider }
+        Self { clock, server, audit, browser, folder, sealer, sign_in, registration, key, provider }
     }
 
     /// Whether a text stands readable in a file of the state.
@@ -242,11 +243,19 @@ impl World {
 
     /// The same after a restart.
     pub(crate) fn restarted(self) -> Self {
-        let Self { clock, server, browser, folder, sealer, sign_in, registration, key, provider } = self;
-        drop(server);
+        let Self { clock, server, audit, browser, folder, sealer, sign_in, registration, key, provider } = self;
+        drop((server, audit));
         let variant = Variant { sign_in: &sign_in, registration, key: &key, provider: &provider };
-        let server = open(&folder, &sealer, &clock, variant);
-        Self { clock, server, browser, folder, sealer, sign_in, registration, key, provider }
+        let (server, audit) = open(&folder, &sealer, &clock, variant);
+        Self { clock, server, audit, browser, folder, sealer, sign_in, registration, key, provider }
+    }
+
+    /// What is on record: method, principal, decision and outcome of each event.
+    pub(crate) async fn recorded(&self) -> Vec<String> {
+        self.audit.flush().await.unwrap();
+        let order = AuditOrder::OldestFirst { after: 0 };
+        let rows = self.audit.list(&AuditFilter { order, limit: 100, ..AuditFilter::default() }).unwrap();
+        rows.iter().map(|row| format!("{} {} {} {}", row.method, row.principal, row.decision, row.outcome)).collect()
     }
 
     /// A request of the client of the settings, with some parameters changed; an empty one is left out.
@@ -366,7 +375,12 @@ struct Variant<'a> {
     provider: &'a Arc<Provider>,
 }
 
-fn open(folder: &TempDir, sealer: &Sealer, clock: &Arc<ManualClock>, variant: Variant<'_>) -> AuthorizationServer {
+fn open(
+    folder: &TempDir,
+    sealer: &Sealer,
+    clock: &Arc<ManualClock>,
+    variant: Variant<'_>,
+) -> (AuthorizationServer, AuditLog) {
     let Variant { sign_in, registration, key, provider } = variant;
     let config = Config { clock: Arc::clone(clock) as Arc<dyn Clock>, ..Config::default() };
     // The threads of a store that was dropped let go of its folder a moment later.
@@ -410,6 +424,7 @@ fn open(folder: &TempDir, sealer: &Sealer, clock: &Arc<ManualClock>, variant: Va
         sign_in: sign_in.to_vec(),
         assertions: vec!["acme".into()],
     };
+    let audit = store.audit().clone();
     let parts = ServerParts {
         settings,
         store,
@@ -421,7 +436,7 @@ fn open(folder: &TempDir, sealer: &Sealer, clock: &Arc<ManualClock>, variant: Va
         sign_ins: Arc::<Provider>::clone(provider),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
     };
-    AuthorizationServer::open(parts).unwrap()
+    (AuthorizationServer::open(parts).unwrap(), audit)
 }
 
 pub(crate) fn challenge() -> String {

@@ -129,6 +129,14 @@ async fn while_files_are_bad_the_last_good_ones_count_also_after_a_restart() {
     assert!(problems.iter().any(|it| it.to_string().starts_with("policies/team.cedar:1:1: ")), "{problems:?}");
     assert!(client.listed().await.contains(&"alpha_pid".to_owned()));
     assert!(!client.listed().await.contains(&"beta_pid".to_owned()));
+    house.apply(&[policy(good)]).await;
+    house.apply_with_problems(&[policy("forbid (principal, action, resource in Servr::\"alpha\");")]).await;
+    let loads = house.audited().await.into_iter().filter(|event| event.method == "policies/load");
+    let loads: Vec<_> = loads.map(|event| (event.target, event.decision, event.outcome, event.principal)).collect();
+    let [first, bad, again, ..] = &loads[..] else { panic!("{loads:?}") };
+    assert_eq!((first, &*first.1, &*first.2, &*first.3), (again, "permit:in-force", "ok", "gateway"));
+    assert_eq!((&*bad.1, &*bad.2, loads.len()), ("deny:bad-policies", "error:definition", 4));
+    assert!(bad.0 != first.0 && first.0.starts_with("policies/"), "{loads:?}");
     let home = house.home_folder();
     house.close().await;
     let again = TestGateway::open(&[], Setup { home, ..Setup::default() });

@@ -179,6 +179,7 @@ impl Parts {
             redirect_uri: REDIRECT.to_owned(),
             client_document: None,
             scope: self.scope.clone(),
+            audit: None,
         };
         Logins::new(config)
     }

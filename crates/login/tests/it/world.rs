@@ -12,6 +12,7 @@ use toolcrib_login::{
     Begin, Challenge, Config, LoginError, LoginOutcome, LoginRows, LoginSettings, LoginTarget, Logins, MemoryRows,
     OpenOutcome, OpenRequest, Owner, PossessionKeys, Quirks, Rejection, Resolution, ResolveHost,
 };
+use toolcrib_store::AuditLog;
 use toolcrib_testkit::provider::{Browser, Destination, Naming, Remote, RemoteRules};
 use toolcrib_transport::http::client::HttpClient;
 
@@ -98,6 +99,14 @@ impl World {
         config.client_document = url.map(str::to_owned);
         config.quirks = quirks;
         self.logins = Logins::new(config);
+    }
+
+    /// The same gateway that keeps an audit log.
+    pub(crate) fn record_in(&mut self, log: &AuditLog) {
+        let mut config = config(&self.resolver, Arc::clone(&self.rows), &self.clock, self.keys.clone());
+        config.audit = Some(log.clone());
+        self.logins = Logins::new(config);
+        self.logins.set_target(self.target());
     }
 
     /// Puts another server in the place of the remote.
@@ -207,5 +216,6 @@ fn config(
         redirect_uri: REDIRECT.to_owned(),
         client_document: None,
         scope: Scope::new(),
+        audit: None,
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use hmac::{Hmac, Mac};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::Sha256;
 
 /// Appends `bytes` as lower-case hexadecimal digits.
@@ -75,6 +75,15 @@ impl std::str::FromStr for RowHash {
             *byte = digit(0).zip(digit(1)).map(|(high, low)| high << 4 | low).ok_or(BadHash)?;
         }
         Ok(Self(bytes))
+    }
+}
+
+impl<'de> Deserialize<'de> for RowHash {
+    /// Only as it is written: one hash has one text.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let hash = text.parse::<Self>().ok().filter(|hash| hash.to_string() == text);
+        hash.ok_or_else(|| serde::de::Error::custom(BadHash))
     }
 }
 

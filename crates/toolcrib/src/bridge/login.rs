@@ -340,6 +340,7 @@ impl BridgeLogin {
             redirect_uri,
             client_document: None,
             scope: self.renewals.clone(),
+            audit: None,
         }
     }
 

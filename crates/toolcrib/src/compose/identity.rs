@@ -94,7 +94,7 @@ pub(super) async fn front(
     };
     let front = Front::new(config.url.clone(), Arc::clone(&identities) as _, config.scopes.clone(), clock);
     let front = front.with_certificates(config.certificates.as_ref().map(authority));
-    let mut front = front.with_sign_in(identities);
+    let mut front = front.with_sign_in(identities).with_audit(store.audit().clone());
     if let Some(server) = &server {
         front = front.with_server(server.clone());
         subjects.push(Arc::new(SessionSubjects(server.clone())));

@@ -127,6 +127,7 @@ pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLo
         redirect_uri: places.redirect_uri,
         client_document: places.client_document,
         scope: house.clone(),
+        audit: Some(store.audit().clone()),
     };
     let logins = tokio::task::spawn_blocking(move || Logins::new(parts)).await?;
     let values = UserValues::new(store, secrets.vault().clone());

@@ -13,8 +13,8 @@ use super::{KEYS, ValueWithSource, identity};
 
 /// A settings file has some dozen lines; a larger one is something else.
 const FILE_BYTES: u64 = 1 << 20;
-/// A table whose keys are keys of their own; it may also be one word.
-const TLS: &str = "tls";
+/// Tables whose keys are keys of their own; `tls` may also be one word.
+const TABLES: [&str; 2] = ["tls", "audit"];
 
 /// The keys that the file sets; none when there is no file.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<&'static str, ValueWithSource>, Problem> {
@@ -47,13 +47,12 @@ fn parse(path: &Path, text: &str) -> Result<BTreeMap<&'static str, ValueWithSour
     let mut known = BTreeMap::new();
     for (name, value) in entries {
         let place = place(name.span().start);
-        if name.get_ref() == TLS
-            && let Value::Table(parts) = value.get_ref()
-        {
+        let table = TABLES.into_iter().find(|table| table == name.get_ref());
+        if let (Some(table), Value::Table(parts)) = (table, value.get_ref()) {
             for (part, value) in parts {
-                let whole = format!("{TLS}.{part}");
+                let whole = format!("{table}.{part}");
                 let is_secret = is_secret_value(part);
-                let shown = if is_secret { format!("{TLS}.{MASK}") } else { whole.clone() };
+                let shown = if is_secret { format!("{table}.{MASK}") } else { whole.clone() };
                 let key = names().find(|key| *key == whole).ok_or_else(|| unknown(&place, &shown))?;
                 known.insert(key, ValueWithSource { value: value.clone(), place: place.clone() });
             }

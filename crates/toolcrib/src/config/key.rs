@@ -36,8 +36,6 @@ pub(crate) enum Shape {
     One,
     /// An array; in a flag or a variable separated by commas.
     List,
-    /// `true` or `false`; as a flag alone it is `true`.
-    Switch,
 }
 
 pub(crate) const KEYS: [Key; 27] = [
@@ -204,13 +202,13 @@ pub(crate) const KEYS: [Key; 27] = [
         set: |config, value| parse::count(value).map(|value| config.audit_queue = value),
     },
     Key {
-        name: "audit_arguments",
+        name: "audit.arguments",
         flag: "audit-arguments",
-        example: "true|false",
-        default: Some("false"),
-        help: "Store call arguments, secrets redacted, in the audit log",
-        shape: Shape::Switch,
-        set: |config, value| parse::switch(value).map(|value| config.audit_arguments = value),
+        example: "hash|redacted",
+        default: Some("hash"),
+        help: "What the audit log keeps of call arguments: a keyed hash, or also the arguments without secrets",
+        shape: Shape::One,
+        set: |config, value| parse::audit_arguments(value).map(|value| config.audit_arguments = value),
     },
     Key {
         name: "guard_arguments",
@@ -297,7 +295,7 @@ impl Key {
     /// The value of a text outside of the file.
     pub(crate) fn value_of_text(&self, text: &str) -> Value {
         match self.shape {
-            Shape::One | Shape::Switch => Value::String(text.to_owned()),
+            Shape::One => Value::String(text.to_owned()),
             Shape::List => {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
                 Value::Array(items.map(|item| Value::String(item.to_owned())).collect())
@@ -312,7 +310,6 @@ impl Key {
         match self.shape {
             Shape::One => argument.action(ArgAction::Set),
             Shape::List => argument.action(ArgAction::Append),
-            Shape::Switch => argument.num_args(0..=1).require_equals(true).default_missing_value("true"),
         }
     }
 }

@@ -152,11 +152,11 @@ pub(super) fn period(value: &Value) -> Result<Duration, ParseError> {
     text(value, EXPECTED)?.parse::<Period>().map(Period::duration).or(Err(ParseError(EXPECTED)))
 }
 
-pub(super) fn switch(value: &Value) -> Result<bool, ParseError> {
-    match value {
-        Value::Boolean(on) => Ok(*on),
-        Value::String(text) if text == "true" => Ok(true),
-        Value::String(text) if text == "false" => Ok(false),
-        _ => Err(ParseError("`true` or `false`")),
+/// Whether the audit log keeps redacted arguments beside their hash.
+pub(super) fn audit_arguments(value: &Value) -> Result<bool, ParseError> {
+    match value.as_str() {
+        Some("hash") => Ok(false),
+        Some("redacted") => Ok(true),
+        _ => Err(ParseError("`hash` or `redacted`")),
     }
 }

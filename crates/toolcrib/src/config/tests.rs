@@ -74,7 +74,7 @@ fn every_key_can_be_given_in_all_three_ways() {
         ("sessions", "9"),
         ("session_idle", "2m"),
         ("audit_queue", "8"),
-        ("audit_arguments", "true"),
+        ("audit.arguments", "redacted"),
         ("guard_arguments", "deny"),
         ("guard_results", "redact"),
         ("events_kept", "7"),
@@ -91,7 +91,6 @@ fn every_key_can_be_given_in_all_three_ways() {
         let line = match key.shape {
             Shape::One => format!("{name} = '{value}'"),
             Shape::List => format!("{name} = ['{value}']"),
-            Shape::Switch => format!("{name} = {value}"),
         };
         let ways = [
             load(Some(&line), &[], &[]),
@@ -107,7 +106,7 @@ fn every_key_can_be_given_in_all_three_ways() {
         assert_eq!(first, second, "{name}");
         assert_eq!(first, third, "{name}");
     }
-    assert!(load(None, &[], &["--audit-arguments"]).unwrap().audit_arguments);
+    assert!(load(Some("[audit]\narguments = 'redacted'"), &[], &[]).unwrap().audit_arguments);
     let hosts = load(None, &[], &["--allowed-hosts", "A.example,b", "--allowed-hosts", "c:1"]).unwrap().allowed_hosts;
     assert_eq!(hosts, ["a.example", "b", "c:1"]);
 }
@@ -124,6 +123,8 @@ fn what_is_wrong_is_named_with_its_place() {
     check("\n\n[server]\nx = 1\n", "config.toml:3: unknown key `server`", "known keys: listen, log");
     check("\n[tls]\nca = 'x'", "config.toml:2: unknown key `tls.ca`", "");
     check("tls = 'own'", "config.toml:1: `tls`: expected `proxy`, or a table", "");
+    check("audit.arguments = true", "config.toml:1: `audit.arguments`: expected `hash` or `redacted`", "");
+    check("\n[audit]\nargument = 'hash'", "config.toml:2: unknown key `audit.argument`", "");
     check("tls.cert = 1", "config.toml:1: `tls.cert`: expected a path", "");
     for wrong in ["10.1.2.3/16", "10.0.0.0/33", "proxy.example.com", "", "10.0.0.0/8,10.1.0.0/16"] {
         check(&format!("trusted_proxies = ['{wrong}']"), "config.toml:1: `trusted_proxies`: expected addresses", "");

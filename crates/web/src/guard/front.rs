@@ -4,6 +4,7 @@
 //! A profile that is not granted must look like one that does not exist. So nothing here depends on whether a profile
 //! exists, except whether one of its keys was presented.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +13,12 @@ use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, HeaderValue, WW
 use http::{Method, Response, Uri};
 use serde_json::{Value, json};
 use toolcrib_authorization::AuthorizationServer;
-use toolcrib_base::{Clock, Kind, Problem, ProfileName, Role, Timestamp, own_secret};
+use toolcrib_base::{Clock, Identity, Kind, Problem, ProfileName, Proof, Role, Timestamp, own_secret};
 use toolcrib_identity::{
     CertificateAuthority, KnownToken, PresentedToken, ProveTokens, Resource, SignIn, TokenRefusal,
 };
 use toolcrib_session::Principal;
+use toolcrib_store::{AuditEvent, AuditLog, Custody, Decision, Door, Outcome};
 use toolcrib_transport::http::body::Body;
 use toolcrib_transport::http::tls::ClientCertificate;
 
@@ -27,6 +29,8 @@ use crate::page_sessions::PageSessions;
 pub(crate) const RESOURCE_METADATA: &str = "/.well-known/oauth-protected-resource";
 /// The names of the cookie of who signed in to our pages, over `https` and `http`.
 pub(crate) const PAGE_COOKIES: [&str; 2] = ["__Host-toolcrib", "toolcrib-page"];
+/// The door of what people do at our pages.
+const PAGES: Door = Door::new("page");
 /// The longest access token that is looked at, in bytes.
 const TOKEN_BYTES: usize = 16 * 1024;
 /// The error of RFC 6750 for a token that does not count, section 3.1.
@@ -50,6 +54,8 @@ pub struct Front {
     pages: Option<(Arc<dyn SignIn>, PageSessions)>,
     /// Our own authorization server; `None` where there is none.
     server: Option<AuthorizationServer>,
+    /// Where sign-ins are put on record; `None` where no log is kept.
+    log: Option<AuditLog>,
 }
 
 /// A request that wants in.
@@ -98,7 +104,7 @@ struct Credential<'a> {
 impl Front {
     /// Tokens count that `tokens` proves and that have all of `scopes`. `origin` is `scheme://host[:port]`.
     pub fn new(origin: String, tokens: Arc<dyn ProveTokens>, scopes: Vec<Box<str>>, clock: Arc<dyn Clock>) -> Self {
-        Self { origin, tokens, scopes, clock, certificates: None, pages: None, server: None }
+        Self { origin, tokens, scopes, clock, certificates: None, pages: None, server: None, log: None }
     }
 
     /// The same where certificates of this authority, if it is one, prove clients.
@@ -114,6 +120,30 @@ impl Front {
         let sessions = PageSessions::new(Arc::clone(&self.clock));
         self.pages = (!sign_in.names().is_empty()).then_some((sign_in, sessions));
         self
+    }
+
+    /// The same that puts sign-ins to our pages on record.
+    #[must_use]
+    pub fn with_audit(mut self, log: AuditLog) -> Self {
+        self.log = Some(log);
+        self
+    }
+
+    /// Puts on record that someone signed in to our pages or out, or was not let in. It has happened, so it does not wait.
+    pub(crate) fn record_sign_in(&self, known: &KnownToken, method: &'static str, is_granted: bool) {
+        let Some(log) = &self.log else { return };
+        let identity = Identity { proof: Proof::Page, ..(*known.identity).clone() };
+        let (decision, outcome) = match is_granted {
+            true => (Decision::Permit(Cow::Borrowed("sign-in")), Outcome::Ok),
+            false => (Decision::Deny(Cow::Borrowed("not-granted")), Outcome::Denied),
+        };
+        let (id, method) = (known.id.clone(), Cow::Borrowed(method));
+        log.record_now(AuditEvent {
+            decision,
+            outcome,
+            custody: Custody { identity: Some(Arc::new(identity)), ..Custody::default() },
+            ..AuditEvent::new(self.clock.now(), id, PAGES, method, "ui".into())
+        });
     }
 
     /// The same with our own authorization server, whose tokens count.

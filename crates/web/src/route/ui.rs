@@ -136,6 +136,7 @@ async fn complete(front: &Front, headers: &HeaderMap, query: &str) -> Result<Res
         error: parameter(query, "error"),
     };
     let known = sign_in.complete(&state, &answer).await.map_err(|error| problem(&error))?;
+    front.record_sign_in(&known, "sign-in", !known.grants.is_empty());
     if known.grants.is_empty() {
         let message = format!("nothing here is granted to `{}`", known.id);
         return Err(Problem::new(Kind::Forbidden, message).hint("Ask an administrator for a grant, with this name."));
@@ -158,6 +159,9 @@ fn sign_out(front: &Front, headers: &HeaderMap) -> Result<Response<Body>, Proble
             .hint(format!("Sign out at {}{UI}.", front.origin())));
     }
     if let (Some((_, sessions)), Some(value)) = (front.pages(), cookie(headers, name(front, PAGE_COOKIES))) {
+        if let Some(known) = sessions.find(&value) {
+            front.record_sign_in(&known, "sign-out", true);
+        }
         sessions.end(&value);
     }
     let mut response = see_other(UI);

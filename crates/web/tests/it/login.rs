@@ -65,6 +65,7 @@ impl House {
                 redirect_uri: redirect.map_or(own, str::to_owned),
                 client_document: None,
                 scope: scope.clone(),
+                audit: None,
             };
             let logins = Logins::new(config);
             logins.set_target(LoginTarget::new(notion(), &remote.url(), settings).unwrap());
