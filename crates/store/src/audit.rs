@@ -11,6 +11,7 @@
 //! of calls that were running. What it cannot promise: see [`AuditLog::verify`].
 
 mod chain;
+mod cursors;
 mod event;
 mod hash;
 mod park;
@@ -36,6 +37,7 @@ use self::writer::Writer;
 pub(crate) use self::park::block_on;
 
 pub use self::chain::Head;
+pub use self::cursors::AuditCursors;
 pub use self::event::{ARGUMENTS_MAX, AuditEvent, Custody, Decision, Door, Outcome, TEXT_MAX};
 pub use self::hash::{ArgsHash, BadHash, RowHash};
 pub use self::query::{AuditFilter, AuditOrder, AuditRecord, LIST_MAX, PATTERN_MAX};
@@ -314,6 +316,15 @@ impl AuditLog {
         self.inner.shared.hurry();
         let mut progress = self.inner.progress.clone();
         progress.wait_for(|progress| progress.written >= wanted).await.map(|_| ()).map_err(|_| AuditClosed)
+    }
+
+    /// Waits until the disk has a row after `seq`, and gives the newest one. Cancel-safe.
+    ///
+    /// # Errors
+    /// The log is closed and there will be none.
+    pub async fn beyond(&self, seq: u64) -> Result<Head, AuditClosed> {
+        let mut progress = self.inner.progress.clone();
+        progress.wait_for(|progress| progress.head.seq > seq).await.map(|now| now.head).map_err(|_| AuditClosed)
     }
 
     /// Takes no more reservations, waits for the slots that are out, writes everything down and ends the writer.

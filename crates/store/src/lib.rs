@@ -28,7 +28,7 @@ mod tasks;
 
 pub use active_sets::{ActiveSets, ActiveTool};
 pub use audit::{
-    ArgsHash, AuditClosed, AuditEvent, AuditFilter, AuditHealth, AuditLog, AuditOrder, AuditRecord, AuditSlot,
+    ArgsHash, AuditClosed, AuditCursors, AuditEvent, AuditFilter, AuditHealth, AuditLog, AuditOrder, AuditRecord, AuditSlot,
     ChainBreak, Custody, Decision, Door, Fault, Head, IN_FLIGHT, IntactChain, Outcome, RowHash, UnwrittenEvents,
     Verification,
 };

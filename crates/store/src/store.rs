@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use toolcrib_base::{Clock, SystemClock};
 
 use crate::active_sets::ActiveSets;
-use crate::audit::{AuditLog, DEFAULT_QUEUE, UnwrittenEvents};
+use crate::audit::{AuditCursors, AuditLog, DEFAULT_QUEUE, UnwrittenEvents};
 use crate::authorization::Authorizations;
 use crate::database::{Database, installation_secret};
 use crate::error::StoreError;
@@ -90,6 +90,11 @@ impl Store {
     /// The audit log.
     pub fn audit(&self) -> &AuditLog {
         &self.audit
+    }
+
+    /// How far each sink of the audit log has taken it.
+    pub fn audit_cursors(&self) -> AuditCursors {
+        AuditCursors::new(Arc::clone(&self.database), Arc::clone(&self.clock))
     }
 
     /// What happened to servers, services, workflows and runs.

@@ -173,10 +173,7 @@ impl LoadedTls {
         let builder = builder.map_err(|error| refused(&files.certificate, &error))?;
         let builder = match (&files.client_authorities, &authorities) {
             (Some(file), Some(text)) => {
-                let mut roots = RootCertStore::empty();
-                for certificate in certificates(file, text)? {
-                    roots.add(certificate).map_err(|error| refused(file, &error))?;
-                }
+                let roots = roots(file, text)?;
                 let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
                 let verifier = verifier.allow_unauthenticated().build().map_err(|error| refused(file, &error))?;
                 builder.with_client_cert_verifier(verifier)
@@ -274,6 +271,23 @@ impl fmt::Debug for ClientCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientCertificate").field("name", &self.name).field("expires", &self.expires).finish()
     }
+}
+
+/// The authorities in a file of PEM, for a client that trusts no others. Blocks.
+///
+/// # Errors
+/// The file cannot be read or holds no certificates.
+pub fn authorities(file: &Path) -> Result<RootCertStore, TlsError> {
+    roots(file, &bytes(file)?)
+}
+
+fn roots(file: &Path, text: &[u8]) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(file, text)? {
+        let refused = |error: rustls::Error| TlsError::Refused { file: file.to_owned(), why: error.to_string() };
+        roots.add(certificate).map_err(refused)?;
+    }
+    Ok(roots)
 }
 
 fn bytes(file: &Path) -> Result<Vec<u8>, TlsError> {
