@@ -3,14 +3,13 @@
 //!
 //! Reading order: [`message`] tells what a line is, [`exchange`] carries one request, [`session`] opens what the
 //! gateway forgot, [`listen`] holds the stream of what the gateway says on its own, [`locator`] finds the gateway again,
-//! [`start`] starts it where none runs, [`login`] logs in where it lets no one in without, [`locked`] is what the client is
-//! answered until then.
+//! [`start`] starts it where none runs, [`locked`] is what the client is answered where the gateway lets no one in without a
+//! login.
 
 mod exchange;
 mod listen;
 mod locator;
 mod locked;
-mod login;
 mod message;
 mod session;
 mod sink;
@@ -24,8 +23,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
-use http::{Method, StatusCode};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use toolcrib_base::task::Scope;
@@ -34,14 +31,13 @@ use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::{Answer, RpcError, method};
 use toolcrib_transport::http::client::HttpClient;
 
-use crate::client::{ClientFlags, locate};
+use crate::client::ClientFlags;
+use crate::endpoint_login::{EndpointLogin, LoginOptions};
 use crate::home::{Environment, Home};
 use crate::lines::{self, Lines};
 use crate::text;
 use exchange::Call;
 use locator::GatewayLocator;
-use login::{AwaitedLogin, BridgeLogin, Denial, StartedLogin};
-pub(crate) use login::{LoginOptions, PastedAnswers};
 use message::ClientMessage;
 use session::Session;
 
@@ -61,7 +57,7 @@ const RENEWAL: Duration = Duration::from_secs(10);
 struct Bridge {
     gateway: GatewayLocator,
     session: Session,
-    login: Arc<BridgeLogin>,
+    login: Arc<EndpointLogin>,
     /// Whether a modern client was answered in place of a gateway that lets no one in: it takes the gateway for a modern
     /// one.
     spoke_modern: AtomicBool,
@@ -89,7 +85,7 @@ pub(crate) async fn run(
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for signals")?;
     let client = HttpClient::new().context("start the HTTP client")?;
     let home = Home::find(flags.home(), &environment).ok();
-    let login = Arc::new(BridgeLogin::new(login, home.as_ref(), client.clone(), &environment));
+    let login = Arc::new(EndpointLogin::new(login, home.as_ref(), client.clone(), &environment));
     let gateway = GatewayLocator::new(flags, environment, &client, &login).await?;
     let (out, queue) = mpsc::channel(OUT);
     let writing = Scope::new();
@@ -146,88 +142,6 @@ pub(crate) async fn run(
         Ok(written) => written.context("write to stdout")?,
         Err(_) => Ok(()),
     }
-}
-
-/// What comes of a wish to log in at an endpoint.
-pub(crate) enum EndpointStep {
-    /// It lets us in; whether by a login.
-    Done { has_login: bool },
-    /// Someone opens a page.
-    Open(Box<EndpointLogin>),
-}
-
-/// A login at an endpoint whose page waits for its person, for all bridges of this home.
-pub(crate) struct EndpointLogin {
-    /// The provider's page.
-    pub(crate) url: String,
-    /// Whether a browser has opened it.
-    pub(crate) is_opened: bool,
-    login: BridgeLogin,
-    work: AwaitedLogin,
-}
-
-impl EndpointLogin {
-    /// For answers that a person pastes.
-    pub(crate) fn pasted(&self) -> PastedAnswers {
-        self.work.pasted()
-    }
-
-    /// Waits for the answer, from a browser of this machine or pasted. Whether someone has logged in.
-    pub(crate) async fn wait(self) -> bool {
-        let pages = Scope::new();
-        let is_in = self.work.run(&pages).await;
-        pages.close(FAREWELL).await;
-        self.login.close(RENEWAL).await;
-        is_in
-    }
-}
-
-/// Begins a login at an endpoint that wants one, as bridges of this home use it.
-pub(crate) async fn log_in(
-    flags: &ClientFlags,
-    environment: &Environment,
-    options: LoginOptions,
-) -> anyhow::Result<EndpointStep> {
-    let home = Home::find(flags.home(), environment)?;
-    let located = locate(flags, environment)?;
-    let client = HttpClient::new().context("start the HTTP client")?;
-    let login = BridgeLogin::new(options, Some(&home), client.clone(), environment);
-    let sent = login.headers(&located.uri).await?;
-    let mut headers = sent.clone();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-    // It opens no session, and asks for nothing that could run.
-    let ping = Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
-    let answer = login.proving(&client).send(Method::POST, &located.uri, headers, ping).await;
-    let answer = answer.map_err(|error| {
-        Problem::new(Kind::Unavailable, format!("the gateway is unreachable: {error}")).hint("check the URL")
-    })?;
-    if answer.status != StatusCode::UNAUTHORIZED {
-        return Ok(EndpointStep::Done { has_login: !sent.is_empty() });
-    }
-    let challenge = answer.headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-    match login.denied(&located.uri, &sent, challenge).await? {
-        Denial::Renewed => Ok(EndpointStep::Done { has_login: true }),
-        Denial::Final => Err(Problem::new(Kind::Unauthenticated, "the gateway requires a token and offers no login")
-            .hint("pass one with `--token-file FILE`")
-            .into()),
-        Denial::NeedsLogin { .. } => {
-            let StartedLogin { url, is_opened, work } = login.begin().await?;
-            let work = work.context("a login of a new process waits already")?;
-            Ok(EndpointStep::Open(Box::new(EndpointLogin { url, is_opened, login, work })))
-        }
-    }
-}
-
-/// Revokes and deletes the login that bridges of this home use at an endpoint. Whether there was one.
-pub(crate) async fn log_out(flags: &ClientFlags, environment: &Environment) -> anyhow::Result<bool> {
-    let Ok(home) = Home::find(flags.home(), environment) else { return Ok(false) };
-    let located = locate(flags, environment)?;
-    let client = HttpClient::new().context("start the HTTP client")?;
-    let login = BridgeLogin::new(LoginOptions::default(), Some(&home), client, environment);
-    let ended = login.end(&located.uri).await;
-    login.close(RENEWAL).await;
-    Ok(ended?)
 }
 
 /// What only lives between two looks at it, so a panic in the meantime breaks nothing.

@@ -68,7 +68,7 @@ impl PageUrl {
 
     /// Whether only this machine can open it.
     pub(crate) fn is_loopback(&self) -> bool {
-        crate::client::is_loopback(&self.0)
+        crate::loopback::is_loopback(&self.0)
     }
 }
 

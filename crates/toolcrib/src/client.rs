@@ -2,6 +2,7 @@
 
 mod failure;
 mod locate;
+mod login;
 mod modern;
 mod plain;
 mod questions;
@@ -22,16 +23,17 @@ use toolcrib_protocol::inventory::Listing;
 use toolcrib_protocol::json::{Outline, Rules};
 use toolcrib_protocol::raw::{Edit, Writer};
 use toolcrib_protocol::{Notification, Raw, Request, Revision, RpcError, meta, method, own_meta};
-use toolcrib_transport::Reply;
-use toolcrib_transport::http::client::Endpoint;
+use toolcrib_transport::http::client::{Endpoint, HttpClient};
 use toolcrib_transport::http::link::{Bounds, HttpLink};
 use toolcrib_transport::{CallHandler, CallOptions, Inbox, Link};
+use toolcrib_transport::{LinkError, Reply};
 
 use crate::home::Environment;
 use crate::output::{Format, Output};
 
 pub(crate) use failure::for_a_shell;
-pub(crate) use locate::{ClientAddress, GatewayAddress, address, is_endpoint, is_loopback, is_of_this_home, locate};
+pub(crate) use locate::{ClientAddress, GatewayAddress, address, is_endpoint, is_of_this_home, locate};
+use login::ClientLogin;
 pub(crate) use modern::Declares;
 pub(crate) use plain::CallObservation;
 pub(crate) use questions::Answer;
@@ -252,16 +254,35 @@ impl Client {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let endpoint = Endpoint { uri: located.uri.clone(), headers, proof: HeaderMap::new() };
+        let mut endpoint = Endpoint { uri: located.uri.clone(), headers, proof: HeaderMap::new() };
         let scope = Scope::new();
-        let client = located.http_client().context("start the HTTP client")?;
-        let link = HttpLink::new(client, endpoint, Arc::new(NotificationSink), scope.clone(), BOUNDS);
+        let http = located.http_client().context("start the HTTP client")?;
         let (declares, deadline) = (declares.map(Declares::capabilities), OPEN.min(flags.timeout));
-        let opened = match &declares {
-            None => shake_hands(&link, deadline).await,
-            Some(capabilities) => {
-                let id = Link::Http(Arc::clone(&link)).next_id();
-                modern::discover(&link, id, capabilities, deadline).await
+        let open = async |http: HttpClient, endpoint: Endpoint| {
+            let link = HttpLink::new(http, endpoint, Arc::new(NotificationSink), scope.clone(), BOUNDS);
+            let opened = match &declares {
+                None => shake_hands(&link, deadline).await,
+                Some(capabilities) => {
+                    let id = Link::Http(Arc::clone(&link)).next_id();
+                    modern::discover(&link, id, capabilities, deadline).await
+                }
+            };
+            (link, opened)
+        };
+        let (link, opened) = match ClientLogin::find(&located, &http, flags, environment) {
+            None => Box::pin(open(http, endpoint)).await,
+            Some(login) => {
+                let http = login.proving(&http);
+                endpoint.proof = login.headers().await?;
+                let mut tried = Box::pin(open(http.clone(), endpoint.clone())).await;
+                if let Err(OpenError::Link(LinkError::Status { status: 401, challenge, .. })) = &tried.1
+                    && login.is_renewed(&endpoint.proof, challenge.as_deref()).await?
+                {
+                    endpoint.proof = login.headers().await?;
+                    tried = Box::pin(open(http, endpoint)).await;
+                }
+                login.close().await;
+                tried
             }
         };
         let server = opened.map_err(|error| error.into_problem(&located))?;
@@ -376,7 +397,7 @@ impl Client {
     /// To a client without a token an operation does not exist.
     fn hidden(&self, problem: Problem) -> Problem {
         let is_hidden = matches!(problem.kind, Kind::UnknownTool | Kind::NotFound | Kind::InvalidParams);
-        if is_hidden && self.located.token.is_none() {
+        if is_hidden && !self.located.has_credential() {
             return Problem { kind: Kind::Unauthenticated, ..problem }.hint(failure::hint_of_token(&self.located));
         }
         problem
@@ -435,7 +456,7 @@ fn unstructured(name: &str) -> Problem {
 
 /// Why the session could not be opened.
 enum OpenError {
-    Link(toolcrib_transport::LinkError),
+    Link(LinkError),
     Refused(RpcError),
 }
 
@@ -467,7 +488,7 @@ async fn shake_hands(link: &Arc<HttpLink>, deadline: Duration) -> Result<Raw, Op
     let date = result.text("protocolVersion").unwrap_or_default();
     let Some(revision) = Revision::parse(&date) else {
         let reason = format!("`initialize` chose the unknown revision `{date}`");
-        return Err(OpenError::Link(toolcrib_transport::LinkError::NotMcp(reason)));
+        return Err(OpenError::Link(LinkError::NotMcp(reason)));
     };
     link.set_session(session, revision);
     opening.notify(Notification::new(method::INITIALIZED, Raw::empty_object())).await.map_err(OpenError::Link)?;

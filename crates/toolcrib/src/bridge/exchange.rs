@@ -18,10 +18,10 @@ use toolcrib_transport::http::client::{Endpoint, Reply};
 use toolcrib_transport::http::events::{EventStream, Place, is_message};
 use toolcrib_transport::http::refusal::Refusal;
 
-use super::login::Denial;
 use super::session::OpenSession;
 use super::sink::Sink;
 use super::{Bridge, lock, note};
+use crate::endpoint_login::Denial;
 
 /// How long a request waits for a gateway that is away.
 const AWAY: Duration = Duration::from_secs(60);

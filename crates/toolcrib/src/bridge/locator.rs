@@ -14,14 +14,14 @@ use toolcrib_protocol::header;
 use toolcrib_transport::http::client::{Endpoint, HttpClient, RequestTemplate};
 
 use super::lock;
-use super::login::BridgeLogin;
 use super::start::{GatewayQuery, GatewayStarter};
 use crate::client::{ClientFlags, GatewayAddress};
+use crate::endpoint_login::EndpointLogin;
 use crate::home::Environment;
 
 pub(super) struct GatewayLocator {
     query: Arc<GatewayQuery>,
-    login: Arc<BridgeLogin>,
+    login: Arc<EndpointLogin>,
     /// For gateways that authorities know.
     client: HttpClient,
     found: Mutex<Option<Arc<GatewayEndpoint>>>,
@@ -62,7 +62,7 @@ impl GatewayLocator {
         flags: ClientFlags,
         environment: Environment,
         client: &HttpClient,
-        login: &Arc<BridgeLogin>,
+        login: &Arc<EndpointLogin>,
     ) -> anyhow::Result<Self> {
         let start = watch::Sender::new(Start::Over);
         let query = Arc::new(GatewayQuery { flags, environment });

@@ -13,8 +13,8 @@ use toolcrib_protocol::subscription::{self, Filter};
 use toolcrib_protocol::{Answer, Id, Message, Notification, Raw, Request, Revision, RpcError, meta, method};
 
 use super::exchange::{Call, ExchangeError};
-use super::login::{AwaitedLogin, StartedLogin};
 use super::{Bridge, note};
+use crate::endpoint_login::{AwaitedLogin, StartedLogin};
 
 /// What the bridge calls itself while it speaks for the gateway.
 const NAME: &str = "toolcrib-bridge";

@@ -28,7 +28,7 @@ pub(super) fn of_link(error: LinkError, located: &GatewayAddress) -> Problem {
             Problem::new(Kind::Timeout, message).hint("wait longer with `--timeout 10m`")
         }
         LinkError::Status { status, body, challenge } => {
-            let problem = of_status(status, &body, located);
+            let problem = with_login_hint(of_status(status, &body, located), challenge.as_deref(), located);
             match challenge.as_deref().and_then(named_error) {
                 Some(error) => Problem { message: format!("{} (HTTP {status}, {error})", problem.message), ..problem },
                 None => problem,
@@ -52,6 +52,10 @@ pub(super) fn of_status(status: u16, body: &str, located: &GatewayAddress) -> Pr
     let url = &located.uri;
     let told = body_reason(body).map(|told| format!(": {told}")).unwrap_or_default();
     match (status, &located.token) {
+        (401, None) if located.has_login => {
+            Problem::new(Kind::Unauthenticated, format!("the login at the gateway at `{url}` does not count{told}"))
+                .hint(login_hint(located))
+        }
         (401, None) => Problem::new(Kind::Unauthenticated, format!("the gateway at `{url}` requires a token{told}"))
             .hint(hint_of_token(located)),
         (401, Some(_)) => Problem::new(Kind::Forbidden, format!("the gateway at `{url}` rejected the token{told}"))
@@ -75,6 +79,17 @@ fn named_error(challenge: &str) -> Option<&str> {
 pub(super) fn hint_of_token(located: &GatewayAddress) -> String {
     let reason = located.no_token.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     format!("pass the gateway's token with `--token-file FILE` or `TOOLCRIB_TOKEN`{reason}")
+}
+
+/// The same where the gateway's challenge says that one can log in.
+pub(super) fn with_login_hint(problem: Problem, challenge: Option<&str>, located: &GatewayAddress) -> Problem {
+    let offers_login = challenge.is_some_and(|challenge| challenge.contains("resource_metadata"));
+    let wants_it = problem.kind == Kind::Unauthenticated && located.token.is_none();
+    if offers_login && wants_it { problem.hint(login_hint(located)) } else { problem }
+}
+
+fn login_hint(located: &GatewayAddress) -> String {
+    format!("log in with `toolcrib auth login --endpoint {}`, or pass a token with `--token-file FILE`", located.uri)
 }
 
 /// What the body of a refusal says: an error of JSON-RPC, a problem of RFC 9457, or plain text.
@@ -123,7 +138,7 @@ pub(super) fn kind(name: Option<&str>, code: i64) -> Kind {
 /// Says how to come with a token where that may be what is missing.
 fn with_token_hint(problem: Problem, located: &GatewayAddress) -> Problem {
     let wants_token = matches!(problem.kind, Kind::Forbidden | Kind::Unauthenticated);
-    if wants_token && located.token.is_none() {
+    if wants_token && !located.has_credential() {
         // Who came with nothing has not failed to prove anything.
         let problem = Problem { kind: Kind::Unauthenticated, ..problem };
         return if problem.hint.is_none() { problem.hint(hint_of_token(located)) } else { problem };

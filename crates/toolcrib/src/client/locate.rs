@@ -9,7 +9,8 @@ use toolcrib_transport::http::client::HttpClient;
 use super::ClientFlags;
 use crate::config::{Config, SettingFlags};
 use crate::home::{Environment, Home};
-use crate::{ready, token};
+use crate::loopback::is_here;
+use crate::{endpoint_login, ready, token};
 
 /// The variable that names the endpoint.
 const ENDPOINT_VARIABLE: &str = "TOOLCRIB_ENDPOINT";
@@ -35,6 +36,8 @@ pub(crate) struct GatewayAddress {
     pub(crate) certificate: Option<PathBuf>,
     /// Why no token of a running gateway is sent, where there is a reason to tell.
     pub(crate) no_token: Option<String>,
+    /// Whether this home has a login there, which counts where there is no token.
+    pub(crate) has_login: bool,
 }
 
 /// Finds the gateway: `--endpoint`, `--context`, `TOOLCRIB_ENDPOINT`, `TOOLCRIB_CONTEXT`, the current context, the file
@@ -74,6 +77,7 @@ pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<G
         token_place: None,
         certificate,
         no_token: None,
+        has_login: false,
     };
     if flags.without_token {
         return Ok(located);
@@ -102,12 +106,27 @@ pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<G
             }
         }
     }
+    if located.token.is_none() && is_named {
+        let home = Home::find(flags.home.as_deref(), environment);
+        located.has_login = home.is_ok_and(|home| endpoint_login::is_stored(&home, &located.uri));
+    }
     Ok(located)
 }
 
 // === impl GatewayAddress ===
 
 impl GatewayAddress {
+    /// The profile that the URL names.
+    pub(crate) fn profile(&self) -> Option<ProfileName> {
+        let (_, name) = self.uri.path().rsplit_once("/mcp/p/")?;
+        ProfileName::new(name).ok()
+    }
+
+    /// Whether a command comes with a token or a login.
+    pub(crate) fn has_credential(&self) -> bool {
+        self.token.is_some() || self.has_login
+    }
+
     /// A client for it: a gateway of this home with TLS is known by its very certificate, others by their authorities.
     pub(crate) fn http_client(&self) -> std::io::Result<HttpClient> {
         self.certificate.clone().map_or_else(HttpClient::new, HttpClient::pinning)
@@ -220,17 +239,6 @@ pub(crate) fn is_endpoint(url: &str) -> bool {
     endpoint(url, None).is_some()
 }
 
-/// Whether a URL leads to this machine.
-pub(crate) fn is_loopback(url: &str) -> bool {
-    url.parse().is_ok_and(|uri| is_here(&uri))
-}
-
-/// Whether only this machine can answer.
-fn is_here(uri: &Uri) -> bool {
-    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
-}
-
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
@@ -341,14 +349,6 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(endpoint(url, Some(&profile)).map(|uri| uri.to_string()).as_deref(), expected, "{url}");
-        }
-        for (url, expected) in [
-            ("http://[::1]:1", true),
-            ("http://localhost", true),
-            ("http://127.9.9.9", true),
-            ("http://10.0.0.1", false),
-        ] {
-            assert_eq!(is_loopback(url), expected, "{url}");
         }
     }
 }

@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use http::{Method, Uri};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use http::{Method, StatusCode, Uri};
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::{Outline, Rules};
 use toolcrib_transport::LinkError;
-use toolcrib_transport::http::client::HttpClient;
+use toolcrib_transport::http::client::{HttpClient, Response};
 use toolcrib_transport::http::events::EventStream;
 
+use super::login::ClientLogin;
 use super::{BOUNDS, ClientFlags, GatewayAddress, OPEN, failure, locate};
 use crate::home::Environment;
 
@@ -30,6 +31,7 @@ pub(crate) struct Rest {
     root: String,
     profile: Option<ProfileName>,
     deadline: Duration,
+    login: Option<ClientLogin>,
 }
 
 // === impl Rest ===
@@ -44,7 +46,10 @@ impl Rest {
         let authority = uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();
         let root = format!("{}://{authority}{before}/api/v1", uri.scheme_str().unwrap_or("http"));
         let http = located.http_client().context("start the HTTP client")?;
-        Ok(Self { http, located, root, profile: flags.profile.clone(), deadline: flags.timeout })
+        let login = ClientLogin::find(&located, &http, flags, environment);
+        let http = login.as_ref().map_or_else(|| http.clone(), |login| login.proving(&http));
+        let profile = located.profile();
+        Ok(Self { http, located, root, profile, deadline: flags.timeout, login })
     }
 
     /// The gateway's place and how we come to it.
@@ -52,7 +57,7 @@ impl Rest {
         &self.located
     }
 
-    /// The profile that the person named.
+    /// The profile that the person named, by a flag or in the URL.
     pub(crate) fn profile(&self) -> Option<&ProfileName> {
         self.profile.as_ref()
     }
@@ -89,15 +94,20 @@ impl Rest {
         let uri: Uri = format!("{}{path}", self.root)
             .parse()
             .map_err(|_| Problem::new(Kind::InvalidParams, format!("`{path}` is not a path")))?;
-        match self.http.open_stream(&uri, self.headers(), BOUNDS.bytes).await {
+        match self.http.open_stream(&uri, self.headers().await?, BOUNDS.bytes).await {
             Ok(Some(stream)) => Ok(stream),
             Ok(None) => Err(Problem::new(Kind::BadServer, "this gateway has no event stream")),
-            Err(LinkError::Status { status, body, .. }) => Err(self.refused(status, body.as_bytes())),
+            Err(LinkError::Status { status, body, challenge }) => {
+                Err(self.refused(status, body.as_bytes(), challenge.as_deref()))
+            }
             Err(error) => Err(failure::of_link(error, &self.located)),
         }
     }
 
-    fn headers(&self) -> HeaderMap {
+    async fn headers(&self) -> Result<HeaderMap, Problem> {
+        if let Some(login) = &self.login {
+            return login.headers().await;
+        }
         let mut headers = HeaderMap::new();
         if let Some(token) = &self.located.token
             && let Ok(mut value) = HeaderValue::try_from(format!("Bearer {}", token.expose()))
@@ -105,7 +115,7 @@ impl Rest {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        headers
+        Ok(headers)
     }
 
     /// Sends a request; `path` may carry a query.
@@ -113,27 +123,32 @@ impl Rest {
         let uri: Uri = format!("{}{path}", self.root)
             .parse()
             .map_err(|_| Problem::new(Kind::InvalidParams, format!("`{path}` is not a path")))?;
-        let mut headers = self.headers();
-        let bytes = body.map(|body| body.bytes().clone()).unwrap_or_default();
-        if body.is_some() {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        }
-        let answer = tokio::time::timeout(self.deadline, self.exchange(method, &uri, headers, bytes)).await;
+        let bytes = body.map(|body| body.bytes().clone());
+        let answer = tokio::time::timeout(self.deadline, self.exchange(method, &uri, bytes)).await;
         answer.unwrap_or_else(|_| {
             let message = format!("the gateway at `{uri}` did not answer within {} s", self.deadline.as_secs_f32());
             Err(Problem::new(Kind::Timeout, message).hint("wait longer with `--timeout 10m`"))
         })
     }
 
-    async fn exchange(&self, method: Method, uri: &Uri, headers: HeaderMap, body: Bytes) -> Result<Raw, Problem> {
-        let response = self.http.send(method, uri, headers, body).await;
-        let response = response.map_err(|error| failure::of_link(error, &self.located))?;
+    async fn exchange(&self, method: Method, uri: &Uri, body: Option<Bytes>) -> Result<Raw, Problem> {
+        let sent = self.headers().await?;
+        let mut response = self.send(&method, uri, &sent, body.clone()).await?;
+        if response.status == StatusCode::UNAUTHORIZED
+            && let Some(login) = &self.login
+        {
+            let challenge = response.headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+            if login.is_renewed(&sent, challenge).await? {
+                response = self.send(&method, uri, &self.headers().await?, body).await?;
+            }
+        }
         let status = response.status;
+        let challenge = response.headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let body = response.body.collect(BOUNDS.bytes).await.map_err(|error| {
             Problem::new(Kind::Unavailable, format!("the response of the gateway at `{uri}` is incomplete: {error}"))
         })?;
         if !status.is_success() {
-            return Err(self.refused(status.as_u16(), &body));
+            return Err(self.refused(status.as_u16(), &body, challenge.as_deref()));
         }
         let is_answer = |raw: &Raw| !matches!(raw.outline(), Outline::Scalar(_));
         Raw::parse(body, Rules::relayed(BOUNDS.depth)).ok().filter(is_answer).ok_or_else(|| {
@@ -142,11 +157,27 @@ impl Rest {
         })
     }
 
+    async fn send(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        proof: &HeaderMap,
+        body: Option<Bytes>,
+    ) -> Result<Response, Problem> {
+        let mut headers = proof.clone();
+        if body.is_some() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let response = self.http.send(method.clone(), uri, headers, body.unwrap_or_default()).await;
+        response.map_err(|error| failure::of_link(error, &self.located))
+    }
+
     /// The problem that an answer reports.
-    fn refused(&self, status: u16, body: &[u8]) -> Problem {
+    fn refused(&self, status: u16, body: &[u8], challenge: Option<&str>) -> Problem {
         let told: Value = serde_json::from_slice(body).unwrap_or_default();
         let Some(code) = told["code"].as_str() else {
-            return failure::of_status(status, &String::from_utf8_lossy(body), &self.located);
+            let problem = failure::of_status(status, &String::from_utf8_lossy(body), &self.located);
+            return failure::with_login_hint(problem, challenge, &self.located);
         };
         let kind = failure::kind(Some(code), Kind::BadServer.row().code);
         let problem = Problem::new(kind, told["detail"].as_str().unwrap_or_default());
@@ -154,7 +185,8 @@ impl Rest {
             // The gateway takes us as who we are, and a server wants a login.
             (Kind::Unauthenticated, Some(hint)) if hint.contains("toolcrib login ") => problem.hint(hint),
             (Kind::Unauthenticated, _) if self.located.token.is_none() => {
-                problem.hint(failure::hint_of_token(&self.located))
+                let problem = problem.hint(failure::hint_of_token(&self.located));
+                failure::with_login_hint(problem, challenge, &self.located)
             }
             // A token that is not accepted is another thing than none, as over MCP.
             (Kind::Unauthenticated, _) => Problem { kind: Kind::Forbidden, ..problem }

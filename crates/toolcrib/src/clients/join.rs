@@ -10,8 +10,9 @@ use toolcrib_catalog::clients::{self as catalog, Client, ConnectOutcome, Setting
 use super::record::{self, Record};
 use super::take::{ImportPlan, gather};
 use super::{Flags, failed, replace, target, wrong};
-use crate::client::{ClientAddress, address, is_loopback};
+use crate::client::{ClientAddress, address};
 use crate::home::{Environment, HOME_VARIABLE, Home};
+use crate::loopback::is_loopback;
 
 /// What a client is to be led to.
 #[derive(Debug, Clone, Copy, Default)]

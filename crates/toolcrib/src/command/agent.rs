@@ -3,8 +3,8 @@
 
 use std::process::ExitCode;
 
-use crate::bridge::LoginOptions;
 use crate::client::ClientFlags;
+use crate::endpoint_login::LoginOptions;
 use crate::home::Environment;
 use crate::repl::changes;
 

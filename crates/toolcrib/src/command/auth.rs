@@ -33,9 +33,9 @@ enum Action {
     Status(ServerArguments),
     /// Show the principal that commands act as
     Whoami(ClientArguments),
-    /// Log in to a server, to every server that needs it, or with `--endpoint` for bridges
+    /// Log in to a server, to every server that needs it, or with `--endpoint` to a gateway
     Login(Login),
-    /// End the login at a server, all logins, or with `--endpoint` that of bridges
+    /// End the login at a server, all logins, or with `--endpoint` that at a gateway
     Logout(Logout),
     /// Renew the login at a server, or all logins that can be renewed
     Refresh(ServerArguments),
@@ -169,7 +169,8 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     }
 }
 
-/// Without a server it is about the gateway, which has no login of its own: its token is accepted or is not.
+/// Without a server it is about the gateway. That of this home has no login for commands: its token is accepted or is
+/// not.
 async fn log_in(rest: &Rest, client: &ClientFlags, environment: &Environment, output: Output) -> anyhow::Result<()> {
     let access = Access::find(client, rest, environment).await?;
     if !access.administers {

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use toolcrib_base::ProfileName;
 
 use super::login;
-use crate::bridge::{self, LoginOptions};
+use crate::bridge;
 use crate::client::ClientFlags;
+use crate::endpoint_login::LoginOptions;
 use crate::home::Environment;
 
 /// The variable that forbids starting a gateway, for clients whose arguments cannot be changed.

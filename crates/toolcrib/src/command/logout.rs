@@ -7,10 +7,9 @@ use serde_json::json;
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_protocol::Raw;
 
-use super::login::flow;
 use super::login::place::at_gateway;
+use super::login::{endpoint, flow};
 use super::on_this_thread;
-use crate::bridge;
 use crate::client::{ClientFlags, Rest, encoded};
 use crate::home::Environment;
 use crate::output::Output;
@@ -66,17 +65,17 @@ pub(super) fn all(yes: bool, client: &ClientFlags, environment: &Environment) ->
     })
 }
 
-/// Ends the login that bridges of this home use at the gateway. Of itself it has none.
+/// Ends the login of this home at a gateway elsewhere. Our own has none.
 pub(super) fn of_endpoint(client: &ClientFlags, environment: &Environment) -> anyhow::Result<ExitCode> {
     let output = client.output(environment)?;
     on_this_thread(async {
-        if !bridge::log_out(client, environment).await? {
+        if !endpoint::end(client, environment).await? {
             return Err(of_gateway().into());
         }
         if output.is_for_programs() {
             output.answer(&Raw::from_value(&json!({"status": "logged_out"})))?;
         } else {
-            output.text("Logged out. Bridges ask for a login again.")?;
+            output.text("Logged out.")?;
         }
         Ok(ExitCode::SUCCESS)
     })

@@ -291,6 +291,58 @@ async fn our_own_bridge_logs_in_at_our_own_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn our_own_commands_use_the_login_at_a_gateway_elsewhere() {
+    let (house, client) = (House::start().await, tempfile::tempdir().unwrap());
+    let url = format!("{}/mcp/p/work", house.url);
+    let at = |arguments: &[&str]| -> Vec<String> {
+        arguments.iter().copied().chain(["--endpoint", &url]).map(str::to_owned).collect()
+    };
+    let run_at = async |arguments: &[&str]| {
+        let arguments = at(arguments);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        run(client.path(), &arguments, &[]).await
+    };
+    let step = format!("log in with `toolcrib auth login --endpoint {url}`");
+    run_at(&["call", "try_echo", "text=hi"]).await.fails(2, &["requires a token", &step]);
+    let arguments = at(&["auth", "login", "--no-browser"]);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut command = toolcrib(client.path(), &arguments).start();
+    let page = command.logs("  http").await.trim().to_owned();
+    let back = house.allowed(&page).await;
+    assert_eq!(ask("GET", &back, &[], "").status, 200);
+    let done = command.finish().await;
+    assert!(done.code == 0 && done.stdout.starts_with("Logged in."), "{}{}", done.stdout, done.stderr);
+
+    let called = run_at(&["call", "try_echo", "text=hi"]).await;
+    assert!(called.code == 0 && called.stdout.contains("hi"), "{}{}", called.stdout, called.stderr);
+    let listed = run_at(&["list", "tools"]).await;
+    assert!(listed.code == 0 && listed.stdout.contains("try_echo"), "{}{}", listed.stdout, listed.stderr);
+    // The control API takes the login too, and a member does not administer.
+    let explained = run_at(&["explain", "try/echo"]).await;
+    assert!(explained.code != 0 && explained.stderr.contains("only admins can do it"), "{}", explained.stderr);
+    let status = run_at(&["auth", "status"]).await;
+    for part in ["Status:    authenticated", "of the login at the gateway", "use tools"] {
+        assert!(status.stdout.contains(part), "no `{part}` in:\n{}{}", status.stdout, status.stderr);
+    }
+    let refused = run_at(&["secret", "list"]).await;
+    assert!(refused.code != 0 && refused.stdout.is_empty(), "a member administers nothing: {}", refused.stdout);
+    // Another home has none, and a login never goes to another gateway.
+    let other = tempfile::tempdir().unwrap();
+    run(other.path(), &["call", "try_echo", "text=hi", "--endpoint", &url], &[]).await.fails(2, &["requires a token"]);
+    let elsewhere = format!("http://{}/mcp/p/work", house.gateway.address());
+    let elsewhere = run(client.path(), &["call", "try_echo", "text=hi", "--endpoint", &elsewhere], &[]).await;
+    elsewhere.fails(2, &["requires a token"]);
+
+    let [session] = &house.sessions().await[..] else { panic!() };
+    let revoked = run(house.home.path(), &["auth", "revoke", session["session"].as_str().unwrap()], &[]).await;
+    assert!(revoked.stdout.contains("none of its tokens counts"), "{}", revoked.stderr);
+    run_at(&["call", "try_echo", "text=hi"]).await.fails(2, &["the login at the gateway", "does not count", &step]);
+    run_at(&["auth", "logout"]).await.prints("Logged out.\n");
+    run_at(&["call", "try_echo", "text=hi"]).await.fails(2, &["requires a token", &step]);
+    house.gateway.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_agreed_outlives_a_kill_at_each_step() {
     let mut house = House::start().await;
     let asked = House::asked(&house.page());

@@ -159,9 +159,7 @@ async fn one_tool_logs_in_and_the_others_follow() {
     next.end().await;
     assert_eq!((remote.registrations(), remote.refreshes()), (1, 0));
 
-    run(home.path(), &["auth", "logout", "--endpoint", &remote.url()], &[])
-        .await
-        .prints("Logged out. Bridges ask for a login again.\n");
+    run(home.path(), &["auth", "logout", "--endpoint", &remote.url()], &[]).await.prints("Logged out.\n");
     assert_eq!(remote.live_grants(), 0, "what was given is revoked");
     run(home.path(), &["auth", "logout", "--endpoint", &remote.url()], &[]).await.fails(1, &["has no login to end"]);
     let mut after = Bridge::open(home.path(), &remote.url()).await;
@@ -696,5 +694,5 @@ async fn a_login_for_bridges_takes_a_pasted_address() {
     let mut bridge = Bridge::open(home.path(), &url).await;
     assert_ne!(bridge.tools().await, ["authenticate"]);
     bridge.end().await;
-    run(home.path(), &arguments, &[]).await.prints("Logged in. Bridges of this home use the login.\n");
+    run(home.path(), &arguments, &[]).await.prints("Logged in. Commands and bridges of this home use the login.\n");
 }

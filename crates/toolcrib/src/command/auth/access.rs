@@ -23,12 +23,15 @@ pub(super) struct Access {
 impl Access {
     /// Asks the gateway for what only admins may read; nothing is changed.
     pub(super) async fn find(flags: &ClientFlags, rest: &Rest, environment: &Environment) -> anyhow::Result<Self> {
-        let has_token = rest.located().token.is_some();
         let asked = rest.ask(Method::GET, "/config", None).await;
         let (status, administers) = match asked {
-            Ok(_) if has_token => ("authenticated", true),
+            Ok(_) if rest.located().has_credential() => ("authenticated", true),
             Ok(_) => ("open", true),
-            Err(Problem { kind: Kind::Unauthenticated, .. }) if !has_token => {
+            Err(Problem { kind: Kind::Unauthenticated | Kind::Forbidden, .. }) if rest.located().has_login => {
+                Client::open(flags, environment).await?.close().await;
+                ("authenticated", false)
+            }
+            Err(Problem { kind: Kind::Unauthenticated, .. }) if rest.located().token.is_none() => {
                 // Whether tools may be used without a token only a session tells.
                 Client::open(flags, environment).await?.close().await;
                 ("not authenticated", false)
@@ -54,7 +57,7 @@ impl Access {
         lines(&[
             ("Endpoint:", format!("{} (from {})", located.uri, located.place)),
             ("Status:", self.status.to_owned()),
-            ("Token:", located.token_place.as_ref().map_or("none".to_owned(), |place| shown(&json!(place)))),
+            ("Token:", self.token(rest)),
             ("May:", self.may().to_owned()),
         ])
     }
@@ -70,7 +73,7 @@ impl Access {
 
     /// What to do for more.
     pub(super) fn note(&self, rest: &Rest, output: Output) {
-        if !self.administers {
+        if !self.administers && !rest.located().has_login {
             let why = rest.located().no_token.clone().map(|why| format!(" ({why})")).unwrap_or_default();
             output.note(&format!("to administer, give the token with `--token-file FILE` or `TOOLCRIB_TOKEN`{why}"));
         }
@@ -78,10 +81,17 @@ impl Access {
 
     fn who(&self, rest: &Rest) -> &'static str {
         match (self.administers, &rest.located().token) {
+            _ if rest.located().has_login => "whoever logged in to the gateway",
             (true, Some(_)) => "the holder of the gateway's token",
             (true, None) => "anybody",
             (false, _) => "a client of this machine without a token",
         }
+    }
+
+    fn token(&self, rest: &Rest) -> String {
+        let located = rest.located();
+        let none = if located.has_login { "of the login at the gateway" } else { "none" };
+        located.token_place.as_ref().map_or(none.to_owned(), |place| shown(&json!(place)))
     }
 
     fn may(&self) -> &'static str {

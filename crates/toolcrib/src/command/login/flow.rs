@@ -123,7 +123,7 @@ impl LoginFlow<'_> {
             LoginStep::LoggedIn => return Ok(false),
             LoginStep::ValuesGiven => return Ok(true),
         };
-        if url.is_loopback() && !crate::client::is_loopback(&self.rest().located().uri.to_string()) {
+        if url.is_loopback() && !crate::loopback::is_loopback(&self.rest().located().uri.to_string()) {
             // Its page is for the machine of the gateway.
             self.output.note("the gateway is on another machine: its login page cannot be opened here");
             return self.paste().await;

@@ -1,14 +1,15 @@
-//! The login at an endpoint that wants one: its stored credential, whether the bridge is locked for want of one, and the
-//! login itself, from a link to the answer that a browser brings.
+//! The login at a gateway elsewhere, which bridges and commands of this home use: its stored credential, whether an
+//! endpoint is locked for want of one, and the login itself, from a link to the answer that a browser brings.
 //!
-//! [`rows`] is what a home remembers, [`callback`] listens for the answer. What the client is answered in the meantime is
-//! in [`super::locked`]. An endpoint whose token was given by its person is none of this.
+//! [`rows`] is what a home remembers, [`callback`] listens for the answer. An endpoint whose token was given by its person
+//! is none of this.
 
 mod callback;
 mod rows;
 
+use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::Uri;
@@ -26,11 +27,10 @@ use toolcrib_transport::http::client::HttpClient;
 
 use self::callback::{BrowserAnswer, Page};
 use self::rows::{EndpointRows, Stamp};
-use super::{lock, note};
 use crate::browser::{self, PageUrl};
-use crate::client::is_loopback;
 use crate::home::{Environment, Home};
-use crate::secrets;
+use crate::loopback::is_loopback;
+use crate::{secrets, text};
 
 /// What an endpoint is called in errors.
 const NAME: &str = "gateway";
@@ -43,7 +43,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How many answers of browsers wait.
 const ANSWERS: usize = 4;
 
-/// How a bridge logs in.
+/// How a login is begun.
 #[derive(Debug, Clone)]
 pub(crate) struct LoginOptions {
     /// The tool that a client calls to log in.
@@ -57,8 +57,8 @@ pub(crate) struct LoginOptions {
 }
 
 /// See the module.
-pub(super) struct BridgeLogin {
-    pub(super) options: LoginOptions,
+pub(crate) struct EndpointLogin {
+    pub(crate) options: LoginOptions,
     state: Option<PathBuf>,
     vault: Option<Vault>,
     client: HttpClient,
@@ -74,7 +74,7 @@ pub(super) struct BridgeLogin {
 }
 
 /// Whose login at which endpoint.
-pub(super) struct Account {
+pub(crate) struct Account {
     target: LoginTarget,
     rows: Arc<EndpointRows>,
     logins: Logins,
@@ -96,7 +96,7 @@ struct LoginPage {
 }
 
 /// What to do after a 401.
-pub(super) enum Denial {
+pub(crate) enum Denial {
     /// There is another token: send it once more.
     Renewed,
     /// Someone has to log in. Whether that is new.
@@ -106,11 +106,11 @@ pub(super) enum Denial {
 }
 
 /// A link to log in, and the login behind it, to be run until it ends.
-pub(super) struct StartedLogin {
-    pub(super) url: String,
-    pub(super) is_opened: bool,
+pub(crate) struct StartedLogin {
+    pub(crate) url: String,
+    pub(crate) is_opened: bool,
     /// `None` where it runs already.
-    pub(super) work: Option<AwaitedLogin>,
+    pub(crate) work: Option<AwaitedLogin>,
 }
 
 /// Gives what a person pastes to a login whose answer is awaited.
@@ -118,12 +118,28 @@ pub(super) struct StartedLogin {
 pub(crate) struct PastedAnswers(mpsc::WeakSender<BrowserAnswer>);
 
 /// A login whose answer is awaited.
-pub(super) struct AwaitedLogin {
+pub(crate) struct AwaitedLogin {
     account: Arc<Account>,
     logins: Logins,
     browser: Secret,
     listener: tokio::net::TcpListener,
     answers: (mpsc::Sender<BrowserAnswer>, mpsc::Receiver<BrowserAnswer>),
+}
+
+/// Whether a home has a login at this endpoint, by the files it has.
+pub(crate) fn is_stored(home: &Home, uri: &Uri) -> bool {
+    target(uri, &LoginOptions::default()).is_some_and(|target| rows::path(&home.state(), target.url.as_str()).exists())
+}
+
+/// What only lives between two looks at it, so a panic in the meantime breaks nothing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A remark for anyone who reads the log of the client.
+fn note(words: &str) {
+    // No one may be there to read it.
+    let _ = writeln!(std::io::stderr().lock(), "toolcrib: {}", text::line(words));
 }
 
 // === impl LoginOptions ===
@@ -134,11 +150,11 @@ impl Default for LoginOptions {
     }
 }
 
-// === impl BridgeLogin ===
+// === impl EndpointLogin ===
 
-impl BridgeLogin {
+impl EndpointLogin {
     /// Without a home there is nowhere to keep a credential, and so no login.
-    pub(super) fn new(
+    pub(crate) fn new(
         options: LoginOptions,
         home: Option<&Home>,
         client: HttpClient,
@@ -160,19 +176,19 @@ impl BridgeLogin {
     }
 
     /// The client whose requests carry what logins give.
-    pub(super) fn proving(&self, client: &HttpClient) -> HttpClient {
+    pub(crate) fn proving(&self, client: &HttpClient) -> HttpClient {
         client.proving(Arc::new(self.keys.clone()))
     }
 
     /// The headers that a request to this endpoint carries; none where nothing is stored.
-    pub(super) async fn headers(&self, uri: &Uri) -> Result<HeaderMap, Problem> {
+    pub(crate) async fn headers(&self, uri: &Uri) -> Result<HeaderMap, Problem> {
         let Some(account) = self.known(uri) else { return Ok(HeaderMap::new()) };
         let headers = account.logins.headers(&account.target.server, &Owner::installation()).await;
         headers.map(Option::unwrap_or_default).map_err(|error| kept(&error))
     }
 
     /// What to do about a 401 to a request that carried `sent`.
-    pub(super) async fn denied(&self, uri: &Uri, sent: &HeaderMap, challenge: Option<&str>) -> Result<Denial, Problem> {
+    pub(crate) async fn denied(&self, uri: &Uri, sent: &HeaderMap, challenge: Option<&str>) -> Result<Denial, Problem> {
         let Some(account) = self.known(uri).or_else(|| self.account(uri)) else { return Ok(Denial::Final) };
         let challenge = challenge.map(Challenge::parse).and_then(Challenge::of_several);
         let names_metadata = challenge.as_ref().is_some_and(|challenge| challenge.resource_metadata.is_some());
@@ -199,23 +215,23 @@ impl BridgeLogin {
     }
 
     /// Whether everything waits for a login.
-    pub(super) fn is_locked(&self) -> bool {
+    pub(crate) fn is_locked(&self) -> bool {
         self.locked.borrow().is_some()
     }
 
     /// Whether it was locked until now.
-    pub(super) fn unlock(&self) -> bool {
+    pub(crate) fn unlock(&self) -> bool {
         self.locked.send_replace(None).is_some()
     }
 
     /// Returns when no login is waited for.
-    pub(super) async fn until_unlocked(&self) {
+    pub(crate) async fn until_unlocked(&self) {
         // The sender lives as long as we do.
         let _ = self.locked.subscribe().wait_for(Option::is_none).await;
     }
 
     /// Returns when another bridge of this home has logged in.
-    pub(super) async fn until_stored(&self) {
+    pub(crate) async fn until_stored(&self) {
         let Some(LockedEndpoint { account, .. }) = self.locked.borrow().clone() else { return };
         let mut seen: Option<Stamp> = None;
         while self.is_locked() {
@@ -231,7 +247,7 @@ impl BridgeLogin {
     }
 
     /// A link at which someone logs in; the one that waits already is given again.
-    pub(super) async fn begin(&self) -> Result<StartedLogin, Problem> {
+    pub(crate) async fn begin(&self) -> Result<StartedLogin, Problem> {
         let Some(locked) = self.locked.borrow().clone() else {
             return Err(Problem::new(Kind::Conflict, "someone has logged in already").hint("list the tools again"));
         };
@@ -240,7 +256,7 @@ impl BridgeLogin {
 
     /// A link at which someone allows more, after an endpoint has refused a request for want of scopes. `None` where that
     /// is no matter of a login.
-    pub(super) async fn step_up(
+    pub(crate) async fn step_up(
         &self,
         uri: &Uri,
         sent: &HeaderMap,
@@ -295,14 +311,14 @@ impl BridgeLogin {
     }
 
     /// Revokes and deletes what is stored for an endpoint. Whether there was something.
-    pub(super) async fn end(&self, uri: &Uri) -> Result<bool, Problem> {
+    pub(crate) async fn end(&self, uri: &Uri) -> Result<bool, Problem> {
         let Some(account) = self.known(uri) else { return Ok(false) };
         let ended = account.logins.logout(&account.target.server, &Owner::installation()).await;
         ended.map_err(|error| kept(&error))
     }
 
     /// Waits for renewals: their answers may be the only copies of tokens.
-    pub(super) async fn close(&self, deadline: Duration) {
+    pub(crate) async fn close(&self, deadline: Duration) {
         self.renewals.close(deadline).await;
     }
 
@@ -424,12 +440,12 @@ impl PastedAnswers {
 
 impl AwaitedLogin {
     /// For answers that a person pastes.
-    pub(super) fn pasted(&self) -> PastedAnswers {
+    pub(crate) fn pasted(&self) -> PastedAnswers {
         PastedAnswers(self.answers.0.downgrade())
     }
 
     /// Waits for the answer and takes it. Whether someone has logged in. Pages are served in `scope`.
-    pub(super) async fn run(self, scope: &Scope) -> bool {
+    pub(crate) async fn run(self, scope: &Scope) -> bool {
         let Self { account, logins, browser, listener, answers: (sender, mut answers) } = self;
         scope.spawn(callback::serve(listener, sender));
         let taking = async move {
