@@ -28,9 +28,9 @@ mod tasks;
 
 pub use active_sets::{ActiveSets, ActiveTool};
 pub use audit::{
-    ArgsHash, AuditClosed, AuditCursors, AuditEvent, AuditFilter, AuditHealth, AuditLog, AuditOrder, AuditRecord, AuditSlot,
-    ChainBreak, Custody, Decision, Door, Fault, Head, IN_FLIGHT, IntactChain, Outcome, RowHash, UnwrittenEvents,
-    Verification,
+    ArgsHash, AuditClosed, AuditCursors, AuditEvent, AuditFilter, AuditHealth, AuditLog, AuditOrder, AuditRecord,
+    AuditSlot, ChainBreak, Custody, Decision, Door, Fault, Head, IN_FLIGHT, IntactChain, Outcome, RowHash,
+    UnwrittenEvents, Verification,
 };
 pub use authorization::{
     Authorizations, CodeRecord, CodeUse, KeyPhase, KeyRecord, Renewal, RenewalRequest, RequestRecord, SecretHash,
