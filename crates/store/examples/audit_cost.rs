@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use toolcrib_base::{Clock, CredentialName, Identity, PrincipalId, ProfileName, Proof, Role, SystemClock};
-use toolcrib_store::{AuditEvent, AuditLog, Config, Custody, Decision, Door, Store};
+use toolcrib_store::{AuditEvent, AuditLog, Config, Custody, Decision, Door, SealKey, Store};
 
 type AnyError = Box<dyn std::error::Error>;
 
@@ -22,7 +22,6 @@ fn main() -> Result<(), AnyError> {
     let (began, before) = (Instant::now(), cpu_by_thread()?);
     runtime.block_on(record(store.audit(), events, burst))?;
     let (took, after) = (began.elapsed(), cpu_by_thread()?);
-    runtime.block_on(store.close())?;
     let mut out = io::stdout().lock();
     for (thread, (before, after)) in ["caller", "writer"].iter().zip(before.into_iter().zip(after)) {
         let micros = Duration::from_nanos(after - before).as_secs_f64() * 1e6;
@@ -30,15 +29,42 @@ fn main() -> Result<(), AnyError> {
     }
     let bytes: u64 = fs::read_dir(folder.path())?.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len())).sum();
     writeln!(out, "{:.0} events per second, {} bytes per event", events as f64 / took.as_secs_f64(), bytes / events)?;
+    store.audit().sign_with(Arc::new(OpenVault)).map_err(|error| error.to_string())?;
+    let began = Instant::now();
+    store.audit().sign().map_err(|error| error.to_string())?;
+    let micros = began.elapsed().as_secs_f64() * 1e6;
+    writeln!(out, "{events} events signed for the first time: {:.2} µs per event", micros / events as f64)?;
+    runtime.block_on(record(store.audit(), MINUTE, burst))?;
+    let began = Instant::now();
+    store.audit().sign().map_err(|error| error.to_string())?;
+    writeln!(out, "checkpoint of {MINUTE} events: {:.2} ms", began.elapsed().as_secs_f64() * 1e3)?;
     let (began, arguments) = (Instant::now(), vec![b'x'; 200]);
     for _ in 0..100_000 {
         std::hint::black_box(store.audit().hash_arguments(std::hint::black_box(&arguments)));
     }
     writeln!(out, "hash of 200 bytes: {:.2} µs", began.elapsed().as_secs_f64() * 1e6 / 1e5)?;
+    runtime.block_on(store.close())?;
     let began = Instant::now();
     let verified = store.audit().verify(None)?;
     writeln!(out, "verified in {:.2} s: {verified:?}", began.elapsed().as_secs_f64())?;
     Ok(())
+}
+
+/// A busy minute of one person.
+const MINUTE: u64 = 600;
+
+/// A vault that seals nothing: what is measured is the signature.
+#[derive(Debug)]
+struct OpenVault;
+
+impl SealKey for OpenVault {
+    fn seal(&self, key: &[u8]) -> Vec<u8> {
+        key.to_vec()
+    }
+
+    fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, String> {
+        Ok(sealed.to_vec())
+    }
 }
 
 async fn record(audit: &AuditLog, events: u64, burst: u64) -> Result<(), AnyError> {

@@ -11,11 +11,18 @@
 //! of calls that were running. What it cannot promise: see [`AuditLog::verify`].
 
 mod chain;
+mod checkpoint;
+mod checkpoints;
 mod cursors;
 mod event;
+mod floor;
 mod hash;
+mod notary;
 mod park;
+mod proof;
 mod query;
+mod seals;
+mod tree;
 mod verify;
 mod writer;
 
@@ -32,15 +39,21 @@ use crate::database::Database;
 use crate::error::StoreError;
 
 use self::hash::ArgumentHasher;
-use self::writer::Writer;
+use self::notary::Notary;
+use self::writer::{Writer, WriterParts};
 
 pub(crate) use self::park::block_on;
 
 pub use self::chain::Head;
+pub use self::checkpoint::{CHECKPOINT_EVENTS, Checkpoint, CheckpointKey};
+pub use self::checkpoints::CHECKPOINTS_MAX;
 pub use self::cursors::AuditCursors;
 pub use self::event::{ARGUMENTS_MAX, AuditEvent, Custody, Decision, Door, Outcome, TEXT_MAX};
 pub use self::hash::{ArgsHash, BadHash, RowHash};
+pub use self::notary::{CHECKPOINT_EVERY, CheckpointError, SealKey};
+pub use self::proof::{EventProof, ProofFault};
 pub use self::query::{AuditFilter, AuditOrder, AuditRecord, LIST_MAX, PATTERN_MAX};
+use self::verify::Expectation;
 pub use self::verify::{ChainBreak, Fault, IntactChain, Verification};
 
 /// How many events may wait for the disk unless configured otherwise; full, they take some 8 MB. While so many wait, no
@@ -73,6 +86,19 @@ struct Inner {
     progress: watch::Receiver<Progress>,
     hasher: ArgumentHasher,
     database: Arc<Database>,
+    notary: Arc<Notary>,
+}
+
+/// The checkpoints of a log, for those who keep them elsewhere.
+pub trait ReadCheckpoints: std::fmt::Debug + Send + Sync {
+    /// Those after number `after`, in order, at most [`CHECKPOINTS_MAX`]. Blocks.
+    ///
+    /// # Errors
+    /// The database says no.
+    fn checkpoints(&self, after: u64, limit: usize) -> Result<Vec<Checkpoint>, StoreError>;
+
+    /// The number of the newest one, and each next one as soon as it is on the disk; 0 where there is none.
+    fn newest_checkpoint(&self) -> watch::Receiver<u64>;
 }
 
 /// What the callers and the writer tell each other beside the queue.
@@ -213,7 +239,12 @@ impl AuditSlot {
 
 impl AuditLog {
     /// Reads the installation's key and the head of the chain, and starts the writer.
-    pub(crate) fn start(database: Arc<Database>, clock: Arc<dyn Clock>, queue: usize) -> Result<Self, StoreError> {
+    pub(crate) fn start(
+        database: Arc<Database>,
+        clock: Arc<dyn Clock>,
+        queue: usize,
+        every: Duration,
+    ) -> Result<Self, StoreError> {
         let (key, head) = {
             let connection = database.writer();
             let key = installation_key(&connection).map_err(database.error("read the key of the audit log"))?;
@@ -223,14 +254,17 @@ impl AuditLog {
         let (sender, receiver) = mpsc::channel(queue.saturating_mul(IN_FLIGHT).min(Semaphore::MAX_PERMITS));
         let (report, progress) = watch::channel(Progress { written: 0, head, blocked: None });
         let shared = Arc::new(LogState::default());
-        let writer = Writer::new(Arc::clone(&database), clock, Arc::clone(&shared), receiver, report);
+        let notary = Notary::new(Arc::clone(&database), Arc::clone(&clock), progress.clone(), every);
+        let notary = Arc::new(notary);
+        let parts = WriterParts { database: Arc::clone(&database), clock, notary: Arc::downgrade(&notary) };
+        let writer = Writer::new(parts, Arc::clone(&shared), receiver, report);
         let thread = std::thread::Builder::new().name("audit".into()).spawn(|| writer.run());
         let thread = thread.map_err(StoreError::Thread)?.thread().clone();
         shared.writer.set(thread).expect("the writer's thread is set once");
         // The writer may have looked for work before it could be woken.
         shared.wake();
         let hasher = ArgumentHasher::new(key.as_bytes());
-        Ok(Self { inner: Arc::new(Inner { sender, queue: queue as u64, shared, progress, hasher, database }) })
+        Ok(Self { inner: Arc::new(Inner { sender, queue: queue as u64, shared, progress, hasher, database, notary }) })
     }
 
     /// Waits for a place in the log. Call this before the deed; it waits while the disk cannot keep up, and after a
@@ -368,16 +402,99 @@ impl AuditLog {
         query::list(&self.inner.database, filter)
     }
 
-    /// Reads the whole log and recomputes the chain.
+    /// Signs checkpoints from now on, with the key of this log; makes one where there is none. Gives its public half.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// There is no randomness; the database says no.
+    pub fn sign_with(&self, seal: Arc<dyn SealKey>) -> Result<CheckpointKey, CheckpointError> {
+        self.inner.notary.open(seal)
+    }
+
+    /// The key that signs, and each next one; `None` before there is one.
+    pub fn key(&self) -> watch::Receiver<Option<CheckpointKey>> {
+        self.inner.notary.key()
+    }
+
+    /// Signs what is on the disk, without waiting for the minute. Gives the newest checkpoint. Blocks.
+    ///
+    /// # Errors
+    /// There is no key; the log was changed from outside; the database says no.
+    pub fn sign(&self) -> Result<Option<Checkpoint>, CheckpointError> {
+        self.inner.notary.sign()
+    }
+
+    /// A new key signs from now on; the last checkpoint of the old one names it. Gives its public half. Blocks.
+    ///
+    /// # Errors
+    /// As [`AuditLog::sign`].
+    pub fn rotate_key(&self) -> Result<CheckpointKey, CheckpointError> {
+        self.inner.notary.rotate()
+    }
+
+    /// The proof that an event is in the log, up to the checkpoint that covers it; `None` where there is no such event.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn prove(&self, seq: u64) -> Result<Option<EventProof>, StoreError> {
+        proof::prove(&self.inner.database, seq)
+    }
+
+    /// Removes events from before a moment, at a checkpoint: what no checkpoint covers stays, and so do the checkpoints.
+    /// `delivered` is the last event that whoever passes events on has passed on. Gives how many were removed. Blocks.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn cut(&self, before: Timestamp, delivered: Option<u64>) -> Result<u64, StoreError> {
+        floor::cut(&self.inner.database, before, delivered)
+    }
+
+    /// The checkpoints that named another key for the next ones. Blocks.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn key_changes(&self) -> Result<Vec<Checkpoint>, StoreError> {
+        let failed = self.inner.database.error("read the checkpoints of the audit log");
+        checkpoints::rotations(&self.inner.database.reader()).map_err(failed)
+    }
+
+    /// Reads the whole log and recomputes the chain, and checks the checkpoints; with `key`, that the key which signed is
+    /// that one, or comes before or after it.
     ///
     /// It finds every change to a row, every row missing or added in between, and a log whose newest rows were deleted.
     /// Anyone who may write to the database file can also compute a whole new chain, or cut the log and its recorded
-    /// head together. That can only be noticed against a head that was remembered elsewhere: give it as `expected`.
+    /// head together. That can only be noticed against a head that was remembered elsewhere, given as `expected`, or with
+    /// the key: [`AuditLog::verify_signed`].
     ///
     /// # Errors
     /// The database says no.
     pub fn verify(&self, expected: Option<&Head>) -> Result<Verification, StoreError> {
+        let expected = Expectation { head: expected.copied(), ..Expectation::default() };
         verify::verify(&self.inner.database, expected)
+    }
+
+    /// The same, where the key that signs is known from elsewhere, and a checkpoint may have been kept there.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn verify_signed(
+        &self,
+        key: Option<CheckpointKey>,
+        kept: Option<Checkpoint>,
+    ) -> Result<Verification, StoreError> {
+        verify::verify(&self.inner.database, Expectation { head: None, key, kept })
+    }
+}
+
+impl ReadCheckpoints for AuditLog {
+    fn checkpoints(&self, after: u64, limit: usize) -> Result<Vec<Checkpoint>, StoreError> {
+        let failed = self.inner.database.error("read the checkpoints of the audit log");
+        checkpoints::after(&self.inner.database.reader(), after, limit).map_err(failed)
+    }
+
+    fn newest_checkpoint(&self) -> watch::Receiver<u64> {
+        self.inner.notary.newest()
     }
 }
 
@@ -386,5 +503,7 @@ fn installation_key(connection: &Connection) -> rusqlite::Result<String> {
     crate::database::installation_secret(connection, "audit_arguments_key")
 }
 
+#[cfg(test)]
+mod tampering;
 #[cfg(test)]
 mod tests;

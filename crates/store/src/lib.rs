@@ -29,8 +29,9 @@ mod tasks;
 pub use active_sets::{ActiveSets, ActiveTool};
 pub use audit::{
     ArgsHash, AuditClosed, AuditCursors, AuditEvent, AuditFilter, AuditHealth, AuditLog, AuditOrder, AuditRecord,
-    AuditSlot, ChainBreak, Custody, Decision, Door, Fault, Head, IN_FLIGHT, IntactChain, Outcome, RowHash,
-    UnwrittenEvents, Verification,
+    AuditSlot, CHECKPOINT_EVENTS, CHECKPOINTS_MAX, ChainBreak, Checkpoint, CheckpointError, CheckpointKey, Custody,
+    Decision, Door, EventProof, Fault, Head, IN_FLIGHT, IntactChain, Outcome, ProofFault, ReadCheckpoints, RowHash,
+    SealKey, UnwrittenEvents, Verification,
 };
 pub use authorization::{
     Authorizations, CodeRecord, CodeUse, KeyPhase, KeyRecord, Renewal, RenewalRequest, RequestRecord, SecretHash,

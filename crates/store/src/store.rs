@@ -2,12 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use toolcrib_base::{Clock, SystemClock};
 
 use crate::active_sets::ActiveSets;
-use crate::audit::{AuditCursors, AuditLog, DEFAULT_QUEUE, UnwrittenEvents};
+use crate::audit::{AuditCursors, AuditLog, CHECKPOINT_EVERY, DEFAULT_QUEUE, UnwrittenEvents};
 use crate::authorization::Authorizations;
 use crate::database::{Database, installation_secret};
 use crate::error::StoreError;
@@ -31,6 +32,8 @@ pub struct Config {
     /// How many audit events may be reserved or wait to be written; at least 1. Every call holds a place while it
     /// runs, so this also bounds the calls at a time.
     pub audit_queue: usize,
+    /// How long an audit event waits for its signature.
+    pub checkpoint_every: Duration,
     /// How many events are kept and for how long.
     pub events: Retention,
     /// How many runs that ended are kept and for how long.
@@ -42,6 +45,7 @@ impl Default for Config {
         Self {
             clock: Arc::new(SystemClock),
             audit_queue: DEFAULT_QUEUE,
+            checkpoint_every: CHECKPOINT_EVERY,
             events: Retention::EVENTS,
             runs: Retention::RUNS,
         }
@@ -77,7 +81,12 @@ impl Store {
 
     fn start(database: Database, config: Config) -> Result<Self, StoreError> {
         let database = Arc::new(database);
-        let audit = AuditLog::start(Arc::clone(&database), Arc::clone(&config.clock), config.audit_queue)?;
+        let audit = AuditLog::start(
+            Arc::clone(&database),
+            Arc::clone(&config.clock),
+            config.audit_queue,
+            config.checkpoint_every,
+        )?;
         let events = Events::start(Arc::clone(&database), Arc::clone(&config.clock), config.events)?;
         Ok(Self { database, clock: config.clock, audit, events, runs: config.runs })
     }

@@ -1,5 +1,6 @@
 //! The composition of the gateway from its crates: parse, bind, build, serve; and the way back down.
 
+mod audit;
 mod authorization;
 mod demo;
 mod eval;
@@ -303,6 +304,10 @@ impl RunningGateway {
             starts: toolcrib_upstream::StartPlaces::default(),
         };
         let vault = secrets.vault().clone();
+        house.spawn(audit::sign(store.audit().clone(), vault.clone(), address.is_some() && !config.is_momentary));
+        if let Some(age) = config.audit_age {
+            house.spawn(audit::cut(store.clone(), age));
+        }
         // Before any secret is resolved, so that no change is missed.
         let mut known = vault.stamp();
         let servers = Servers::new(deps, Arc::clone(&secrets) as _, &store, house.clone()).at_home(config.home.path());

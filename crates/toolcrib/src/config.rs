@@ -68,6 +68,10 @@ pub(crate) struct Config {
     pub(crate) audit_queue: usize,
     /// Whether redacted arguments are kept in the audit log.
     pub(crate) audit_arguments: bool,
+    /// For how long audit events are kept; for ever without it.
+    pub(crate) audit_age: Option<Duration>,
+    /// Whether it ends with the command that started it.
+    pub(crate) is_momentary: bool,
     /// What is done with secrets in calls where neither a server nor a profile says anything.
     pub(crate) secret_actions: SecretActions,
     /// How many events are kept, and for how long.
@@ -133,7 +137,8 @@ impl Config {
             all.insert("log", log.into());
         }
         all.extend(flags);
-        Self::load(&SettingFlags { home: Some(home.to_owned()), flags: all }, environment)
+        let config = Self::load(&SettingFlags { home: Some(home.to_owned()), flags: all }, environment)?;
+        Ok(Self { is_momentary: true, ..config })
     }
 
     /// Reads the file and settles every key.
@@ -192,6 +197,8 @@ impl Config {
             limits: Limits::default(),
             audit_queue: 0,
             audit_arguments: false,
+            audit_age: None,
+            is_momentary: false,
             secret_actions: SecretActions::default(),
             events: Retention::EVENTS,
             runs: Retention::RUNS,

@@ -26,7 +26,7 @@ fn log_on_disk(queue: usize) -> (TempDir, AuditLog) {
     let folder = tempfile::tempdir().unwrap();
     let database = Arc::new(Database::open(&folder.path().join("state")).unwrap());
     let clock = Arc::new(ManualClock::at(Timestamp(1_000)));
-    (folder, AuditLog::start(database, clock, queue).unwrap())
+    (folder, AuditLog::start(database, clock, queue, CHECKPOINT_EVERY).unwrap())
 }
 
 fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {

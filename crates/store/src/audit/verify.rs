@@ -5,6 +5,8 @@ use serde::Serialize;
 
 use super::Head;
 use super::chain::{Fields, LATER, row_hash};
+use super::checkpoint::{Checkpoint, CheckpointKey};
+use super::seals::SealWalk;
 use super::writer::{from_sql, read_head, to_sql};
 use crate::database::Database;
 use crate::error::StoreError;
@@ -33,6 +35,21 @@ pub struct IntactChain {
     pub last: Option<u64>,
     /// The last row and its hash: keep it elsewhere and give it to the next check.
     pub head: Head,
+    /// The last row that a checkpoint covers; 0 where there is none.
+    pub signed: u64,
+    /// The key of the newest checkpoint, if there is one.
+    pub key: Option<CheckpointKey>,
+}
+
+/// What is known from elsewhere.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Expectation {
+    /// A row.
+    pub(super) head: Option<Head>,
+    /// A key that signs, or signed.
+    pub(super) key: Option<CheckpointKey>,
+    /// A checkpoint that was kept there. It names all before it, so the newest is enough.
+    pub(super) kept: Option<Checkpoint>,
 }
 
 /// Where the chain breaks.
@@ -72,17 +89,40 @@ pub enum Fault {
     /// The row that was remembered elsewhere is another one here: the log was replaced.
     #[error("the row does not match the checkpoint")]
     NotTheExpected,
+    /// The rows are not those that a checkpoint was signed for.
+    #[error("the rows are not those that the checkpoint was signed for")]
+    NotTheSigned,
+    /// A checkpoint is missing, was added, or was changed.
+    #[error("a checkpoint was changed, added or removed")]
+    BadCheckpoint,
+    /// The key is another one, and the key before did not name it.
+    #[error("checkpoints are signed with another key, which the key before did not name")]
+    OtherKey,
+    /// None of the checkpoints is signed with the key that was given.
+    #[error("no checkpoint is signed with this key")]
+    KeyNotSeen,
+    /// More rows than checkpoints leave unsigned have no checkpoint.
+    #[error("the newest rows have no checkpoint")]
+    Unsigned,
 }
 
-pub(super) fn verify(database: &Database, expected: Option<&Head>) -> Result<Verification, StoreError> {
+pub(super) fn verify(database: &Database, expected: Expectation) -> Result<Verification, StoreError> {
     let failed = database.error("read the audit log");
     // Rows that are written while we read are left for the next check.
-    let Extent { recorded, first, last } = extent(database).map_err(&failed)?;
+    let Extent { recorded, first, last, floor, checkpoint, checkpoints } = extent(database).map_err(&failed)?;
     if first < 1 {
         return Ok(Verification::Broken(ChainBreak { seq: 0, fault: Fault::BeforeFirst }));
     }
+    if checkpoint != checkpoints {
+        return Ok(Verification::Broken(ChainBreak { seq: 0, fault: Fault::BadCheckpoint }));
+    }
     let end = from_sql(last);
-    let mut walk = Walk { last: Head::EMPTY, scratch: Vec::new(), expected: expected.copied() };
+    let Expectation { head: expected, key, kept } = expected;
+    let mut seals = SealWalk::new(from_sql(checkpoint), key, kept);
+    if let Some((seq, fault)) = seals.start(database, floor).map_err(&failed)? {
+        return Ok(Verification::Broken(ChainBreak { seq, fault }));
+    }
+    let mut walk = Walk { last: floor, scratch: Vec::new(), expected, seals };
     while walk.last.seq < end {
         let fault = walk.chunk(database, end).map_err(&failed)?;
         if let Some(broken) = fault {
@@ -103,8 +143,13 @@ pub(super) fn verify(database: &Database, expected: Option<&Head>) -> Result<Ver
     if recorded.hash != last.hash {
         return broken(last.seq, Fault::NotTheHead);
     }
-    let (first, newest) = if last.seq == 0 { (None, None) } else { (Some(1), Some(last.seq)) };
-    Ok(Verification::Intact(IntactChain { events: last.seq, first, last: newest, head: last }))
+    if let Some((seq, fault)) = walk.seals.end(last.seq) {
+        return broken(seq, fault);
+    }
+    let (signed, key) = walk.seals.signed();
+    let events = last.seq - floor.seq;
+    let (first, newest) = if events == 0 { (None, None) } else { (Some(floor.seq + 1), Some(last.seq)) };
+    Ok(Verification::Intact(IntactChain { events, first, last: newest, head: last, signed, key }))
 }
 
 /// What the log spans, seen at one moment.
@@ -112,6 +157,12 @@ struct Extent {
     recorded: Option<Head>,
     first: i64,
     last: i64,
+    /// The row that the log was cut after.
+    floor: Head,
+    /// The number of the newest checkpoint.
+    checkpoint: i64,
+    /// How many there are.
+    checkpoints: i64,
 }
 
 fn extent(database: &Database) -> rusqlite::Result<Extent> {
@@ -123,6 +174,9 @@ fn extent(database: &Database) -> rusqlite::Result<Extent> {
         recorded: recorded.optional()?,
         first: number("SELECT min(seq) FROM audit")?.unwrap_or(1),
         last: number("SELECT max(seq) FROM audit")?.unwrap_or(0),
+        floor: super::floor::floor(&transaction)?,
+        checkpoint: number("SELECT max(number) FROM audit_checkpoint")?.unwrap_or(0),
+        checkpoints: number("SELECT count(*) FROM audit_checkpoint")?.unwrap_or(0),
     })
 }
 
@@ -131,19 +185,22 @@ struct Walk {
     last: Head,
     scratch: Vec<u8>,
     expected: Option<Head>,
+    seals: SealWalk,
 }
 
 impl Walk {
     /// Checks the next rows up to `end`.
     fn chunk(&mut self, database: &Database, end: u64) -> rusqlite::Result<Option<ChainBreak>> {
+        self.seals.fill(database)?;
         let connection = database.reader();
         let sql = "SELECT * FROM audit WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
         let mut statement = connection.prepare_cached(sql)?;
         let mut rows = statement.query((to_sql(self.last.seq), to_sql(end), CHUNK))?;
         let before = self.last.seq;
         while let Some(row) = rows.next()? {
+            let seq = self.last.seq + 1;
             if let Some(fault) = self.step(row)? {
-                return Ok(Some(ChainBreak { seq: self.last.seq + 1, fault }));
+                return Ok(Some(ChainBreak { seq, fault }));
             }
         }
         // Rows that were there a moment ago are gone.
@@ -169,12 +226,12 @@ impl Walk {
             return Ok(Some(Fault::NotTheExpected));
         }
         self.last = Head { seq, hash };
-        Ok(None)
+        Ok(self.seals.step(self.last))
     }
 }
 
 /// The fields of a row, the hash of the row before, and its own.
-fn parts<'a>(row: &'a Row<'_>) -> rusqlite::Result<(Fields<'a>, &'a [u8], &'a [u8])> {
+pub(super) fn parts<'a>(row: &'a Row<'_>) -> rusqlite::Result<(Fields<'a>, &'a [u8], &'a [u8])> {
     let text = |column: &str| -> rusqlite::Result<&'a str> { Ok(row.get_ref(column)?.as_str()?) };
     let optional = |column: &str| -> rusqlite::Result<Option<&'a str>> { Ok(row.get_ref(column)?.as_str_or_null()?) };
     let mut later = [None; LATER.len()];

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use toolcrib_base::{Clock, Identity, PrincipalId, Role};
 use super::chain::{Fields, LATER, row_hash};
 use super::event::kept;
 use super::hash::RowHash;
+use super::notary::Notary;
 use super::park::waker;
 use super::{AuditEvent, COMMIT_EVENTS, COMMIT_EVERY, Custody, Head, LogState, Progress, WriteFailure};
 use crate::database::Database;
@@ -35,8 +36,7 @@ const COLUMNS: &str = "seq, at, principal, profile, door, method, target, args_h
 /// Owns the receiving end of the queue and the head of the chain.
 #[derive(Debug)]
 pub(super) struct Writer {
-    database: Arc<Database>,
-    clock: Arc<dyn Clock>,
+    parts: WriterParts,
     shared: Arc<LogState>,
     queue: mpsc::Receiver<AuditEvent>,
     batch: Vec<AuditEvent>,
@@ -47,6 +47,15 @@ pub(super) struct Writer {
     insert: String,
     /// Dropped last, since that tells `close` that the database is no longer used here.
     progress: watch::Sender<Progress>,
+}
+
+/// What the writer works with.
+#[derive(Debug)]
+pub(super) struct WriterParts {
+    pub(super) database: Arc<Database>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// Who signs what is written. It looks at the writer's progress, and lives as long as the log.
+    pub(super) notary: Weak<Notary>,
 }
 
 /// Memory that is used again for each row.
@@ -62,15 +71,14 @@ struct Scratch {
 
 impl Writer {
     pub(super) fn new(
-        database: Arc<Database>,
-        clock: Arc<dyn Clock>,
+        parts: WriterParts,
         shared: Arc<LogState>,
         queue: mpsc::Receiver<AuditEvent>,
         progress: watch::Sender<Progress>,
     ) -> Self {
         let head = Some(progress.borrow().head);
         let (batch, scratch) = (Vec::new(), Scratch::default());
-        Self { database, clock, shared, queue, batch, head, scratch, insert: insert_sql(), progress }
+        Self { parts, shared, queue, batch, head, scratch, insert: insert_sql(), progress }
     }
 
     /// Runs until the log is closed, or every handle is gone, and everything is written or cannot be.
@@ -79,6 +87,10 @@ impl Writer {
         let mut context = Context::from_waker(&waker);
         while self.gather(&mut context) && self.write() {}
         self.shared.end_waiting();
+        // While the end of the writer is waited for; gone with the log where that is dropped without being closed.
+        if let Some(notary) = self.parts.notary.upgrade() {
+            notary.close();
+        }
     }
 
     /// Waits for the first event and then for others to share its commit; `false` when there will be none.
@@ -145,12 +157,15 @@ impl Writer {
             self.shared.set_blocked(false);
             tracing::warn!("the audit log is writable again; calls resume");
         }
+        if let Some(notary) = self.parts.notary.upgrade() {
+            notary.wake_at(head);
+        }
         true
     }
 
     /// One transaction: the rows and the head, or nothing.
     fn commit(&mut self) -> rusqlite::Result<Head> {
-        let mut connection = self.database.writer();
+        let mut connection = self.parts.database.writer();
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut head = match self.head {
             Some(head) => head,
@@ -170,7 +185,7 @@ impl Writer {
 
     fn report_failure(&self, error: &rusqlite::Error) {
         let error = error.to_string();
-        let now = self.clock.now();
+        let now = self.parts.clock.now();
         self.progress.send_modify(|progress| match &mut progress.blocked {
             Some(blocked) => blocked.error = error,
             None => {

@@ -4,6 +4,7 @@
 
 mod audit;
 mod authorization;
+mod checkpoints;
 mod kill;
 mod logins;
 mod open;

@@ -45,7 +45,7 @@ pub(crate) enum RemoteCommand {
     Learning(learning::Arguments),
     /// Show, check, explain and test policies
     Policy(policy::Arguments),
-    /// List or verify audit events
+    /// List, verify or prove audit events
     Audit(audit::Arguments),
     /// Call any operation of the control API
     Api(api::Arguments),
@@ -139,9 +139,21 @@ pub(super) fn run(command: RemoteCommand, environment: &Environment) -> anyhow::
             audit::Action::List(action) => with_gateway(&action.client, environment, async |client, output| {
                 audit::list(action, client, output).await
             }),
-            audit::Action::Verify(action) => {
-                with_gateway(&action.client, environment, async |client, output| audit::verify(client, output).await)
+            audit::Action::Verify(action) if action.is_offline() => {
+                until_interrupted(async { audit::verify_proof(action, action.client.output(environment)?) })
             }
+            audit::Action::Verify(action) => with_gateway(&action.client, environment, async |client, output| {
+                audit::verify(action, client, output).await
+            }),
+            audit::Action::Prove(action) => with_gateway(&action.client, environment, async |client, output| {
+                audit::prove(action, client, output).await
+            }),
+            audit::Action::Checkpoints(action) => with_gateway(&action.client, environment, async |client, output| {
+                audit::checkpoints(action, client, output).await
+            }),
+            audit::Action::Key(action) => with_gateway(&action.client, environment, async |client, output| {
+                audit::key(action, client, output).await
+            }),
         },
         RemoteCommand::Api(arguments) => {
             let given = arguments.gather()?;

@@ -38,7 +38,7 @@ pub(crate) enum Shape {
     List,
 }
 
-pub(crate) const KEYS: [Key; 27] = [
+pub(crate) const KEYS: [Key; 28] = [
     Key {
         name: "listen",
         flag: "listen",
@@ -209,6 +209,15 @@ pub(crate) const KEYS: [Key; 27] = [
         help: "What the audit log keeps of call arguments: a keyed hash, or also the arguments without secrets",
         shape: Shape::One,
         set: |config, value| parse::audit_arguments(value).map(|value| config.audit_arguments = value),
+    },
+    Key {
+        name: "audit.days",
+        flag: "audit-days",
+        example: "N",
+        default: None,
+        help: "Days for which audit events are kept, if not for ever; what no checkpoint covers stays",
+        shape: Shape::One,
+        set: |config, value| parse::days(value).map(|value| config.audit_age = Some(value)),
     },
     Key {
         name: "guard_arguments",

@@ -75,6 +75,7 @@ fn every_key_can_be_given_in_all_three_ways() {
         ("session_idle", "2m"),
         ("audit_queue", "8"),
         ("audit.arguments", "redacted"),
+        ("audit.days", "365"),
         ("guard_arguments", "deny"),
         ("guard_results", "redact"),
         ("events_kept", "7"),

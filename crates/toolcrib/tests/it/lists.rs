@@ -223,6 +223,13 @@ async fn the_audit_log_is_listed() {
 async fn a_broken_audit_log_is_a_failure() {
     for (content, code, stdout, stderr) in [
         (json!({ "intact": true, "events": 12 }), 0, "intact: 12 audit events\n", ""),
+        (json!({ "intact": true, "events": 12, "signed": 0 }), 0, "intact: 12 audit events, not signed yet\n", ""),
+        (
+            json!({ "intact": true, "events": 12, "signed": 9 }),
+            0,
+            "intact: 12 audit events, signed up to 9\n",
+            "who may write to the database can also sign with a key of their own: use `--key KEY`\n",
+        ),
         (
             json!({ "intact": false, "events": 12, "broken": { "seq": 5, "fault": "the hash differs" } }),
             1,

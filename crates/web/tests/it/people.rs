@@ -392,6 +392,33 @@ async fn the_role_is_that_of_the_profile_that_is_asked_for() {
     assert_eq!(status("work", "eve").await, (404, false));
 }
 
+#[tokio::test]
+async fn events_say_by_which_hands_a_call_came() {
+    let ours = key("ci");
+    let user = ours.line.trim_end().replace('}', ", user: 'user:acme/ann'}");
+    let house = House::new(&[profile("locked", &format!("keys:\n{user}\n"))]).await;
+    let call = |path: &str| {
+        let info = json!({"name": "desktop", "version": "1.2.3"});
+        let meta = json!({"io.modelcontextprotocol/clientInfo": info});
+        let params = json!({"name": "find_tools", "arguments": {"query": "x"}, "_meta": meta});
+        Ask::modern("tools/call", params).to(path).with("toolcrib-bridge", "toolcrib/9.9")
+    };
+    house.ask(bearing(call("/mcp/p/work"), "ann")).await.result();
+    house.ask(with(call("/mcp/p/locked"), &ours)).await.result();
+    house.ask(bearing(call("/mcp/p/work").with("toolcrib-bridge", "two words"), "ann")).await.result();
+    let recorded = house.ask(bearing(Ask::get("/api/v1/audit?target=find_tools"), "root")).await.json();
+    let [odd, by_key, by_token] = [0, 1, 2].map(|at| recorded["events"][at].clone());
+    let fields =
+        |event: &Value, names: &[&str]| -> Vec<Value> { names.iter().map(|name| event[*name].clone()).collect() };
+    let names = ["proof", "issuer", "role", "client", "bridge"];
+    assert_eq!(fields(&by_token, &names), ["access-token", "acme", "member", "desktop 1.2.3", "toolcrib/9.9"]);
+    let names = ["proof", "principal", "user", "role"];
+    assert_eq!(fields(&by_key, &names), ["key", "key:locked/ci", "user:acme/ann", "member"]);
+    let name = by_key["token"].as_str().unwrap();
+    assert!(name.len() == 16 && ours.line.contains(&format!("sha256:{name}")), "{by_key}");
+    assert!(!recorded.to_string().contains(&ours.secret) && odd["bridge"].is_null());
+}
+
 /// A session that was opened with a token.
 async fn session(house: &House, token: &str) -> String {
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
