@@ -51,6 +51,7 @@ impl Bed {
             redirect_uri: "http://127.0.0.1:8700/oauth/callback".to_owned(),
             client_document: None,
             scope: self.scope.clone(),
+            audit: None,
         });
         for number in 0..servers {
             let url = format!("{}/mcp", self.provider.url());
