@@ -36,12 +36,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use toolcrib_base::{Clock, Kind, PrincipalId, Problem, ServerName, Timestamp};
-use toolcrib_policy::{Act, Denial, Moment, Permit, Request, Rules};
+use toolcrib_policy::{Act, Demand, Denial, Moment, Permit, Request, Rules};
 use toolcrib_protocol::RpcError;
 use toolcrib_session::Caller;
 use toolcrib_store::{ArgsHash, AuditEvent, AuditLog, AuditSlot, Decision, Outcome};
 use toolcrib_view::metrics::ToolMetrics;
 
+use crate::approvals::Consent;
 use crate::live_events::{LiveEvent, LiveEvents};
 use crate::throttle::CallSlot;
 
@@ -69,6 +70,19 @@ pub struct AuditContext<'a> {
     pub events: &'a LiveEvents,
     /// Whose credential goes to the server, as a word.
     pub credential: Option<&'static str>,
+    /// What was said yes to before.
+    pub given: GivenConsent<'a>,
+}
+
+/// What was said yes to before, where the rules want a yes.
+#[derive(Debug, Clone, Copy)]
+pub enum GivenConsent<'a> {
+    /// To nothing.
+    Nothing,
+    /// To exactly this.
+    Yes(&'a Consent),
+    /// It is about a call that has begun: whatever yes that needed was given.
+    Begun,
 }
 
 /// A call from its admission to its end: the proof that the rules let it through, its audit event in the making, its
@@ -95,8 +109,19 @@ struct Entry {
 pub enum Refusal {
     /// The rules say no.
     Denied(Denial),
+    /// The rules want a yes first.
+    Asked(Box<AskedCall>),
     /// The audit log is closed: the gateway is ending.
     Closing,
+}
+
+/// A call that the rules let through only after a yes. Its event says that it was denied, and by which approval it may
+/// come about.
+#[derive(Debug)]
+pub struct AskedCall {
+    denial: Denial,
+    demand: Demand,
+    entry: Entry,
 }
 
 // === impl Refusal ===
@@ -105,11 +130,8 @@ impl Refusal {
     /// What the caller reads, where the thing that was asked for is no secret.
     pub fn problem(&self) -> Problem {
         match self {
-            Self::Denied(denial) => {
-                let mut problem = Problem::new(Kind::Forbidden, denial.to_string());
-                problem.hint = denial.hint().map(str::to_owned);
-                problem
-            }
+            Self::Denied(denial) => denied(denial),
+            Self::Asked(asked) => denied(&asked.denial),
             Self::Closing => closing_problem(),
         }
     }
@@ -118,9 +140,17 @@ impl Refusal {
     pub fn or_unknown(&self, unknown: impl FnOnce() -> RpcError) -> RpcError {
         match self {
             Self::Denied(_) => unknown(),
+            // What can be asked for is no secret.
+            Self::Asked(asked) => RpcError::from(&denied(&asked.denial)),
             Self::Closing => closing(),
         }
     }
+}
+
+fn denied(denial: &Denial) -> Problem {
+    let mut problem = Problem::new(Kind::Forbidden, denial.to_string());
+    problem.hint = denial.hint().map(str::to_owned);
+    problem
 }
 
 /// The error of whatever is asked for while the gateway ends.
@@ -147,7 +177,15 @@ impl AdmittedCall {
         let policy_caller = toolcrib_policy::Caller { principal: &caller.principal.id, role: caller.principal.role };
         let request = Request { caller: policy_caller, act };
         let moment = Moment { at: clock.now(), arguments: asked.arguments };
-        let verdict = rules.decide(&request, &moment);
+        let verdict = match (rules.decide(&request, &moment), audit.given) {
+            (Err(Denial { demand: Some(_), .. }), GivenConsent::Yes(consent)) => {
+                rules.decide_given(&request, &moment, &consent.demand)
+            }
+            (Err(Denial { demand: Some(demand), .. }), GivenConsent::Begun) => {
+                rules.decide_given(&request, &moment, &demand)
+            }
+            (verdict, _) => verdict,
+        };
         let decision = decision(&verdict, || rules.recorded(&request, &moment));
         let stored = asked.stored.or(asked.arguments);
         let arguments = audit.keep_arguments.then(|| stored.map(redact::redacted)).flatten();
@@ -156,7 +194,16 @@ impl AdmittedCall {
         let event = AuditEvent { arguments, credential, policies, ..event(clock.now(), caller, asked, hash, decision) };
         let mut entry = Entry::new(slot, event, audit.events);
         match verdict {
-            Ok(permit) => Ok(Self { permit: Some(permit), entry, slot: None }),
+            Ok(permit) => {
+                if let GivenConsent::Yes(consent) = audit.given {
+                    entry.mark(&consent.approval, Some(&consent.approver));
+                }
+                Ok(Self { permit: Some(permit), entry, slot: None })
+            }
+            Err(denial) if denial.demand.is_some() => {
+                let demand = denial.demand.as_deref().cloned().expect("it was just looked at");
+                Err(Refusal::Asked(Box::new(AskedCall { denial, demand, entry })))
+            }
             Err(denial) => {
                 entry.close(Outcome::Denied);
                 Err(Refusal::Denied(denial))
@@ -206,6 +253,44 @@ impl AdmittedCall {
     /// Ends the call: records the event, counts it, and gives its place free. Does nothing more once it was detached.
     pub fn end(mut self, outcome: Outcome) {
         self.entry.close(outcome);
+    }
+}
+
+// === impl AskedCall ===
+
+impl AskedCall {
+    /// Whose yes is wanted.
+    pub(crate) fn demand(&self) -> &Demand {
+        &self.demand
+    }
+
+    /// Why, in words for the caller and its person.
+    pub(crate) fn said(&self) -> String {
+        self.denial.said.clone().unwrap_or_else(|| self.demand.words())
+    }
+
+    /// What the caller reads where no yes can be waited for.
+    pub(crate) fn problem(&self) -> Problem {
+        denied(&self.denial)
+    }
+
+    /// Records that the call was not made, and which approval it waits for.
+    pub(crate) fn end(mut self, approval: Option<&str>) {
+        if let Some(approval) = approval {
+            self.entry.mark(approval, None);
+        }
+        self.entry.close(Outcome::Denied);
+    }
+
+    /// Forgets it: the same call is admitted with a yes that was given before.
+    pub(crate) fn discard(mut self) {
+        self.entry.open = None;
+    }
+}
+
+impl Drop for AskedCall {
+    fn drop(&mut self) {
+        self.entry.close(Outcome::Denied);
     }
 }
 
@@ -285,6 +370,13 @@ fn method_text(method: &str) -> Cow<'static, str> {
 impl Entry {
     fn new(slot: AuditSlot, event: AuditEvent, events: &LiveEvents) -> Self {
         Self { open: Some((slot, event)), metrics: None, started: Instant::now(), events: events.clone() }
+    }
+
+    /// Notes the approval that the call waits for, or runs with.
+    fn mark(&mut self, approval: &str, approver: Option<&PrincipalId>) {
+        let Some((_, event)) = &mut self.open else { return };
+        event.approval = Some(approval.to_owned());
+        event.approver = approver.cloned();
     }
 
     fn close(&mut self, outcome: Outcome) {

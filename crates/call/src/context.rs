@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use toolcrib_policy::Act;
-use toolcrib_protocol::{Era, Id, Raw, RpcError, json, task};
+use toolcrib_protocol::{Era, Id, Raw, RpcError, json, method, task};
 use toolcrib_session::{Caller, RunningRequest};
 use toolcrib_upstream::Server;
 use toolcrib_view::view::View;
 
-use crate::admission::{self, AdmittedCall, AuditContext, AuditedRequest, Refusal};
+use crate::admission::{self, AdmittedCall, AuditContext, AuditedRequest, GivenConsent, Refusal};
+use crate::approvals::Consent;
 use crate::client::{self, ClientOptions};
 use crate::login::LoginPlace;
 use crate::path::CallPath;
@@ -37,6 +38,8 @@ pub struct RequestContext<'a> {
     pub client: ClientOptions,
     /// How deep it is nested in invocations; 0 for what a client asks.
     pub depth: u8,
+    /// The yes that it runs with, where the rules want one.
+    pub consent: Option<Consent>,
 }
 
 impl<'a> RequestContext<'a> {
@@ -51,7 +54,8 @@ impl<'a> RequestContext<'a> {
         id: &'a Id,
     ) -> Result<Self, RpcError> {
         let client = ClientOptions::read(caller)?;
-        Ok(Self { path, snapshot, caller, id, running: None, reply: ReplyChannel::default(), client, depth: 0 })
+        let reply = ReplyChannel::default();
+        Ok(Self { path, snapshot, caller, id, running: None, reply, client, depth: 0, consent: None })
     }
 
     /// What the caller's profile shows.
@@ -68,7 +72,13 @@ impl<'a> RequestContext<'a> {
             let at = LoginPlace { server, principal: client::principal_at_servers(self.caller) };
             self.path.logins.as_ref()?.credential(at)
         });
-        AdmittedCall::open(AuditContext { credential, ..self.audit() }, act, asked).await
+        let given = match &self.consent {
+            Some(consent) => GivenConsent::Yes(consent),
+            // Only the beginning of a call needs a yes: what is asked of its task comes after that.
+            None if asked.method != method::TOOLS_CALL => GivenConsent::Begun,
+            None => GivenConsent::Nothing,
+        };
+        AdmittedCall::open(AuditContext { credential, given, ..self.audit() }, act, asked).await
     }
 
     /// Records that something unknown was asked for.

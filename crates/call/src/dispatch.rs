@@ -131,7 +131,9 @@ fn lane(act: &Act) -> Lane<'_> {
         Act::GetPrompt { .. } => method::PROMPTS_GET,
         Act::Complete { .. } => method::COMPLETE,
         Act::Forward { .. } => "other methods",
-        Act::Configure { .. } | Act::MetaTool { .. } | Act::Operation { .. } => "the gateway itself",
+        Act::Approve { .. } | Act::Configure { .. } | Act::MetaTool { .. } | Act::Operation { .. } => {
+            "the gateway itself"
+        }
     })
 }
 

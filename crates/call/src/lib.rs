@@ -8,12 +8,14 @@
 //! 3. `secret_guard` (before anything is written), [`admission`]: rules and audit log; then `limits` and `throttle`,
 //!    [`guard`], `checks` (arguments).
 //! 4. `tool_call`, `offer`, `listen` (subscriptions), `exchange/tasks`: one file for each kind of request.
-//! 5. `exchange`: the call with all that may come in between; `dispatch` is the only place that calls a server.
+//! 5. `approvals`: a call that needs a yes first waits there, and runs once somebody has said it.
+//! 6. `exchange`: the call with all that may come in between; `dispatch` is the only place that calls a server.
 //!
 //! Knows sessions and views; knows no operation, no meta-tool and no door.
 
 pub mod admission;
 mod answer;
+mod approvals;
 mod build;
 mod checks;
 mod client;
@@ -51,6 +53,9 @@ mod views;
 
 pub use admission::{AdmittedCall, AuditContext, AuditedRequest, Refusal};
 pub use answer::CallAnswer;
+pub use approvals::{
+    ApprovalTimes, ApprovalVerdict, Approvals, Consent, ObserveApprovals, SealRows, ShownCall, no_approval,
+};
 pub use build::{Build, HeldBy, PolicySet, ViewMaker, Views};
 pub use client::{ClientOptions, name_at_servers, principal_at_servers};
 pub use context::RequestContext;

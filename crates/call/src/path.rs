@@ -11,7 +11,8 @@ use toolcrib_protocol::seal::Sealer;
 use toolcrib_session::Caller;
 use toolcrib_store::Store;
 
-use crate::admission::AuditContext;
+use crate::admission::{AuditContext, GivenConsent};
+use crate::approvals::{ApprovalTimes, Approvals, InstallationSealer, SealRows};
 use crate::checks::Checks;
 use crate::conversations::Conversations;
 use crate::guard::{CallGuard, GuardedCall};
@@ -54,6 +55,10 @@ pub struct PathParts {
     pub secret_actions: SecretActions,
     /// Logs in to servers; `None` where nobody can.
     pub logins: Option<Arc<dyn Logins>>,
+    /// Seals calls that wait for a yes; `None` for the key of the installation.
+    pub sealing: Option<Arc<dyn SealRows>>,
+    /// How long things last that wait for a yes.
+    pub approval_times: ApprovalTimes,
     /// Our name and version, as clients see them: an object.
     pub server_info: Raw,
 }
@@ -87,6 +92,8 @@ pub struct CallPath {
     pub sources: Sources,
     /// Logs in to servers; `None` where nobody can.
     pub logins: Option<Arc<dyn Logins>>,
+    /// The calls that wait for a yes.
+    pub approvals: Approvals,
     /// The tasks that run here.
     pub tasks: Arc<OwnTasks>,
     /// Looks for secrets in calls.
@@ -115,7 +122,9 @@ impl CallPath {
             key
         });
         let sealer = Sealer::new(key);
+        let sealing = parts.sealing.unwrap_or_else(|| Arc::new(InstallationSealer(sealer.clone())));
         Self {
+            approvals: Approvals::new(parts.store.call_approvals(), sealing, parts.approval_times),
             pins: Pins::new(parts.store.pins()),
             tasks: Arc::new(OwnTasks::new(parts.store.clone(), Arc::clone(&parts.clock))),
             parking: ParkedCalls::new(sealer.clone()),
@@ -176,6 +185,7 @@ impl CallPath {
             keep_arguments: self.keep_arguments,
             events: &self.events,
             credential: None,
+            given: GivenConsent::Nothing,
         }
     }
 

@@ -22,6 +22,7 @@ use toolcrib_view::{reply, resolve, shape};
 
 use crate::admission::{AdmittedCall, Refusal};
 use crate::answer::CallAnswer;
+use crate::approvals::AskedToolCall;
 use crate::context::RequestContext;
 use crate::dispatch::{CallOutcome, unavailable};
 use crate::exchange::{ServerRequest, needs_task};
@@ -85,17 +86,30 @@ impl RequestContext<'_> {
     /// # Errors
     /// The rules hide it, its server answered with an error, or it was cancelled. Everything else becomes a result with an error.
     pub async fn call_tool(&mut self, mut call: ToolCall) -> CallResult {
+        let mut ticket = self.approval_ticket(&mut call.params);
+        let original = call.arguments.clone();
         // Before anything is written down: anyone who reads a handle could use it.
         let (arguments, session) = session::without_session(&call.tool, call.arguments);
         let rules = self.argument_rules(call.tool.server());
         let GuardedText { passed, stored, note, denied } = self.path.secrets.arguments(&rules, arguments).await;
         call.arguments = passed;
         let recorded = (call.tool.session != SessionPart::Close).then_some(&call.arguments);
-        let mut asked = self.audited(method::TOOLS_CALL, "", recorded);
-        asked.stored = recorded.map(|_| &stored.bytes()[..]);
-        asked.target = call.tool.id.to_string().into();
-        let mut admitted = match self.admit(&call.tool.act(), asked).await {
+        let mut admitted = match self.admit_tool(&call, recorded, &stored).await {
             Ok(admitted) => admitted.counted_by(Arc::clone(call.tool.metrics())),
+            Err(Refusal::Asked(asked)) => {
+                let unfit = match denied {
+                    Some(problem) => Some(problem),
+                    None if is_session_tool(&call.tool) => Some(asked.problem()),
+                    None => self.misfit(&call.tool, &call.arguments).await,
+                };
+                if let Some(problem) = unfit {
+                    asked.end(None);
+                    return ToolOutcome::failed(problem).answer;
+                }
+                let held = AskedToolCall { call: &call, original: &original, shown: &stored, asked, ticket };
+                // Boxed: it is rare, and the future of each call is moved.
+                return Box::pin(self.held_call(held)).await;
+            }
             // The caller may know of it, and its role is too small.
             Err(refusal @ Refusal::Denied(Denial { hidden: false, .. })) => {
                 return ToolOutcome::failed(refusal.problem()).answer;
@@ -104,6 +118,12 @@ impl RequestContext<'_> {
             Err(refusal) => return Err(refusal.or_unknown(|| self.unknown_tool(&call.tool))),
         };
         admitted.note(note);
+        if let Some(ticket) = ticket.take() {
+            let answer = Box::pin(self.attached_call(&call, &original, ticket)).await;
+            let own = answer.as_ref().ok().and_then(|answer| answer.problem.as_ref());
+            admitted.end(own.map_or(Outcome::Ok, |problem| Outcome::Error(problem.kind)));
+            return answer;
+        }
         let prepared = match denied {
             Some(problem) => Err(problem),
             None => self.prepare(&mut admitted, &call).await,
@@ -117,6 +137,31 @@ impl RequestContext<'_> {
         }
         admitted.end(outcome);
         answer
+    }
+
+    /// Admits a call; one that needs a confirmation which its caller gave a while ago, with that.
+    async fn admit_tool(
+        &mut self,
+        call: &ToolCall,
+        recorded: Option<&Raw>,
+        stored: &Raw,
+    ) -> Result<AdmittedCall, Refusal> {
+        let act = call.tool.act();
+        loop {
+            let mut asked = self.audited(method::TOOLS_CALL, "", recorded);
+            asked.stored = recorded.map(|_| &stored.bytes()[..]);
+            asked.target = call.tool.id.to_string().into();
+            match self.admit(&act, asked).await {
+                Err(Refusal::Asked(asked)) if self.consent.is_none() => {
+                    let Some(consent) = self.remembered_consent(&call.tool, asked.demand()) else {
+                        return Err(Refusal::Asked(asked));
+                    };
+                    asked.discard();
+                    self.consent = Some(consent);
+                }
+                admitted => return admitted,
+            }
+        }
     }
 
     /// What stands between the admission of a call and its run.
@@ -139,10 +184,15 @@ impl RequestContext<'_> {
     }
 
     async fn run(&mut self, admitted: &mut AdmittedCall, call: &ToolCall, session: SessionArgument) -> ToolOutcome {
+        if self.consent.as_ref().is_some_and(|consent| !consent.is_for(&call.tool)) {
+            let message = format!("the definition of `{}` was changed since the call was approved", call.tool.id);
+            let problem = Problem::new(Kind::Stale, message);
+            return ToolOutcome::failed(problem.hint("The call has not run; make it again to ask for another yes."));
+        }
         let Some(server) = call.tool.server() else {
             return Box::pin(self.run_source(admitted, call)).await;
         };
-        if matches!(call.tool.session, SessionPart::Open | SessionPart::Close) {
+        if is_session_tool(&call.tool) {
             return self.session_tool(call, server);
         }
         match self.is_held_now(server, Part::Tool, &call.tool.id.tool).await {
@@ -326,10 +376,15 @@ impl RequestContext<'_> {
     }
 }
 
+/// Whether a tool opens or closes a session with its server: it is the gateway's own, and does nothing to anyone.
+fn is_session_tool(tool: &Tool) -> bool {
+    matches!(tool.session, SessionPart::Open | SessionPart::Close)
+}
+
 /// Whether a tool has done what was asked. The tools that open and close sessions are the gateway's own, and what they
 /// are called with is a handle that no one else may learn; what asks or runs on as a task has done nothing yet.
 fn has_acted(tool: &Tool, answer: &CallResult) -> bool {
-    !matches!(tool.session, SessionPart::Open | SessionPart::Close)
+    !is_session_tool(tool)
         && answer.as_ref().is_ok_and(|answer| !ask::is_input_required(&answer.result) && !task::is_task(&answer.result))
 }
 

@@ -85,6 +85,10 @@ pub struct ProfileDefinition {
 pub struct ToolRules {
     pub allow: Vec<Glob>,
     pub deny: Vec<Glob>,
+    /// What the caller's own person confirms before each call.
+    pub confirm: Vec<Glob>,
+    /// What somebody else approves before each call.
+    pub approve: Vec<Glob>,
 }
 
 choice! {
@@ -191,7 +195,12 @@ impl ProfileDefinition {
             title: None,
             description: None,
             servers: vec![Glob::everything()],
-            tools: ToolRules { allow: vec![Glob::everything()], deny: Vec::new() },
+            tools: ToolRules {
+                allow: vec![Glob::everything()],
+                deny: Vec::new(),
+                confirm: Vec::new(),
+                approve: Vec::new(),
+            },
             exposure: Exposure::Meta,
             auto: AutoExposure::default(),
             pinned: Vec::new(),
@@ -287,8 +296,10 @@ fn tool_rules(cursor: Cursor<'_>) -> Option<ToolRules> {
     let fields = cursor.fields()?;
     let allow = define::globs(fields.get("allow"), GlobTarget::Tools, &["*"]);
     let deny = define::globs(fields.get("deny"), GlobTarget::Tools, &[]);
+    let confirm = define::globs(fields.get("confirm"), GlobTarget::Tools, &[]);
+    let approve = define::globs(fields.get("approve"), GlobTarget::Tools, &[]);
     fields.finish();
-    Some(ToolRules { allow, deny })
+    Some(ToolRules { allow, deny, confirm, approve })
 }
 
 fn groups(fields: &Fields<'_>) -> Vec<Group> {

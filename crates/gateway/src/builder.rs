@@ -3,11 +3,15 @@
 use std::sync::{Arc, Mutex, Weak};
 
 use arc_swap::ArcSwap;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use toolcrib_base::Clock;
 use toolcrib_call::pins::Quarantine;
 use toolcrib_call::source::tools_of;
-use toolcrib_call::{CallGuard, CallPath, CallTool, LiveEvents, Logins, PathParts, SecretActions, Servers, Source};
+use toolcrib_call::{
+    ApprovalTimes, CallGuard, CallPath, CallTool, LiveEvents, Logins, ObserveApprovals, PathParts, SealRows,
+    SecretActions, Servers, Source,
+};
 use toolcrib_catalog::{Catalog, Files};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Sessions;
@@ -45,6 +49,9 @@ pub struct GatewayBuilder {
     embed: Option<Arc<dyn Embed>>,
     sources: Vec<Arc<dyn Source>>,
     secret_actions: SecretActions,
+    sealing: Option<Arc<dyn SealRows>>,
+    approval_times: ApprovalTimes,
+    approval_news: Option<mpsc::Sender<Value>>,
 }
 
 impl Gateway {
@@ -64,6 +71,9 @@ impl Gateway {
             embed: None,
             sources: Vec::new(),
             secret_actions: SecretActions::default(),
+            sealing: None,
+            approval_times: ApprovalTimes::default(),
+            approval_news: None,
         }
     }
 }
@@ -92,6 +102,21 @@ impl GatewayBuilder {
     /// What is done with secrets in calls where neither a server nor a profile says anything.
     pub fn secret_actions(self, secret_actions: SecretActions) -> Self {
         Self { secret_actions, ..self }
+    }
+
+    /// What seals calls that wait for a yes in the store; without it, a key that is beside them.
+    pub fn sealing(self, sealing: Arc<dyn SealRows>) -> Self {
+        Self { sealing: Some(sealing), ..self }
+    }
+
+    /// How long things last that wait for a yes.
+    pub fn approval_times(self, approval_times: ApprovalTimes) -> Self {
+        Self { approval_times, ..self }
+    }
+
+    /// Who passes on what happens to calls that wait for a yes, without their arguments and results.
+    pub fn approval_news(self, news: mpsc::Sender<Value>) -> Self {
+        Self { approval_news: Some(news), ..self }
     }
 
     /// What the operations on secrets act on.
@@ -155,6 +180,8 @@ impl GatewayBuilder {
             guards,
             secret_actions: self.secret_actions,
             logins: self.logins,
+            sealing: self.sealing,
+            approval_times: self.approval_times,
             server_info: Raw::from_value(&server_info),
         }));
         let gateway = Arc::new(Gateway {
@@ -178,9 +205,11 @@ impl GatewayBuilder {
             loaded: ArcSwap::new(self.loaded),
             builder: Mutex::new((builder, Quarantine::default())),
             policies,
+            approval_news: self.approval_news,
         });
         let tools: Weak<Gateway> = Arc::downgrade(&gateway);
         gateway.path.resolve_by(tools.clone() as Weak<dyn CallTool>);
+        gateway.path.approvals.observe_by(tools.clone() as Weak<dyn ObserveApprovals>);
         gateway.sessions.on_end(Box::new(move |session| {
             if let Some(gateway) = tools.upgrade() {
                 gateway.path.subscriptions.forget_session(session);

@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use tokio::sync::watch;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
 use toolcrib_base::{Problem, ProfileName, Timestamp};
 use toolcrib_call::live_events::Kind;
 use toolcrib_call::pins::Quarantine;
@@ -65,6 +66,8 @@ pub struct Gateway {
     pub(crate) loaded: ArcSwap<Catalog>,
     pub(crate) builder: Mutex<(Builder, Quarantine)>,
     pub(crate) policies: PoliciesInForce,
+    /// Who passes on what happens to approvals, if anyone does.
+    pub(crate) approval_news: Option<mpsc::Sender<Value>>,
 }
 
 impl Gateway {

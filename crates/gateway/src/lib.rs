@@ -5,7 +5,7 @@
 //!
 //! | modules | own |
 //! |---|---|
-//! | `active`, `learning`, `examples`, `configuring`, `verification`, `configuration`, `vault`, `object_events`, `advice`, `embed` | one piece of what the gateway keeps; know no [`Gateway`] |
+//! | `active`, `learning`, `examples`, `configuring`, `verification`, `configuration`, `vault`, `object_events`, `approval_events`, `advice`, `embed` | one piece of what the gateway keeps; know no [`Gateway`] |
 //! | [`gateway`] | all of it in one value, new definitions and views |
 //! | `builder`, `upkeep`, `active_sets`, [`approval`], [`verify`], `configure`, `install`, `explain`, `search`, `economy` | one thing that is done with it |
 //! | `meta`, `operation` | one file for each meta-tool and group of operations |
@@ -17,6 +17,7 @@ pub mod active;
 mod active_sets;
 mod advice;
 pub mod approval;
+mod approval_events;
 mod builder;
 mod configuration;
 mod configure;

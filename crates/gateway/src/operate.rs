@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_call::{AdmittedCall, AuditedRequest, ProfileSnapshot, RequestContext};
-use toolcrib_policy::{ClassRules, Policies, Rules, Settings, Subject};
+use toolcrib_policy::{ClassRules, LabelTable, Policies, Rules, Settings, Subject};
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Id, Raw, Request, method};
 use toolcrib_session::{Caller, Principal, RequestSpan};
@@ -107,6 +107,11 @@ impl Gateway {
 impl Gateway {
     /// The rules where no profile has a say.
     fn gateway_rules(&self, caller: &Caller) -> Rules {
+        self.labelled_rules(caller, LabelTable::default())
+    }
+
+    /// The same for what servers have, which have these labels.
+    pub(crate) fn labelled_rules(&self, caller: &Caller, labels: LabelTable) -> Rules {
         let rules = Rules::new(Settings {
             profile: caller.profile.clone(),
             servers: Vec::new(),
@@ -118,7 +123,7 @@ impl Gateway {
         });
         let class = |policies: Policies| policies.class(&subject(caller));
         let class = self.policies.policies().map(class);
-        rules.with_policies(class.map(|class| ClassRules { class, labels: Arc::default() }))
+        rules.with_policies(class.map(|class| ClassRules { class, labels: Arc::new(labels) }))
     }
 }
 

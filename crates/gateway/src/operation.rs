@@ -6,6 +6,7 @@
 //! doors, the OpenAPI document and the tests read the table. Operations of the secret vault belong into
 //! `operation/secrets.rs`.
 
+mod approvals;
 mod audit;
 mod bundles;
 mod config;
@@ -99,6 +100,7 @@ impl Run {
 
 /// The rows of every file.
 const FILES: &[&[Row]] = &[
+    approvals::ROWS,
     audit::ROWS,
     bundles::ROWS,
     config::ROWS,

@@ -141,6 +141,7 @@ impl CallTool for Gateway {
                 reply: call.reply,
                 client: ClientOptions::of_caller(call.caller),
                 depth: call.depth,
+                consent: None,
             };
             let answer = RequestHandler { gateway: &self, context }.call_of_source(call.tool, call.arguments).await;
             answer.map(|answer| answer.result).map_err(|error| Problem::new(Kind::BadServer, error.message))

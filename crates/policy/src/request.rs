@@ -38,6 +38,13 @@ pub enum Act {
         /// The tool's hints.
         annotations: Annotations,
     },
+    /// Approving a call of somebody else.
+    Approve {
+        /// The tool that is called.
+        tool: ToolId,
+        /// The tool's hints.
+        annotations: Annotations,
+    },
     /// `resources/read` and `resources/subscribe`.
     ReadResource {
         /// The server that offers it.
@@ -91,7 +98,7 @@ impl Act {
     /// The server that would be asked; `None` when the gateway answers by itself.
     pub fn server(&self) -> Option<&ServerName> {
         match self {
-            Self::CallTool { tool, .. } => Some(&tool.server),
+            Self::CallTool { tool, .. } | Self::Approve { tool, .. } => Some(&tool.server),
             Self::Configure { entry } => Some(entry),
             Self::ReadResource { server, .. }
             | Self::GetPrompt { server, .. }
@@ -107,6 +114,7 @@ impl fmt::Display for Act {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CallTool { tool, .. } => write!(f, "tool `{tool}`"),
+            Self::Approve { tool, .. } => write!(f, "a call of tool `{tool}`"),
             Self::ReadResource { server, uri } => write!(f, "resource `{uri}` of server `{server}`"),
             Self::GetPrompt { server, name } => write!(f, "prompt `{name}` of server `{server}`"),
             Self::Complete { server, reference } => write!(f, "completion of `{reference}` of server `{server}`"),

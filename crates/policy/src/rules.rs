@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use toolcrib_base::{Glob, ProfileName, Role, ServerName, ToolId};
 
-use crate::{Act, Annotations, Class, Denial, LabelTable, Moment, Permit, PolicyVerdict, Reason, Request, Rule};
+use crate::{
+    Act, Annotations, AskingTools, Class, Demand, Denial, LabelTable, Moment, Permit, PolicyVerdict, Reason, Request,
+    Rule,
+};
 
 /// What a profile says about who may do what. An empty list matches nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub struct HeldItems {
 #[derive(Debug, Clone)]
 pub struct Rules {
     settings: Arc<Settings>,
+    /// What the profile itself asks for; `None` for nothing.
+    asking: Option<Arc<AskingTools>>,
     policies: Option<ClassRules>,
 }
 
@@ -76,7 +81,14 @@ impl Rules {
                 patterns.truncate(1);
             }
         }
-        Self { settings: Arc::new(settings), policies: None }
+        Self { settings: Arc::new(settings), asking: None, policies: None }
+    }
+
+    /// The same rules that ask for a yes before calls of some tools.
+    #[must_use]
+    pub fn asking(mut self, tools: AskingTools) -> Self {
+        self.asking = (tools != AskingTools::default()).then(|| Arc::new(tools));
+        self
     }
 
     /// The same rules for principals of a class: all that they permit must be permitted by policies as well.
@@ -105,27 +117,71 @@ impl Rules {
             Reason::NeedsAdmin
             | Reason::ViewerOnlyReads
             | Reason::PolicyHides
+            | Reason::NeedsOperator
             | Reason::PolicyForbids
-            | Reason::PolicyAsks => return None,
+            | Reason::PolicyAsks
+            | Reason::ProfileAsks => return None,
         };
         Some((key, refusal.pattern))
     }
 
     /// Decides one request: the profile first, then policies. Allocates only for a denial.
     pub fn decide(&self, request: &Request<'_>, moment: &Moment<'_>) -> Result<Permit, Denial> {
+        self.decide_by(request, moment, None)
+    }
+
+    /// The same after somebody has said yes to `given`: what asks for exactly that yes, and for nothing more, is content.
+    pub fn decide_given(&self, request: &Request<'_>, moment: &Moment<'_>, given: &Demand) -> Result<Permit, Denial> {
+        self.decide_by(request, moment, Some(given))
+    }
+
+    fn decide_by(&self, request: &Request<'_>, moment: &Moment<'_>, given: Option<&Demand>) -> Result<Permit, Denial> {
         let rule = self.judge(request).map_err(|refusal| {
             let reason = refusal.reason;
-            Denial { rule: self.words(&refusal), hidden: reason.is_hidden(), said: None, policy: None, reason }
+            Denial {
+                rule: self.words(&refusal),
+                hidden: reason.is_hidden(),
+                said: None,
+                policy: None,
+                demand: None,
+                reason,
+            }
         })?;
         let permit = |policy| {
             let principal = request.caller.principal.clone();
             Permit::new(principal, self.settings.profile.clone(), request.act.clone(), rule).by_policy(policy)
         };
-        let Some(ClassRules { class, labels }) = &self.policies else { return Ok(permit(None)) };
-        match class.decide(request.act, labels, moment) {
-            PolicyVerdict::Permit(policy) => Ok(permit(policy)),
-            PolicyVerdict::Deny { by, hidden } => Err(Denial::by_policy(by, hidden)),
-            PolicyVerdict::Ask { by, ask } => Err(Denial::until_asked(by, &ask)),
+        let (policy, asked) = match &self.policies {
+            None => (None, None),
+            Some(ClassRules { class, labels }) => match class.decide(request.act, labels, moment) {
+                PolicyVerdict::Permit(policy) => (policy, None),
+                PolicyVerdict::Deny { by, hidden } => return Err(Denial::by_policy(by, hidden)),
+                PolicyVerdict::Ask { by, ask } => (None, Some((by, ask))),
+            },
+        };
+        if asked.is_none() && self.asking.is_none() {
+            return Ok(permit(policy));
+        }
+        let demand = self.demand(request, moment, asked.is_some());
+        match (demand, asked) {
+            (None, None) => Ok(permit(policy)),
+            (Some(demand), asked) if given == Some(&demand) => Ok(permit(asked.map(|(by, _)| by.id).or(policy))),
+            (demand, Some((by, ask))) => Err(Denial { demand: demand.map(Box::new), ..Denial::until_asked(by, &ask) }),
+            (Some(demand), None) => {
+                Err(Denial { demand: Some(Box::new(demand.clone())), ..Denial::by_profile(&demand) })
+            }
+        }
+    }
+
+    /// All that asks before a request: policies, if they do, and the profile. `None` for what no one can say yes to, as
+    /// only calls of tools wait.
+    fn demand(&self, request: &Request<'_>, moment: &Moment<'_>, policies_ask: bool) -> Option<Demand> {
+        let Act::CallTool { tool, .. } = request.act else { return None };
+        let policies = self.policies.as_ref().filter(|_| policies_ask);
+        let of_policies = policies.and_then(|it| it.class.demand(request.act, &it.labels, moment));
+        match &self.asking {
+            Some(asking) => asking.demand(self.settings.profile.as_str(), tool, of_policies),
+            None => of_policies,
         }
     }
 
@@ -162,7 +218,8 @@ impl Rules {
 
     /// The one path. The order is fixed: the server, what is denied, what is allowed, what only reads, what is held.
     fn judge(&self, request: &Request<'_>) -> Result<Rule, Refusal<'_>> {
-        if let Some(server) = request.act.server()
+        let is_approval = matches!(request.act, Act::Approve { .. });
+        if let Some(server) = request.act.server().filter(|_| !is_approval)
             && !self.lists_server(server)
         {
             return Err(Reason::ServerNotAllowed.into());
@@ -201,6 +258,9 @@ impl Rules {
                 false => Err(Reason::EntryNotAllowed.into()),
             },
             Act::MetaTool { .. } => Ok(Rule::MetaTool),
+            // Where there are policies, they say who approves.
+            Act::Approve { .. } if self.policies.is_some() || role >= Role::Operator => Ok(Rule::Approver),
+            Act::Approve { .. } => Err(Reason::NeedsOperator.into()),
             Act::Operation { needs_admin, annotations, .. } => {
                 self.check_reading(*annotations)?;
                 match needs_admin {
@@ -249,6 +309,8 @@ impl Rules {
                 "the role `viewer`, because it does not have `readOnlyHint: true`".to_owned()
             }
             (Reason::NeedsAdmin, _) => "the rule that only admins can do it".to_owned(),
+            (Reason::NeedsOperator, _) => "the rule that operators approve".to_owned(),
+            (Reason::ProfileAsks, _) => "`tools.confirm` or `tools.approve`".to_owned(),
             (Reason::PolicyHides | Reason::PolicyForbids | Reason::PolicyAsks, _) => "a policy".to_owned(),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use toolcrib_base::{PrincipalId, ProfileName};
 
-use crate::{Act, Ask, PolicyRule};
+use crate::{Act, Ask, Demand, PolicyRule};
 
 /// The rule that allowed a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,6 +22,8 @@ pub enum Rule {
     MetaTool,
     /// An operation that needs no administering principal.
     OpenOperation,
+    /// A call of somebody else may be approved, as far as roles say so.
+    Approver,
     /// An operation by a principal that may administer.
     AdminOperation,
     /// An operation for administrators that only reads, by an operator.
@@ -38,6 +40,7 @@ impl Rule {
             Self::EntryAllowed => "entry-allowed",
             Self::MetaTool => "meta-tool",
             Self::OpenOperation => "open-operation",
+            Self::Approver => "approver",
             Self::AdminOperation => "admin-operation",
             Self::OperatorReads => "operator-reads",
         }
@@ -125,6 +128,10 @@ pub enum Reason {
     PolicyForbids,
     /// A policy forbids it until somebody has said yes.
     PolicyAsks,
+    /// A pattern of `tools.confirm` or `tools.approve` asks for a yes first.
+    ProfileAsks,
+    /// The principal is no operator, and no policy lets it approve.
+    NeedsOperator,
 }
 
 impl Reason {
@@ -142,13 +149,20 @@ impl Reason {
             Self::PolicyHides => "policy-hides",
             Self::PolicyForbids => "policy-forbids",
             Self::PolicyAsks => "policy-asks",
+            Self::ProfileAsks => "profile-asks",
+            Self::NeedsOperator => "needs-operator",
         }
     }
 
     /// Whether the caller must not learn that the thing exists. Then the answer is the one for an unknown name.
     pub const fn is_hidden(self) -> bool {
         match self {
-            Self::NeedsAdmin | Self::ViewerOnlyReads | Self::PolicyForbids | Self::PolicyAsks => false,
+            Self::NeedsAdmin
+            | Self::NeedsOperator
+            | Self::ViewerOnlyReads
+            | Self::PolicyForbids
+            | Self::PolicyAsks
+            | Self::ProfileAsks => false,
             Self::ServerNotAllowed
             | Self::EntryNotAllowed
             | Self::ToolDenied
@@ -174,6 +188,8 @@ pub struct Denial {
     pub said: Option<String>,
     /// The policy that refused.
     pub policy: Option<Arc<str>>,
+    /// Whose yes would do, where somebody can give one.
+    pub demand: Option<Box<Demand>>,
 }
 
 impl Denial {
@@ -186,7 +202,7 @@ impl Denial {
             }
             None => ("policies, as none permits it".to_owned(), "no policy permits it".to_owned()),
         };
-        Self { reason, rule, hidden, said: Some(said), policy: by.map(|rule| rule.id) }
+        Self { reason, rule, hidden, said: Some(said), policy: by.map(|rule| rule.id), demand: None }
     }
 
     /// The refusal until somebody has said yes.
@@ -197,7 +213,20 @@ impl Denial {
             Ask::Approve { group, .. } => format!("somebody of `{group}` has to approve it"),
         };
         let (rule, said) = (by.to_string(), by.reason.unwrap_or(whose));
-        Self { reason: Reason::PolicyAsks, rule, hidden: false, said: Some(said), policy: Some(by.id) }
+        Self { reason: Reason::PolicyAsks, rule, hidden: false, said: Some(said), policy: Some(by.id), demand: None }
+    }
+
+    /// The refusal of a profile until somebody has said yes.
+    pub(crate) fn by_profile(demand: &Demand) -> Self {
+        let rule = demand.by.first().map_or_else(String::new, ToString::to_string);
+        Self {
+            reason: Reason::ProfileAsks,
+            rule,
+            hidden: false,
+            said: Some(demand.words()),
+            policy: None,
+            demand: None,
+        }
     }
 
     /// The next step for a caller who may know of the thing; `None` when it is hidden.
@@ -207,7 +236,7 @@ impl Denial {
                 Some("send the token of an admin, such as the gateway's token (`state/token` in the home folder)")
             }
             Reason::ViewerOnlyReads => Some("ask an administrator for the role `member` in this profile"),
-            Reason::PolicyForbids | Reason::PolicyAsks => {
+            Reason::PolicyForbids | Reason::PolicyAsks | Reason::ProfileAsks => {
                 Some("ask an administrator, who sees why with `toolcrib policy explain`")
             }
             _ => None,

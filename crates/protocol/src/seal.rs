@@ -38,12 +38,17 @@ impl Sealer {
     ///
     /// A payload above [`PAYLOAD_LIMIT`] becomes a token that does not open again: check it where it may be long.
     pub fn seal(&self, purpose: &str, payload: &[u8]) -> String {
+        URL_SAFE_NO_PAD.encode(self.seal_bytes(purpose, payload))
+    }
+
+    /// The same of a payload of any length, as bytes, for what no client holds.
+    pub fn seal_bytes(&self, purpose: &str, payload: &[u8]) -> Vec<u8> {
         let tag: [u8; TAG] = self.tag(purpose, payload).finalize().into_bytes().into();
         let mut token = Vec::with_capacity(TAG + payload.len());
         token.extend_from_slice(&tag);
         token.extend_from_slice(payload);
         self.apply_stream(&tag, &mut token[TAG..]);
-        URL_SAFE_NO_PAD.encode(token)
+        token
     }
 
     /// Opens what [`Sealer::seal`] made with this key for this purpose; `None` for everything else.
@@ -51,8 +56,12 @@ impl Sealer {
         if token.len() > TOKEN_LIMIT {
             return None;
         }
-        let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
-        let (tag, sealed) = bytes.split_first_chunk::<TAG>()?;
+        self.open_bytes(purpose, &URL_SAFE_NO_PAD.decode(token).ok()?)
+    }
+
+    /// Opens what [`Sealer::seal_bytes`] made with this key for this purpose; `None` for everything else.
+    pub fn open_bytes(&self, purpose: &str, sealed: &[u8]) -> Option<Vec<u8>> {
+        let (tag, sealed) = sealed.split_first_chunk::<TAG>()?;
         let mut payload = sealed.to_vec();
         self.apply_stream(tag, &mut payload);
         // Takes the same time wherever the tags differ.

@@ -9,6 +9,7 @@
 mod active_sets;
 pub mod audit;
 mod authorization;
+mod call_approvals;
 mod database;
 mod error;
 pub mod events;
@@ -36,6 +37,9 @@ pub use audit::{
 pub use authorization::{
     Authorizations, CodeRecord, CodeUse, KeyPhase, KeyRecord, Renewal, RenewalRequest, RequestRecord, SecretHash,
     SessionRecord,
+};
+pub use call_approvals::{
+    ApprovalDecision, ApprovalKind, ApprovalState, ApprovedCall, CallApproval, CallApprovals, OpenedApproval,
 };
 pub use error::StoreError;
 pub use events::{EventFilter, EventRecord, Events};

@@ -10,6 +10,7 @@ use toolcrib_base::{Clock, SystemClock};
 use crate::active_sets::ActiveSets;
 use crate::audit::{AuditCursors, AuditLog, CHECKPOINT_EVERY, DEFAULT_QUEUE, UnwrittenEvents};
 use crate::authorization::Authorizations;
+use crate::call_approvals::CallApprovals;
 use crate::database::{Database, installation_secret};
 use crate::error::StoreError;
 use crate::events::Events;
@@ -139,6 +140,11 @@ impl Store {
     /// Tasks of our own.
     pub fn tasks(&self) -> Tasks {
         Tasks::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+    }
+
+    /// Calls that wait for somebody's yes.
+    pub fn call_approvals(&self) -> CallApprovals {
+        CallApprovals::new(Arc::clone(&self.database), Arc::clone(&self.clock))
     }
 
     /// The runs of workflows.

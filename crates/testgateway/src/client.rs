@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use toolcrib_base::{PrincipalId, ProfileName, Role};
+use toolcrib_base::{PrincipalId, Problem, ProfileName, Role};
 use toolcrib_gateway::Gateway;
 use toolcrib_protocol::meta::{self, RequestMeta};
 use toolcrib_protocol::raw::Edit;
@@ -188,6 +188,19 @@ impl Client {
         let result = self.call(name, arguments).await;
         assert_ne!(result["isError"], true, "{name}: {result}");
         text_of(&result)
+    }
+
+    /// Does an operation by REST, as this client's principal.
+    ///
+    /// # Errors
+    /// What the operation answers.
+    pub async fn operate(&self, tool: &str, arguments: &Value) -> Result<Value, Problem> {
+        let operation = self.gateway.operations.by_tool(tool).unwrap_or_else(|| panic!("no operation `{tool}`"));
+        let snapshot = self.gateway.snapshot(&self.caller.profile).ok();
+        let caller =
+            Caller { door: Door::REST, session: None, revision: Revision::LATEST_LEGACY, ..self.caller.clone() };
+        let done = self.gateway.operate(operation, snapshot.as_ref(), &caller, Raw::from_value(arguments));
+        eventually(&format!("an answer to `{tool}`"), Box::pin(done)).await.map(|answer| answer.to_value())
     }
 
     /// The listed names, in order.

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, SystemClock};
-use toolcrib_call::{Logins, Servers, Sources};
+use toolcrib_call::{ApprovalTimes, Logins, Servers, Sources};
 use toolcrib_catalog::{LocalSecrets, Start};
 use toolcrib_gateway::{Gateway, KeepSecrets};
 use toolcrib_session::Sessions;
@@ -60,6 +60,8 @@ pub struct Setup {
     pub sources: Sources,
     /// Whether the audit log keeps arguments.
     pub keep_arguments: bool,
+    /// How long things last that wait for a yes; a request waits for none if not set.
+    pub approval_times: ApprovalTimes,
 }
 
 /// A running gateway. Its tasks end when it is dropped.
@@ -100,6 +102,7 @@ impl Setup {
             embed: None,
             sources: Arc::new([]),
             keep_arguments: false,
+            approval_times: ApprovalTimes { wait: Duration::ZERO, ..ApprovalTimes::default() },
         }
     }
 }
@@ -136,7 +139,7 @@ impl TestGateway {
         let session_clock = session_clock.unwrap_or_else(|| Arc::clone(&clock));
         let sessions = Sessions::new(SESSIONS, setup.session_idle, session_clock);
         let mut builder = Gateway::builder(store, clock, servers, sessions).loaded(loaded).embed(setup.embed);
-        builder = builder.keep_arguments(setup.keep_arguments);
+        builder = builder.keep_arguments(setup.keep_arguments).approval_times(setup.approval_times);
         if let Some(vault) = setup.vault {
             builder = builder.vault(vault);
         }

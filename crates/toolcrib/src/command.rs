@@ -7,6 +7,7 @@
 mod agent;
 mod api;
 mod apply;
+mod approval;
 mod audit;
 mod auth;
 mod bridge;

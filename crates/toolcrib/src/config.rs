@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use toolcrib_base::{Kind, Limits, Problem};
 use toolcrib_call::SecretActions;
+use toolcrib_catalog::SecretRef;
 use toolcrib_store::Retention;
 use toolcrib_web::Network;
 
@@ -74,6 +75,8 @@ pub(crate) struct Config {
     pub(crate) is_momentary: bool,
     /// What is done with secrets in calls where neither a server nor a profile says anything.
     pub(crate) secret_actions: SecretActions,
+    /// Calls that wait for a yes.
+    pub(crate) approvals: ApprovalsConfig,
     /// How many events are kept, and for how long.
     pub(crate) events: Retention,
     /// How many runs that ended are kept, and for how long.
@@ -86,6 +89,19 @@ pub(crate) struct Config {
     pub(crate) otlp: Otlp,
     /// Every key that has a value, with where it came from.
     pub(crate) given: BTreeMap<&'static str, ValueWithSource>,
+}
+
+/// `[approvals]`: calls that wait for a yes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct ApprovalsConfig {
+    /// How long a request waits for it.
+    pub(crate) wait: Duration,
+    /// What is told of what happens to them.
+    pub(crate) webhook: Option<String>,
+    /// What signs that.
+    pub(crate) webhook_secret: Option<SecretRef>,
+    /// Whether it may have a private address.
+    pub(crate) webhook_private: bool,
 }
 
 /// How events are written to stderr.
@@ -200,6 +216,7 @@ impl Config {
             audit_age: None,
             is_momentary: false,
             secret_actions: SecretActions::default(),
+            approvals: ApprovalsConfig::default(),
             events: Retention::EVENTS,
             runs: Retention::RUNS,
             grace: Duration::ZERO,

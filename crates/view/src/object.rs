@@ -11,13 +11,16 @@ pub enum ObjectKind {
     ServiceInstance,
     /// A workflow, and its runs.
     Workflow,
+    /// A call that waits for a yes.
+    Approval,
 }
 
 // === impl ObjectKind ===
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::McpServer, Self::ServiceClass, Self::ServiceInstance, Self::Workflow];
+    pub const ALL: [Self; 5] =
+        [Self::McpServer, Self::ServiceClass, Self::ServiceInstance, Self::Workflow, Self::Approval];
 
     /// The word on the wire.
     pub const fn as_str(self) -> &'static str {
@@ -26,6 +29,7 @@ impl ObjectKind {
             Self::ServiceClass => "ServiceClass",
             Self::ServiceInstance => "ServiceInstance",
             Self::Workflow => "Workflow",
+            Self::Approval => "Approval",
         }
     }
 

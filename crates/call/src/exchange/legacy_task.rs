@@ -71,7 +71,8 @@ impl RequestContext<'_> {
         let _end = ConversationEnd { server, conversation: &conversation };
         let client = self.client.within(&conversation);
         let Self { path, snapshot, caller, id, running, depth, .. } = *self;
-        let within = RequestContext { path, snapshot, caller, id, running, reply: self.reply.clone(), client, depth };
+        let (reply, consent) = (self.reply.clone(), self.consent.clone());
+        let within = RequestContext { path, snapshot, caller, id, running, reply, client, depth, consent };
         within.run_task(admitted, tool, server, params).await
     }
 

@@ -121,7 +121,7 @@ impl RequestContext<'_> {
         let target = ticket.tool.to_string();
         match self.admit(&act, self.audited(method::LISTEN, &target, None)).await {
             Ok(admitted) => admitted.end(Outcome::Ok),
-            Err(Refusal::Denied(_)) => return Ok(None),
+            Err(Refusal::Denied(_) | Refusal::Asked(_)) => return Ok(None),
             Err(Refusal::Closing) => return Err(closing()),
         }
         Ok(Some((server.clone(), ticket.task)))

@@ -116,7 +116,7 @@ impl RequestContext<'_> {
             match self.admit(&act, self.audited(method::LISTEN, &target, None)).await {
                 // Its place in the log is not kept for as long as the stream lives.
                 Ok(admitted) => admitted.end(Outcome::Ok),
-                Err(Refusal::Denied(_)) => continue,
+                Err(Refusal::Denied(_) | Refusal::Asked(_)) => continue,
                 Err(Refusal::Closing) => return Err(closing()),
             };
             let subscription = hub.watch(&self.path.views, number, &uri, &place);

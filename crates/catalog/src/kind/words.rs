@@ -185,6 +185,8 @@ pub(crate) const PROFILE: &[(&str, &str)] = &[
     ("tools", "Patterns over `server/tool`; `deny` wins."),
     ("tools.allow", "What may be seen and called."),
     ("tools.deny", "What may not, whatever `allow` says."),
+    ("tools.confirm", "What the caller's own person confirms before each call."),
+    ("tools.approve", "What somebody else approves before each call."),
     ("exposure", "How tools are shown."),
     ("auto", "With `exposure: auto`, up to what every tool is listed."),
     ("auto.tools", "How many tools."),

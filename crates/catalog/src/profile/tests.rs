@@ -51,6 +51,8 @@ fn empty_lists_mean_nothing() {
     assert!(profile.servers.is_empty() && profile.tools.allow.is_empty());
     let profile = good("name: default\ntools: {deny: ['*/write*']}\n");
     assert_eq!((words(&profile.tools.allow), words(&profile.tools.deny)), (vec!["*"], vec!["*/write*"]));
+    let profile = good("name: default\ntools: {confirm: ['mail/*'], approve: ['prod/delete*']}\n");
+    assert_eq!((words(&profile.tools.confirm), words(&profile.tools.approve)), (vec!["mail/*"], vec!["prod/delete*"]));
 }
 
 #[test]

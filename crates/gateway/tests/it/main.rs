@@ -4,6 +4,7 @@
 mod active;
 mod ambiguous;
 mod answers;
+mod approvals;
 mod arguments;
 mod audit;
 mod available;

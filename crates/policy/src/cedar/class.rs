@@ -16,7 +16,7 @@ use super::policies::CompiledSet;
 use super::policy::{Ask, CompiledPolicy, Effect, Outcome, PolicyRule};
 use super::resource::{LabelTable, Shape, Target};
 use super::subject::ClassKey;
-use crate::{Act, Annotations};
+use crate::{Act, Annotations, Demand};
 
 /// How many shapes are kept of a class. Policies that look at names make one of each tool.
 const SHAPES: usize = 16_384;
@@ -119,6 +119,22 @@ impl Class {
             (Some(_), Some((by, Effect::Ask(ask)))) => PolicyVerdict::Ask { by: by.clone(), ask: ask.clone() },
             (Some(permit), _) => PolicyVerdict::Permit(Some(Arc::clone(&self.rule(permit).id))),
         }
+    }
+
+    /// All that asks before a request that [`Class::decide`] asks for; `None` where nothing does.
+    pub fn demand(&self, act: &Act, labels: &LabelTable, moment: &Moment<'_>) -> Option<Demand> {
+        let judgement = self.judgement(act, labels)?;
+        let mut asking = judgement.asks.clone();
+        let asks =
+            |place: &usize| matches!(self.rule(*place).effect, Effect::Ask(_)) && !self.rule(*place).records_only;
+        let open: Vec<usize> = judgement.open.iter().copied().filter(asks).collect();
+        if !open.is_empty() {
+            let mut evaluation = self.evaluation(act, labels, Some(moment), judgement.entities.as_ref());
+            asking.extend(open.into_iter().filter(|place| self.rule(*place).counts(evaluation.of(*place))));
+        }
+        // In the order of the files, whatever decides about each.
+        asking.sort_unstable();
+        Demand::of_policies(asking.into_iter().map(|place| self.rule(place)), &self.compiled.revision)
     }
 
     /// Whether a thing is listed, found and described: if some call of it could pass, or would be refused with words.

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use cedar_policy::{Authorizer, EntityUid, PolicySet, Schema, ValidationMode, Validator};
+use sha2::{Digest as _, Sha256};
 use toolcrib_base::Role;
 
 use super::argument::{Arguments, merged};
@@ -26,6 +27,8 @@ const PARTS_MAX: usize = 1_000;
 const STACK: usize = 64 << 20;
 /// How many classes of principals are kept; with more, those that no one uses at the moment are made again.
 const CLASSES: usize = 1_024;
+/// How much of the digest of all texts names them: enough that no two sets are taken for one.
+const REVISION_BYTES: usize = 16;
 
 /// Compiled policies. Clones share them.
 #[derive(Clone)]
@@ -44,6 +47,8 @@ pub(super) struct CompiledSet {
     /// What they expect of arguments. Policies that do not agree read them in different ways.
     pub(super) arguments: Vec<Arguments>,
     pub(super) authorizer: Authorizer,
+    /// Names the texts.
+    pub(super) revision: Arc<str>,
 }
 
 impl fmt::Debug for Policies {
@@ -98,7 +103,9 @@ impl Policies {
         let (subject_words, resource_words) = (subject_words(&policies), resource_words(&policies));
         let records = policies.iter().any(|it| it.rule.records_only);
         let authorizer = Authorizer::new();
-        let compiled = CompiledSet { policies, subject_words, resource_words, records, arguments, authorizer };
+        let revision = revision(texts.iter().chain((!is_replaced).then_some(&baseline)));
+        let compiled =
+            CompiledSet { policies, subject_words, resource_words, records, arguments, authorizer, revision };
         Ok(Self { compiled: Arc::new(compiled), classes: Arc::default() })
     }
 
@@ -119,6 +126,11 @@ impl Policies {
         Arc::clone(class)
     }
 
+    /// Names the texts of all files: other texts, another revision.
+    pub fn revision(&self) -> &Arc<str> {
+        &self.compiled.revision
+    }
+
     /// Every policy, in the order of the files.
     pub fn rules(&self) -> impl Iterator<Item = &PolicyRule> {
         self.compiled.policies.iter().map(|it| &it.rule)
@@ -128,6 +140,20 @@ impl Policies {
     pub(super) fn named(&self) -> impl Iterator<Item = (&PolicyRule, EntityUid)> {
         self.compiled.policies.iter().flat_map(|it| it.policy.entity_literals().into_iter().map(|uid| (&it.rule, uid)))
     }
+}
+
+/// Names all texts by their content, with the names of their files.
+fn revision<'a>(texts: impl Iterator<Item = &'a PolicyText>) -> Arc<str> {
+    let mut hasher = Sha256::new();
+    for text in texts {
+        for part in [&text.file, &text.text] {
+            // The length keeps a name from looking like a part of its neighbour.
+            hasher.update((part.len() as u64).to_be_bytes());
+            hasher.update(part);
+        }
+    }
+    let digest = hasher.finalize();
+    digest[..REVISION_BYTES].iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
 }
 
 /// The policies of a file.

@@ -81,7 +81,7 @@ impl Shape {
         let (action, of_type) = kind(act)?;
         let server = act.server().filter(|_| of_type != "Workflow" && of_type != "Entry");
         let (annotations, administrative) = match act {
-            Act::CallTool { annotations, .. } => (hints(*annotations), false),
+            Act::CallTool { annotations, .. } | Act::Approve { annotations, .. } => (hints(*annotations), false),
             Act::Operation { annotations, needs_admin, .. } => (hints(*annotations), *needs_admin),
             _ => (hints(Annotations::default()), false),
         };
@@ -119,7 +119,7 @@ impl Target {
             attributes.push(("labels".to_owned(), RestrictedExpression::new_set(labels)));
         }
         match act {
-            Act::CallTool { tool, annotations } => {
+            Act::CallTool { tool, annotations } | Act::Approve { tool, annotations } => {
                 attributes.push(text("name", &tool.tool));
                 attributes.extend(hint_attributes(*annotations));
             }
@@ -159,6 +159,8 @@ fn kind(act: &Act) -> Option<(&'static str, &'static str)> {
     Some(match act {
         Act::CallTool { tool, .. } if tool.server.as_str() == WORKFLOWS => ("run", "Workflow"),
         Act::CallTool { .. } => ("call", "Tool"),
+        Act::Approve { tool, .. } if tool.server.as_str() == WORKFLOWS => ("approve", "Workflow"),
+        Act::Approve { .. } => ("approve", "Tool"),
         Act::ReadResource { .. } => ("read", "Resource"),
         Act::GetPrompt { .. } => ("get", "Prompt"),
         // A reference is the name of a prompt or the URI of a template, and only the latter has a scheme.
@@ -173,8 +175,10 @@ fn kind(act: &Act) -> Option<(&'static str, &'static str)> {
 
 fn id(act: &Act) -> Arc<str> {
     match act {
-        Act::CallTool { tool, .. } if tool.server.as_str() == WORKFLOWS => Arc::clone(&tool.tool),
-        Act::CallTool { tool, .. } => tool.to_string().into(),
+        Act::CallTool { tool, .. } | Act::Approve { tool, .. } if tool.server.as_str() == WORKFLOWS => {
+            Arc::clone(&tool.tool)
+        }
+        Act::CallTool { tool, .. } | Act::Approve { tool, .. } => tool.to_string().into(),
         Act::ReadResource { server, uri: name }
         | Act::GetPrompt { server, name }
         | Act::Complete { server, reference: name } => format!("{server}/{name}").into(),

@@ -50,6 +50,7 @@ pub(super) fn schema(arguments: &Arguments, operations: &[String]) -> String {
     let with_arguments = format!(", arguments: {arguments}");
     action("call", "Tool", &with_arguments);
     action("run", "Workflow", &with_arguments);
+    action("approve", "Tool, Workflow", &with_arguments);
     action("read", "Resource", "");
     action("get", "Prompt", &with_arguments);
     action("complete", "Prompt, Resource", "");

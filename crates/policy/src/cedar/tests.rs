@@ -132,7 +132,7 @@ fn without_other_policies_the_baseline_says_what_roles_may_do() {
 fn the_baseline_passes_the_check_of_types() {
     let as_a_file = PolicyText { file: BASELINE_FILE.to_owned(), text: BASELINE.to_owned() };
     let compiled = Policies::compile(&[as_a_file], &operations());
-    assert_eq!(compiled.map(|it| it.rules().count()).map_err(|it| format!("{it:?}")), Ok(7));
+    assert_eq!(compiled.map(|it| it.rules().count()).map_err(|it| format!("{it:?}")), Ok(8));
 }
 
 #[test]
@@ -429,4 +429,32 @@ fn explaining_names_each_policy_whose_head_fits() {
     assert!(big(r#"{"amount": "x"}"#).contains(&"big Some(true) true".to_owned()));
     assert!(told(None).iter().any(|it| it == "baseline-member Some(true) false"));
     assert!(!told(None).iter().any(|it| it.starts_with("other")));
+}
+
+#[test]
+fn who_approves_is_said_by_roles_and_by_policies() {
+    let approve = |id: &str| {
+        let Act::CallTool { tool, annotations } = tool(id, false) else { panic!("a tool") };
+        Act::Approve { tool, annotations }
+    };
+    let [member, operator] = [Role::Member, Role::Operator].map(|role| who("user:acme/ann", role, &["ops"]));
+    check_ruling("", &member, &approve("prod/delete"), "{}", "hidden -");
+    check_ruling("", &operator, &approve("prod/delete"), "{}", "yes baseline-operator-approvals");
+    let text = r#"
+@id("ops") permit (principal in Group::"acme/ops", action == Action::"approve", resource in Server::"prod")
+when { context.arguments has amount && context.arguments.amount < 100 };
+@id("never") @deny("said") forbid (principal, action == Action::"approve", resource == Tool::"prod/drop");"#;
+    check_ruling(text, &member, &approve("prod/delete"), r#"{"amount": 99}"#, "yes ops");
+    check_ruling(text, &member, &approve("prod/delete"), r#"{"amount": 100}"#, "no -");
+    check_ruling(text, &member, &approve("prod/delete"), "{}", "no -");
+    check_ruling(text, &member, &approve("files/delete"), "{}", "hidden -");
+    check_ruling(text, &operator, &approve("prod/drop"), "{}", "no never");
+}
+
+#[test]
+fn other_texts_are_another_revision() {
+    let revision = |text: &str| compile(text).expect("good").revision().to_string();
+    assert_eq!(revision("permit (principal, action, resource);"), revision("permit (principal, action, resource);"));
+    assert_ne!(revision("permit (principal, action, resource);"), revision("permit (principal, action, resource );"));
+    assert_eq!(revision("").len(), 32);
 }

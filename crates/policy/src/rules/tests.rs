@@ -326,6 +326,63 @@ prop_compose! {
     }
 }
 
+/// What is decided of a tool in a profile that asks before some calls, and by these policies.
+fn asking(policies: &str) -> impl Fn(&str, Option<&Demand>) -> Result<Permit, Denial> {
+    let text = crate::PolicyText { file: "a.cedar".to_owned(), text: policies.to_owned() };
+    let policies = crate::Policies::compile(&[text], &[]).unwrap();
+    let identity = toolcrib_base::Identity::by(toolcrib_base::Proof::Loopback);
+    let (principal, profile) = (PrincipalId::new("local"), ProfileName::new("default").unwrap());
+    let subject = crate::Subject {
+        principal: &principal,
+        role: Role::Member,
+        identity: &identity,
+        profile: &profile,
+        door: "mcp",
+    };
+    let class = ClassRules { class: policies.class(&subject), labels: Arc::default() };
+    let tools = AskingTools { confirm: globs(&["mail/*"]), approve: globs(&["prod/*"]) };
+    let rules = rules(&["*"], &["*"], &["prod/never"], false).asking(tools).with_policies(Some(class));
+    move |id, given| {
+        let act = tool(id, WRITES);
+        let request =
+            Request { caller: Caller { principal: &PrincipalId::new("local"), role: Role::Member }, act: &act };
+        match given {
+            Some(given) => rules.decide_given(&request, &AT, given),
+            None => rules.decide(&request, &AT),
+        }
+    }
+}
+
+#[test]
+fn a_yes_counts_for_exactly_what_was_asked_for() {
+    let one =
+        asking(r#"@id("one") @approve("ops") forbid (principal, action == Action::"call", resource in Server::"db");"#);
+    let demand = |decided: Result<Permit, Denial>| *decided.unwrap_err().demand.unwrap();
+    assert!(one("files/read", None).is_ok());
+    let (of_profile, of_policy) = (demand(one("prod/delete", None)), demand(one("db/drop", None)));
+    assert_eq!(one("prod/delete", None).unwrap_err().reason, Reason::ProfileAsks);
+    assert_eq!(one("db/drop", None).unwrap_err().reason, Reason::PolicyAsks);
+    assert!(one("prod/delete", Some(&of_profile)).is_ok() && one("db/drop", Some(&of_policy)).is_ok());
+    // What asks for another yes, or for none that a person may give, is not content.
+    assert!(one("db/drop", Some(&of_profile)).is_err() && one("prod/delete", Some(&of_policy)).is_err());
+    assert_eq!(one("prod/never", Some(&of_profile)).unwrap_err().reason, Reason::ToolDenied);
+    let less = Demand { needs_approval: false, ..of_profile.clone() };
+    assert!(one("prod/delete", Some(&less)).is_err());
+    // Other policies, another yes, also where they ask for the same.
+    let other = asking(
+        r#"@id("one") @approve("ops") forbid (principal, action == Action::"call", resource in Server::"db"); "#,
+    );
+    assert!(other("db/drop", Some(&of_policy)).is_err());
+    // Both ask, and one yes is for both.
+    let both =
+        asking(r#"@id("one") @confirm("") forbid (principal, action == Action::"call", resource in Server::"prod");"#);
+    let of_both = demand(both("prod/delete", None));
+    assert!(of_both.needs_approval && of_both.by.len() == 2, "{of_both:?}");
+    assert!(both("prod/delete", Some(&of_both)).is_ok() && both("prod/delete", Some(&of_profile)).is_err());
+    let forbids = asking(r#"@deny("said") forbid (principal, action == Action::"call", resource in Server::"prod");"#);
+    assert_eq!(forbids("prod/delete", Some(&of_profile)).unwrap_err().reason, Reason::PolicyForbids);
+}
+
 proptest! {
     #[test]
     fn listing_and_calling_agree(settings in any_settings(), act in any_act(), is_admin in any::<bool>()) {

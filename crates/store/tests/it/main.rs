@@ -5,6 +5,7 @@
 mod audit;
 mod authorization;
 mod checkpoints;
+mod call_approvals;
 mod kill;
 mod logins;
 mod open;
@@ -47,6 +48,15 @@ impl Home {
 
     fn database(&self) -> PathBuf {
         self.state.join("toolcrib.db")
+    }
+
+    fn clock_now(&self) -> Timestamp {
+        toolcrib_base::Clock::now(&*self.clock)
+    }
+
+    /// Sets the clock, forward or back.
+    fn turn_clock(&self, to: Timestamp) {
+        self.clock.advance(to.0 - self.clock_now().0);
     }
 
     /// The database as someone with a SQLite shell sees it.

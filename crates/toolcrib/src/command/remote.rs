@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use super::decide::{self, Decision};
 use super::login::place::LoginGateway;
 use super::{
-    api, audit, auth, call, describe, doctor, explain, find, learning, login, logout, on_this_thread, policy, profile,
-    registry, server, status, tokens, until_interrupted, verify, version, with_gateway, with_rest, with_session,
+    api, approval, audit, auth, call, describe, doctor, explain, find, learning, login, logout, on_this_thread, policy,
+    profile, registry, server, status, tokens, until_interrupted, verify, version, with_gateway, with_rest,
+    with_session,
 };
 use crate::client::Rest;
 use crate::home::Environment;
@@ -43,6 +44,8 @@ pub(crate) enum RemoteCommand {
     Tokens(tokens::Arguments),
     /// Show, clear or export what search learned from use
     Learning(learning::Arguments),
+    /// List, show, approve and deny calls that wait for a yes
+    Approval(approval::Arguments),
     /// Show, check, explain and test policies
     Policy(policy::Arguments),
     /// List, verify or prove audit events
@@ -131,6 +134,9 @@ pub(super) fn run(command: RemoteCommand, environment: &Environment) -> anyhow::
         }
         RemoteCommand::Learning(arguments) => with_rest(arguments.client(), environment, async |rest, output| {
             learning::run(&arguments, rest, output).await
+        }),
+        RemoteCommand::Approval(arguments) => with_rest(arguments.client(), environment, async |rest, output| {
+            approval::run(&arguments, rest, output).await
         }),
         RemoteCommand::Policy(arguments) => {
             with_rest(arguments.client(), environment, async |rest, output| policy::run(&arguments, rest, output).await)

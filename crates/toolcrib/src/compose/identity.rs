@@ -150,7 +150,7 @@ fn server_settings(
     }
 }
 
-fn own_secret(reference: &SecretRef, secrets: &Arc<HomeSecrets>) -> Arc<dyn ReadSecret> {
+pub(super) fn own_secret(reference: &SecretRef, secrets: &Arc<HomeSecrets>) -> Arc<dyn ReadSecret> {
     Arc::new(OwnSecret { reference: reference.clone(), secrets: Arc::clone(secrets) })
 }
 
@@ -205,6 +205,6 @@ struct OwnSecret {
 
 impl ReadSecret for OwnSecret {
     fn read(&self) -> Result<Secret, String> {
-        self.secrets.own(&self.reference).map_err(|error| format!("the secret of a client cannot be read: {error}"))
+        self.secrets.own(&self.reference).map_err(|error| format!("the secret cannot be read: {error}"))
     }
 }

@@ -38,7 +38,7 @@ pub(crate) enum Shape {
     List,
 }
 
-pub(crate) const KEYS: [Key; 28] = [
+pub(crate) const KEYS: [Key; 32] = [
     Key {
         name: "listen",
         flag: "listen",
@@ -236,6 +236,42 @@ pub(crate) const KEYS: [Key; 28] = [
         help: "What to do with secrets in what servers answer: off, record, redact or deny",
         shape: Shape::One,
         set: |config, value| parse::secret_action(value).map(|value| config.secret_actions.results = value),
+    },
+    Key {
+        name: "approvals.wait",
+        flag: "approvals-wait",
+        example: "TIME",
+        default: Some("50s"),
+        help: "How long a call that needs a yes waits for it before its client is answered",
+        shape: Shape::One,
+        set: |config, value| parse::period(value).map(|value| config.approvals.wait = value),
+    },
+    Key {
+        name: "approvals.webhook",
+        flag: "approvals-webhook",
+        example: "URL",
+        default: None,
+        help: "URL that is told of calls that wait for a yes",
+        shape: Shape::One,
+        set: |config, value| parse::url(value).map(|value| config.approvals.webhook = Some(value)),
+    },
+    Key {
+        name: "approvals.webhook_secret",
+        flag: "approvals-webhook-secret",
+        example: "REFERENCE",
+        default: None,
+        help: "Secret that signs what the webhook is told, such as `vault:NAME` or `env:NAME`",
+        shape: Shape::One,
+        set: |config, value| parse::secret(value).map(|value| config.approvals.webhook_secret = Some(value)),
+    },
+    Key {
+        name: "approvals.webhook_private",
+        flag: "approvals-webhook-private",
+        example: "true|false",
+        default: Some("false"),
+        help: "Let the webhook have a private address, or one of this machine",
+        shape: Shape::Switch,
+        set: |config, value| parse::switch(value).map(|value| config.approvals.webhook_private = value),
     },
     Key {
         name: "events_kept",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::Uri;
 use toml::Value;
-use toolcrib_catalog::{Period, SecretAction};
+use toolcrib_catalog::{Period, SecretAction, SecretRef};
 use toolcrib_web::{Network, NetworkError};
 use tracing_subscriber::EnvFilter;
 
@@ -158,5 +158,23 @@ pub(super) fn audit_arguments(value: &Value) -> Result<bool, ParseError> {
         Some("hash") => Ok(false),
         Some("redacted") => Ok(true),
         _ => Err(ParseError("`hash` or `redacted`")),
+    }
+}
+
+/// A place where a secret is kept, not the secret itself.
+pub(super) fn secret(value: &Value) -> Result<SecretRef, ParseError> {
+    const EXPECTED: &str = "a reference such as `env:NAME`, `file:PATH` or `vault:NAME`";
+    match text(value, EXPECTED)?.parse() {
+        Ok(SecretRef::Literal(_) | SecretRef::User(_)) | Err(_) => Err(ParseError(EXPECTED)),
+        Ok(reference) => Ok(reference),
+    }
+}
+
+pub(super) fn switch(value: &Value) -> Result<bool, ParseError> {
+    match value {
+        Value::Boolean(on) => Ok(*on),
+        Value::String(text) if text == "true" => Ok(true),
+        Value::String(text) if text == "false" => Ok(false),
+        _ => Err(ParseError("`true` or `false`")),
     }
 }

@@ -38,8 +38,9 @@ const REPEATED: [&str; 6] =
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 25] = [
+const GUIDES: [&str; 26] = [
     "README.md",
+    "docs/guides/approvals.md",
     "docs/guides/audit.md",
     "docs/guides/authorization-server.md",
     "docs/guides/bridge.md",
@@ -69,6 +70,11 @@ const GUIDES: [&str; 25] = [
 #[test]
 fn readme() {
     run("README.md");
+}
+
+#[test]
+fn approvals() {
+    run("docs/guides/approvals.md");
 }
 
 #[test]
@@ -206,7 +212,7 @@ async fn every_setting_is_documented() {
     assert!(flags.len() > 10, "{help}");
     for flag in flags.iter().filter(|flag| **flag != "ready-file") {
         // A key of a table stands behind its name.
-        let key = flag.replacen("tls-", "tls.", 1).replace('-', "_");
+        let key = flag.replacen("tls-", "tls.", 1).replacen("approvals-", "approvals.", 1).replace('-', "_");
         assert!(text.contains(&format!("| `{key}` |")), "no row for the key `{key}`");
     }
 }

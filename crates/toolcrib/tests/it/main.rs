@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
+mod approvals;
 mod authorization;
 mod bridge;
 mod bridge_logins;

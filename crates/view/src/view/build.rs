@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::{OperationTable, menu};
 use toolcrib_base::{Role, ServerName, ToolId};
 use toolcrib_catalog::{Available, ChangedTools, Exposure, ProfileDefinition, ServerDefinition, recognised};
-use toolcrib_policy::{Act, Annotations, Caller, ClassRules, HeldItems, Request, Rules, Settings};
+use toolcrib_policy::{Act, Annotations, AskingTools, Caller, ClassRules, HeldItems, Request, Rules, Settings};
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::raw::Edit;
@@ -229,6 +229,7 @@ impl Builder {
             read_only: profile.read_only,
             held: if holds { Arc::clone(held) } else { Arc::default() },
         })
+        .asking(AskingTools { confirm: profile.tools.confirm.clone(), approve: profile.tools.approve.clone() })
         .with_policies(policies.clone());
         let is_taken = |name: &ServerName| self.sources.iter().any(|source| source.name() == name);
         let shown: Vec<&ServerEntry> = servers

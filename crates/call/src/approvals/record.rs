@@ -1,0 +1,297 @@
+//! What is sealed of a call that waits, and of how it ended: all that is needed to run it without the request that asked,
+//! also after a restart.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use toolcrib_base::{Identity, Kind, PrincipalId, Problem, Proof, Role, Timestamp};
+use toolcrib_policy::{Demand, Moment};
+use toolcrib_protocol::json::Rules;
+use toolcrib_protocol::{Raw, Revision, RpcError};
+use toolcrib_session::{Caller, Principal};
+use toolcrib_store::{CallApproval, Door};
+
+use super::{Approvals, blocking};
+use crate::answer::CallAnswer;
+
+/// The doors by which calls come. A record of any other is read as one of MCP.
+const DOORS: [Door; 4] = [Door::MCP, Door::REST, Door::CLI, crate::Invocation::DOOR];
+
+/// A call that waits.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct HeldCall {
+    /// The parameters of the request without what belongs to that request alone.
+    pub(super) params: String,
+    /// The arguments as they were sent.
+    pub(super) arguments: String,
+    /// The same without secrets, for people.
+    pub(super) shown: String,
+    pub(super) demand: HeldDemand,
+    pub(super) caller: HeldCaller,
+    /// The id of the request, for records.
+    pub(super) request: String,
+    pub(super) depth: u8,
+}
+
+/// What was asked for, in the form of the record.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct HeldDemand {
+    needs_approval: bool,
+    by: Vec<String>,
+    groups: Vec<String>,
+    expires: Option<u64>,
+    remember: Option<u64>,
+    revision: String,
+}
+
+/// Who called, in the form of the record.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct HeldCaller {
+    principal: String,
+    role: String,
+    proof: String,
+    issuer: Option<String>,
+    tenant: Option<String>,
+    groups: Vec<String>,
+    client: Option<String>,
+    session: Option<String>,
+    user: Option<String>,
+    actors: Vec<String>,
+    door: String,
+    revision: String,
+    /// The hash of the key of the profile by which it came, if one did.
+    pub(super) key: Option<String>,
+}
+
+/// How a call ended, for its caller.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct EndedCall {
+    result: Option<String>,
+    form: String,
+    error: Option<String>,
+}
+
+/// What people see of a call that waits.
+#[derive(Debug, Clone)]
+pub struct ShownCall {
+    /// What was asked for.
+    pub demand: Demand,
+    /// The arguments without secrets, with everything visible that a screen does not show.
+    pub arguments: String,
+    /// Who called.
+    pub principal: Principal,
+    /// By which door.
+    pub door: Door,
+    /// The arguments as they will be sent, for policies alone.
+    original: String,
+}
+
+// === impl ShownCall ===
+
+impl ShownCall {
+    /// What policies look at who decide about approvers.
+    pub fn moment(&self, at: Timestamp) -> Moment<'_> {
+        Moment { at, arguments: Some(self.original.as_bytes()) }
+    }
+}
+
+// === impl HeldDemand ===
+
+impl From<&Demand> for HeldDemand {
+    fn from(demand: &Demand) -> Self {
+        let seconds = |time: Duration| time.as_secs();
+        Self {
+            needs_approval: demand.needs_approval,
+            by: demand.by.iter().map(ToString::to_string).collect(),
+            groups: demand.groups.clone(),
+            expires: demand.expires.map(seconds),
+            remember: demand.remember.map(seconds),
+            revision: demand.revision.to_string(),
+        }
+    }
+}
+
+impl HeldDemand {
+    pub(super) fn demand(&self) -> Demand {
+        Demand {
+            needs_approval: self.needs_approval,
+            by: self.by.iter().map(|by| by.as_str().into()).collect(),
+            groups: self.groups.clone(),
+            expires: self.expires.map(Duration::from_secs),
+            remember: self.remember.map(Duration::from_secs),
+            revision: self.revision.as_str().into(),
+        }
+    }
+}
+
+// === impl HeldCaller ===
+
+impl HeldCaller {
+    pub(super) fn new(caller: &Caller, key: Option<String>) -> Self {
+        let Principal { id, role, identity } = &caller.principal;
+        let owned = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+        Self {
+            principal: id.as_str().to_owned(),
+            role: role.as_str().to_owned(),
+            proof: identity.proof.as_str().to_owned(),
+            issuer: owned(&identity.issuer),
+            tenant: owned(&identity.tenant),
+            groups: identity.groups.iter().map(ToString::to_string).collect(),
+            client: owned(&identity.client),
+            session: owned(&identity.session),
+            user: identity.user.as_ref().map(|user| user.as_str().to_owned()),
+            actors: identity.actors.iter().map(ToString::to_string).collect(),
+            door: caller.door.as_str().to_owned(),
+            revision: caller.revision.as_str().to_owned(),
+            key,
+        }
+    }
+
+    /// Who called, as it was proven then.
+    pub(super) fn principal(&self) -> Principal {
+        let boxed = |text: &Option<String>| text.as_deref().map(Into::into);
+        let mut identity = Identity::by(Proof::named(&self.proof).unwrap_or(Proof::Record));
+        identity.issuer = boxed(&self.issuer);
+        identity.tenant = boxed(&self.tenant);
+        identity.groups = self.groups.iter().map(|group| group.as_str().into()).collect();
+        identity.client = boxed(&self.client);
+        identity.session = boxed(&self.session);
+        identity.user = self.user.as_deref().map(PrincipalId::new);
+        identity.actors = self.actors.iter().map(|actor| actor.as_str().into()).collect();
+        // A role that no version of this program wrote is the least one.
+        let role = self.role.parse().unwrap_or(Role::Viewer);
+        Principal { id: PrincipalId::new(&self.principal), role, identity: Arc::new(identity) }
+    }
+
+    pub(super) fn door(&self) -> Door {
+        DOORS.into_iter().find(|door| door.as_str() == self.door).unwrap_or(Door::MCP)
+    }
+
+    pub(super) fn revision(&self) -> Revision {
+        Revision::parse(&self.revision).unwrap_or(Revision::LATEST_LEGACY)
+    }
+}
+
+// === impl HeldCall ===
+
+impl HeldCall {
+    pub(super) fn arguments(&self) -> Option<Raw> {
+        read(&self.arguments)
+    }
+
+    pub(super) fn params(&self) -> Option<Raw> {
+        read(&self.params)
+    }
+}
+
+fn read(text: &str) -> Option<Raw> {
+    Raw::parse(text.to_owned().into(), Rules::relayed(usize::MAX)).ok()
+}
+
+// === impl EndedCall ===
+
+impl EndedCall {
+    pub(super) fn new(ended: &Result<CallAnswer, RpcError>) -> Self {
+        match ended {
+            Ok(answer) => Self {
+                result: Some(answer.marked().as_str().to_owned()),
+                form: answer.form.as_str().to_owned(),
+                error: None,
+            },
+            Err(error) => {
+                let form = Revision::LATEST_LEGACY.as_str().to_owned();
+                Self { result: None, form, error: Some(error.to_raw().as_str().to_owned()) }
+            }
+        }
+    }
+
+    /// The same as the run's own answer.
+    pub(super) fn answer(&self) -> Result<CallAnswer, RpcError> {
+        let lost = || RpcError::from(&Problem::new(Kind::Internal, "the result of the call cannot be read"));
+        if let Some(error) = &self.error {
+            let error = read(error).ok_or_else(lost)?;
+            let code = error.get("code").and_then(|code| code.as_str().parse().ok()).ok_or_else(lost)?;
+            let message = error.text("message").unwrap_or_default();
+            return Err(RpcError { data: error.get("data"), ..RpcError::new(code, message) });
+        }
+        let form = Revision::parse(&self.form).ok_or_else(lost)?;
+        let result = self.result.as_deref().and_then(read).ok_or_else(lost)?;
+        Ok(CallAnswer::of_tool(result, form))
+    }
+
+    /// The same for people who look at the approval.
+    pub(super) fn shown(&self) -> serde_json::Value {
+        let value = |text: &Option<String>| text.as_deref().and_then(read).map(|raw| raw.to_value());
+        match value(&self.result) {
+            Some(result) => json!({ "result": result }),
+            None => json!({ "error": value(&self.error) }),
+        }
+    }
+}
+
+// === impl Approvals ===
+
+impl Approvals {
+    /// The call of an approval, opened.
+    pub(super) async fn held(&self, approval: &CallApproval) -> Result<HeldCall, Problem> {
+        let (sealing, sealed, id) = (Arc::clone(&self.sealing), approval.sealed.clone(), approval.id.clone());
+        blocking(move || {
+            let text = sealing.open(&sealed, &call_row(&id)).map_err(|problem| unreadable(&id, &problem))?;
+            serde_json::from_slice(&text)
+                .map_err(|error| unreadable(&id, &Problem::new(Kind::Internal, error.to_string())))
+        })
+        .await
+    }
+
+    /// How the call of an approval ended; `None` while it has not, or where the result is not kept any more.
+    pub(super) async fn ended(&self, approval: &CallApproval) -> Result<Option<EndedCall>, Problem> {
+        let Some(sealed) = approval.result.clone() else { return Ok(None) };
+        let (sealing, id) = (Arc::clone(&self.sealing), approval.id.clone());
+        blocking(move || {
+            let text = sealing.open(&sealed, &result_row(&id)).map_err(|problem| unreadable(&id, &problem))?;
+            let read = serde_json::from_slice(&text);
+            read.map(Some).map_err(|error| unreadable(&id, &Problem::new(Kind::Internal, error.to_string())))
+        })
+        .await
+    }
+
+    /// What people see of the call of an approval.
+    ///
+    /// # Errors
+    /// It was sealed with another key.
+    pub async fn shown(&self, approval: &CallApproval) -> Result<ShownCall, Problem> {
+        let held = self.held(approval).await?;
+        Ok(ShownCall {
+            demand: held.demand.demand(),
+            arguments: super::without_invisible(&held.shown),
+            principal: held.caller.principal(),
+            door: held.caller.door(),
+            original: held.arguments,
+        })
+    }
+
+    /// What came of the call of an approval, for people.
+    ///
+    /// # Errors
+    /// It was sealed with another key.
+    pub async fn shown_end(&self, approval: &CallApproval) -> Result<Option<serde_json::Value>, Problem> {
+        Ok(self.ended(approval).await?.map(|ended| ended.shown()))
+    }
+}
+
+/// What a sealed call is bound to.
+pub(super) fn call_row(id: &str) -> [&str; 2] {
+    ["call_approval", id]
+}
+
+/// What a sealed result is bound to.
+pub(super) fn result_row(id: &str) -> [&str; 2] {
+    ["call_approval_result", id]
+}
+
+fn unreadable(id: &str, problem: &Problem) -> Problem {
+    Problem::new(Kind::Unavailable, format!("approval `{id}` cannot be read: {}", problem.message))
+        .hint("restore the key of the vault, or make the call again")
+}

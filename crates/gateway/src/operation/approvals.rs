@@ -1,0 +1,255 @@
+//! Approvals of calls: list those that wait, look at one, say yes or no. Who may is decided here; what a yes does is
+//! `call`'s matter.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Proof};
+use toolcrib_call::{ApprovalVerdict, ShownCall, name_at_servers, no_approval};
+use toolcrib_policy::{Act, Caller as PolicyCaller, Demand, Request};
+use toolcrib_protocol::Raw;
+use toolcrib_session::{Caller, Principal};
+use toolcrib_store::{ApprovalKind, ApprovalState, CallApproval, Door};
+use toolcrib_view::arguments::text;
+use toolcrib_view::view::annotations;
+use toolcrib_view::{Effect, Method, Operation, Permission};
+
+use super::{ROW, Row, Run, row};
+use crate::approval_events::shown;
+use crate::gateway::Gateway;
+use crate::policies::labels;
+
+/// By which doors something is decided: not by the one that agents come in by, nor in the course of a call.
+const DECIDING: [Door; 2] = [Door::REST, Door::CLI];
+/// How many a list shows.
+const LISTED: usize = 200;
+
+pub(super) const ROWS: &[Row] = &[
+    row(
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(decide(gateway, caller, arguments, true))),
+        Operation {
+            tool: "core_approval_approve",
+            method: Method::Post,
+            path: "/approvals/{id}/approve",
+            tag: "approvals",
+            summary: "Approve a call",
+            description: "Say yes to a call that waits; it runs once, for its caller, with exactly its arguments. Nobody approves a call of one's own, and nothing is decided by MCP.",
+            permission: Permission::Open,
+            effect: Effect::Changes { idempotent: false },
+            problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Unavailable],
+            input: DECISION,
+            output: APPROVAL,
+            ..ROW
+        },
+    ),
+    row(
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(decide(gateway, caller, arguments, false))),
+        Operation {
+            tool: "core_approval_deny",
+            method: Method::Post,
+            path: "/approvals/{id}/deny",
+            tag: "approvals",
+            summary: "Deny a call",
+            description: "Say no to a call that waits; its caller reads the reason. A caller takes its own call back in this way.",
+            permission: Permission::Open,
+            effect: Effect::Changes { idempotent: false },
+            problems: &[Kind::NotFound, Kind::Conflict, Kind::Unavailable],
+            input: DECISION,
+            output: APPROVAL,
+            ..ROW
+        },
+    ),
+    row(
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(list(gateway, caller, arguments))),
+        Operation {
+            tool: "core_approval_list",
+            path: "/approvals",
+            tag: "approvals",
+            summary: "List approvals of calls",
+            description: "List calls that wait for a yes, and what became of those of the last day: the caller's own, and those that the caller may decide about. At most 200, the newest first.",
+            permission: Permission::Open,
+            input: r#"{"type":"object","properties":{"state":{"type":"string","enum":["open","approved","running","done","denied","expired","unknown"],"description":"Only those in this state"}},"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"approvals":{"type":"array","items":{"type":"object"}}},"required":["approvals"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(show(gateway, caller, arguments))),
+        Operation {
+            tool: "core_approval_show",
+            path: "/approvals/{id}",
+            tag: "approvals",
+            summary: "Show an approval of a call",
+            description: "Show a call that waits, with its whole arguments: secrets are left out, and characters that a screen does not show are written as `<U+200B>`. The caller itself sees the result, too.",
+            permission: Permission::Open,
+            problems: &[Kind::NotFound, Kind::Unavailable],
+            input: r#"{"type":"object","properties":{"id":{"type":"string","minLength":1,"maxLength":64,"description":"Such as `apr_…`"}},"required":["id"],"additionalProperties":false}"#,
+            output: APPROVAL,
+            ..ROW
+        },
+    ),
+];
+
+const DECISION: &str = r#"{"type":"object","properties":{"id":{"type":"string","minLength":1,"maxLength":64,"description":"Such as `apr_…`"},"reason":{"type":"string","maxLength":1000,"description":"Why; the caller and the audit log read it"}},"required":["id"],"additionalProperties":false}"#;
+const APPROVAL: &str = r#"{"type":"object","properties":{"id":{"type":"string"},"kind":{"enum":["confirm","approve"]},"state":{"enum":["open","approved","running","done","denied","expired","unknown"]},"tool":{"type":"string"},"principal":{"type":"string"},"profile":{"type":"string"},"createdAt":{"type":"string"},"expiresAt":{"type":"string"},"decidedAt":{"type":"string"},"approver":{"type":"string"},"reason":{"type":"string"},"endedAt":{"type":"string"},"own":{"type":"boolean"},"arguments":{"type":"string"},"askedBy":{"type":"array","items":{"type":"string"}},"groups":{"type":"array","items":{"type":"string"}},"door":{"type":"string"},"chain":{"type":"string","description":"The program that called, and who acts in whose name"},"outcome":{"type":"object"}},"required":["id","kind","state","tool","principal","profile","createdAt","expiresAt","own"]}"#;
+
+/// What an approval is to someone who asks about it.
+struct Standing {
+    /// Whether it is about a call of the same user.
+    is_own: bool,
+    /// Whether that one may say yes.
+    may_approve: bool,
+}
+
+async fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
+    let state = text(arguments, "state")?.and_then(|state| ApprovalState::parse(&state));
+    let mut rows = Vec::new();
+    for listed in gateway.path.approvals.list(state).await? {
+        let is_own = is_same_user(gateway, &caller.principal.id, &listed.call.principal);
+        // What decides about others is sealed, and not in the list.
+        let is_visible = is_own
+            || match gateway.path.approvals.get(&listed.id).await? {
+                Some(whole) => match gateway.path.approvals.shown(&whole).await {
+                    Ok(call) => standing(gateway, caller, &whole, &call).is_visible(),
+                    Err(_) => false,
+                },
+                None => false,
+            };
+        if is_visible {
+            rows.push(value(&listed, is_own));
+        }
+        if rows.len() >= LISTED {
+            break;
+        }
+    }
+    Ok(json!({ "approvals": rows }))
+}
+
+async fn show(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
+    let (approval, call, standing) = find(gateway, caller, arguments).await?;
+    let mut whole = value(&approval, standing.is_own);
+    whole["arguments"] = call.arguments.as_str().into();
+    whole["askedBy"] = call.demand.by.iter().map(|by| &**by).collect::<Vec<&str>>().into();
+    whole["groups"] = json!(call.demand.groups);
+    whole["door"] = call.door.as_str().into();
+    if !approval.call.chain.is_empty() {
+        whole["chain"] = approval.call.chain.as_str().into();
+    }
+    if standing.is_own
+        && let Some(end) = gateway.path.approvals.shown_end(&approval).await?
+    {
+        whole["outcome"] = end;
+    }
+    Ok(whole)
+}
+
+async fn decide(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw, says_yes: bool) -> Result<Value, Problem> {
+    if !DECIDING.contains(&caller.door) {
+        let message = "calls are not approved or denied by MCP, nor in the course of a call";
+        let hint = "a person decides with `toolcrib approval approve` or `toolcrib approval deny`";
+        return Err(Problem::new(Kind::Forbidden, message).hint(hint));
+    }
+    if !caller.principal.identity.actors.is_empty() {
+        let message = "a program that acts in a person's name does not decide about calls";
+        return Err(Problem::new(Kind::Forbidden, message).hint("the person decides with a token of its own"));
+    }
+    let (approval, _, standing) = find(gateway, caller, arguments).await?;
+    if says_yes && !standing.may_approve {
+        let message = format!("approval `{}` is of your own call", approval.id);
+        return Err(Problem::new(Kind::Forbidden, message).hint("somebody else approves it"));
+    }
+    let reason = text(arguments, "reason")?.filter(|reason| !reason.is_empty());
+    let by = &caller.principal.id;
+    let verdict = ApprovalVerdict { id: &approval.id, says_yes, by, reason: reason.as_deref() };
+    let decided = gateway.path.decide_approval(verdict).await?;
+    Ok(value(&decided, standing.is_own))
+}
+
+/// The approval that the arguments name, if the caller may know of it: to anyone else it does not exist.
+async fn find(
+    gateway: &Arc<Gateway>,
+    caller: &Caller,
+    arguments: &Raw,
+) -> Result<(CallApproval, ShownCall, Standing), Problem> {
+    let id = text(arguments, "id")?.unwrap_or_default();
+    let approval = gateway.path.approvals.get(&id).await?.ok_or_else(|| no_approval(&id))?;
+    let call = gateway.path.approvals.shown(&approval).await?;
+    let standing = standing(gateway, caller, &approval, &call);
+    if standing.is_visible() { Ok((approval, call, standing)) } else { Err(no_approval(&id)) }
+}
+
+// === impl Standing ===
+
+impl Standing {
+    fn is_visible(&self) -> bool {
+        self.is_own || self.may_approve
+    }
+}
+
+/// What an approval is to a caller.
+fn standing(gateway: &Gateway, caller: &Caller, approval: &CallApproval, call: &ShownCall) -> Standing {
+    let principal = &caller.principal;
+    let is_own = is_same_user(gateway, &principal.id, &approval.call.principal);
+    let owns_both = || [&principal.id, &approval.call.principal].iter().all(|it| name_at_servers(it).is_none());
+    let may_approve = match approval.kind {
+        ApprovalKind::Approve if is_own => false,
+        // One's own person confirms; the owner of this installation is one person, with the token and without.
+        ApprovalKind::Confirm if is_own || owns_both() => true,
+        ApprovalKind::Confirm | ApprovalKind::Approve => may_approve(gateway, caller, approval, call),
+    };
+    Standing { is_own, may_approve }
+}
+
+/// Whether policy and roles let a caller approve a call of somebody else, and it is in each group that is asked for.
+fn may_approve(gateway: &Gateway, caller: &Caller, approval: &CallApproval, call: &ShownCall) -> bool {
+    let Principal { id, role, identity } = &caller.principal;
+    let (own, theirs) = (identity, &call.principal.identity);
+    let tenants = own.tenant.is_some() && theirs.tenant.is_some();
+    if tenants && (&own.issuer, &own.tenant) != (&theirs.issuer, &theirs.tenant) {
+        return false;
+    }
+    if !is_in_groups(&caller.principal, &call.demand) {
+        return false;
+    }
+    let tool = approval.call.tool.clone();
+    let view = gateway.path.views.seen_by(&approval.call.profile, &call.principal, call.door);
+    let annotations = view.as_ref().and_then(|view| view.tool_by_id(&tool)).map(|tool| annotations(&tool.entry));
+    let act = Act::Approve { tool, annotations: annotations.unwrap_or_default() };
+    let rules = gateway.labelled_rules(caller, labels(&gateway.loaded()));
+    let request = Request { caller: PolicyCaller { principal: id, role: *role }, act: &act };
+    rules.decide(&request, &call.moment(gateway.path.clock.now())).is_ok()
+}
+
+/// The gateway's token stands for every group: who has it writes the policies.
+fn is_in_groups(principal: &Principal, demand: &Demand) -> bool {
+    let identity = &principal.identity;
+    let is_in = |wanted: &String| {
+        identity.groups.iter().any(|group| match &identity.issuer {
+            Some(issuer) => **group == **wanted || format!("{issuer}/{group}") == *wanted,
+            None => **group == **wanted,
+        })
+    };
+    identity.proof == Proof::GatewayToken || demand.groups.iter().all(is_in)
+}
+
+/// Whether two principals are one user: the same one, or keys of the same one.
+fn is_same_user(gateway: &Gateway, one: &PrincipalId, other: &PrincipalId) -> bool {
+    one == other || user_of(gateway, one) == user_of(gateway, other)
+}
+
+/// As whom a principal counts: a key as the user that its profile says it belongs to.
+fn user_of(gateway: &Gateway, principal: &PrincipalId) -> PrincipalId {
+    let of_key = || {
+        let (profile, _) = principal.as_str().strip_prefix("key:")?.split_once('/')?;
+        let snapshot = gateway.snapshot(&ProfileName::new(profile).ok()?).ok()?;
+        Some(snapshot.user_of(principal))
+    };
+    of_key().unwrap_or_else(|| principal.clone())
+}
+
+/// What everyone reads of it who may know of it.
+fn value(approval: &CallApproval, is_own: bool) -> Value {
+    let mut value = shown(approval);
+    value["own"] = is_own.into();
+    value
+}
