@@ -86,6 +86,8 @@ pub struct Approvals {
     store: CallApprovals,
     sealing: Arc<dyn SealRows>,
     times: ApprovalTimes,
+    /// The URL below which people see how one stands.
+    pages: Option<String>,
     waiting: Mutex<HashMap<String, Waiting>>,
     remembered: Mutex<HashMap<RememberedCall, RememberedYes>>,
     observer: OnceLock<Weak<dyn ObserveApprovals>>,
@@ -165,7 +167,12 @@ impl Approvals {
             Err(error) => tracing::error!(%error, "failed to look for approved calls that were cut off"),
         }
         let (waiting, remembered, observer) = (Mutex::default(), Mutex::default(), OnceLock::new());
-        Self { store, sealing, times, waiting, remembered, observer }
+        Self { store, sealing, times, pages: None, waiting, remembered, observer }
+    }
+
+    /// The same with pages, below this URL.
+    pub(crate) fn with_pages(self, pages: Option<String>) -> Self {
+        Self { pages, ..self }
     }
 
     /// Says once who learns of what happens.

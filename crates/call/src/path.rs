@@ -59,6 +59,8 @@ pub struct PathParts {
     pub sealing: Option<Arc<dyn SealRows>>,
     /// How long things last that wait for a yes.
     pub approval_times: ApprovalTimes,
+    /// The URL below which people see how a call stands that waits; `None` where there is no page.
+    pub approval_pages: Option<String>,
     /// Our name and version, as clients see them: an object.
     pub server_info: Raw,
 }
@@ -124,7 +126,8 @@ impl CallPath {
         let sealer = Sealer::new(key);
         let sealing = parts.sealing.unwrap_or_else(|| Arc::new(InstallationSealer(sealer.clone())));
         Self {
-            approvals: Approvals::new(parts.store.call_approvals(), sealing, parts.approval_times),
+            approvals: Approvals::new(parts.store.call_approvals(), sealing, parts.approval_times)
+                .with_pages(parts.approval_pages),
             pins: Pins::new(parts.store.pins()),
             tasks: Arc::new(OwnTasks::new(parts.store.clone(), Arc::clone(&parts.clock))),
             parking: ParkedCalls::new(sealer.clone()),

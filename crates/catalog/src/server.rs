@@ -8,7 +8,7 @@ pub(crate) mod limits;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-use toolcrib_base::ServerName;
+use toolcrib_base::{Glob, ServerName};
 
 use crate::define::{self, Definition};
 use crate::endpoint::{Endpoint, EndpointError};
@@ -51,6 +51,8 @@ pub struct ServerDefinition {
     pub icon: Option<String>,
     pub homepage: Option<Endpoint>,
     pub labels: BTreeMap<String, String>,
+    /// Patterns over names of its tools whose calls the caller's own person confirms, in every profile.
+    pub confirm: Vec<Glob>,
     /// What stands before its tools' names instead of its own name.
     pub prefix: Option<String>,
     /// The servers with the same tools that it is shown as one with.
@@ -262,6 +264,7 @@ impl Definition for ServerDefinition {
             icon: fields.text("icon"),
             homepage: fields.get("homepage").and_then(|cursor| address(&cursor)),
             labels: fields.get("labels").map(|cursor| labels(&cursor)).unwrap_or_default(),
+            confirm: fields.get("confirm").map(|cursor| tool_patterns(&cursor)).unwrap_or_default(),
             prefix: fields.get("prefix").and_then(|cursor| prefix(&cursor)),
             family: fields.get("family").and_then(family::family),
             renamed: fields.get("renamed").map(|cursor| labels(&cursor)).unwrap_or_default(),
@@ -458,6 +461,17 @@ fn declares(cursor: &Cursor<'_>) -> Vec<Ask> {
 }
 
 /// A map of texts.
+/// Patterns over names of one server's tools.
+fn tool_patterns(cursor: &Cursor<'_>) -> Vec<Glob> {
+    cursor.list(|item| match Glob::new(item.text()?) {
+        Ok(glob) => Some(glob),
+        Err(error) => {
+            item.problem(format!("expected a pattern, got {}: {error}", item.describe()), None);
+            None
+        }
+    })
+}
+
 pub(crate) fn labels(cursor: &Cursor<'_>) -> BTreeMap<String, String> {
     cursor.map(|_, value| value.text().map(str::to_owned))
 }

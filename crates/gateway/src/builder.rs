@@ -52,6 +52,7 @@ pub struct GatewayBuilder {
     sealing: Option<Arc<dyn SealRows>>,
     approval_times: ApprovalTimes,
     approval_news: Option<mpsc::Sender<Value>>,
+    approval_pages: Option<String>,
 }
 
 impl Gateway {
@@ -74,6 +75,7 @@ impl Gateway {
             sealing: None,
             approval_times: ApprovalTimes::default(),
             approval_news: None,
+            approval_pages: None,
         }
     }
 }
@@ -112,6 +114,11 @@ impl GatewayBuilder {
     /// How long things last that wait for a yes.
     pub fn approval_times(self, approval_times: ApprovalTimes) -> Self {
         Self { approval_times, ..self }
+    }
+
+    /// The URL below which people see how a call stands that waits; it ends with `/`.
+    pub fn approval_pages(self, pages: Option<String>) -> Self {
+        Self { approval_pages: pages, ..self }
     }
 
     /// Who passes on what happens to calls that wait for a yes, without their arguments and results.
@@ -182,6 +189,7 @@ impl GatewayBuilder {
             logins: self.logins,
             sealing: self.sealing,
             approval_times: self.approval_times,
+            approval_pages: self.approval_pages,
             server_info: Raw::from_value(&server_info),
         }));
         let gateway = Arc::new(Gateway {

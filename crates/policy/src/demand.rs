@@ -32,6 +32,8 @@ pub struct AskingTools {
     pub confirm: Vec<Glob>,
     /// `tools.approve`: patterns over `server/tool`.
     pub approve: Vec<Glob>,
+    /// The same as `tools.confirm` by definitions of servers.
+    pub of_servers: Vec<Glob>,
 }
 
 // === impl Demand ===
@@ -111,14 +113,17 @@ impl AskingTools {
     pub(crate) fn demand(&self, profile: &str, tool: &ToolId, of_policies: Option<Demand>) -> Option<Demand> {
         let matching =
             |globs: &[Glob]| globs.iter().find(|it| it.matches_id(tool.server.as_str(), &tool.tool)).cloned();
-        let (key, glob) = match (matching(&self.approve), matching(&self.confirm)) {
-            (Some(glob), _) => ("tools.approve", glob),
-            (None, Some(glob)) => ("tools.confirm", glob),
-            (None, None) => return of_policies,
+        let (approve, confirm) = (matching(&self.approve), matching(&self.confirm));
+        let needs_approval = approve.is_some();
+        let by = match (approve, confirm, matching(&self.of_servers)) {
+            (Some(glob), ..) => format!("tools.approve: {glob} of profile {profile}"),
+            (None, Some(glob), _) => format!("tools.confirm: {glob} of profile {profile}"),
+            (None, None, Some(_)) => format!("confirm of server {}", tool.server),
+            (None, None, None) => return of_policies,
         };
         let mut own = Demand::new("".into());
-        own.needs_approval = key == "tools.approve";
-        own.by.push(format!("{key}: {glob} of profile {profile}").into());
+        own.needs_approval = needs_approval;
+        own.by.push(by.into());
         Some(match of_policies {
             Some(of_policies) => of_policies.and(own),
             None => own,
@@ -180,12 +185,15 @@ mod tests {
     #[test]
     fn patterns_of_a_profile_ask_alone_and_beside_policies() {
         let globs = |patterns: &[&str]| patterns.iter().map(|it| Glob::new(it).expect("a pattern")).collect();
-        let asking = AskingTools { confirm: globs(&["mail/*"]), approve: globs(&["prod/delete*"]) };
+        let of_servers = globs(&["files/drop", "prod/*"]);
+        let asking = AskingTools { confirm: globs(&["mail/*"]), approve: globs(&["prod/delete*"]), of_servers };
         let demand = |tool: &str, of_policies| asking.demand("work", &ToolId::parse(tool).expect("an id"), of_policies);
         assert_eq!(demand("files/read", None), None);
         let own = demand("mail/send", None).expect("it is asked for");
         assert!(!own.needs_approval && *own.by[0] == *"tools.confirm: mail/* of profile work", "{own:?}");
         assert!(demand("prod/delete_all", None).expect("it is asked for").needs_approval);
+        let of_server = demand("files/drop", None).expect("its server asks");
+        assert!(!of_server.needs_approval && *of_server.by[0] == *"confirm of server files", "{of_server:?}");
         let of_policies = Demand::of_policies([confirm("a", Some(60))].iter(), &"r1".into());
         let both = demand("prod/delete_all", of_policies).expect("both ask");
         assert!(both.needs_approval && both.by.len() == 2 && both.remember.is_none(), "{both:?}");

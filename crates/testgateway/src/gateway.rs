@@ -62,6 +62,8 @@ pub struct Setup {
     pub keep_arguments: bool,
     /// How long things last that wait for a yes; a request waits for none if not set.
     pub approval_times: ApprovalTimes,
+    /// Where people see how a call stands that waits.
+    pub approval_pages: Option<String>,
 }
 
 /// A running gateway. Its tasks end when it is dropped.
@@ -103,6 +105,7 @@ impl Setup {
             sources: Arc::new([]),
             keep_arguments: false,
             approval_times: ApprovalTimes { wait: Duration::ZERO, ..ApprovalTimes::default() },
+            approval_pages: None,
         }
     }
 }
@@ -139,7 +142,10 @@ impl TestGateway {
         let session_clock = session_clock.unwrap_or_else(|| Arc::clone(&clock));
         let sessions = Sessions::new(SESSIONS, setup.session_idle, session_clock);
         let mut builder = Gateway::builder(store, clock, servers, sessions).loaded(loaded).embed(setup.embed);
-        builder = builder.keep_arguments(setup.keep_arguments).approval_times(setup.approval_times);
+        builder = builder
+            .keep_arguments(setup.keep_arguments)
+            .approval_times(setup.approval_times)
+            .approval_pages(setup.approval_pages);
         if let Some(vault) = setup.vault {
             builder = builder.vault(vault);
         }

@@ -330,6 +330,7 @@ impl RunningGateway {
             .secret_actions(secret_actions)
             .sealing(Arc::new(VaultSealing(vault.clone())))
             .approval_times(approval_times)
+            .approval_pages(logins::approval_pages(&config, address))
             .events(told)
             .vault(Arc::clone(&secrets) as Arc<dyn KeepSecrets>)
             .logins(Arc::clone(&logins) as Arc<dyn toolcrib_call::Logins>)

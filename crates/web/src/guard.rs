@@ -31,8 +31,8 @@ pub(crate) use toolcrib_identity::KnownToken;
 pub(crate) use failures::{Failures, Pace, takes_secret};
 pub(crate) use front::{Admission, Arrival, FrontRefusal, PAGE_COOKIES, RESOURCE_METADATA};
 pub(crate) use page::{
-    AUTHORIZE, CALLBACK, CONNECT, CONSENT, KEYS, REGISTER, REVOKE, TOKEN, UI, is_authorization_endpoint, is_login_page,
-    is_ui_page,
+    APPROVAL, AUTHORIZE, CALLBACK, CONNECT, CONSENT, KEYS, REGISTER, REVOKE, TOKEN, UI, is_approval_page,
+    is_authorization_endpoint, is_login_page, is_ui_page,
 };
 
 /// The keys that open a profile.
@@ -261,6 +261,7 @@ pub(crate) fn is_open(path: &str) -> bool {
         || path.starts_with("/.well-known/")
         || is_login_page(path)
         || is_ui_page(path)
+        || is_approval_page(path)
 }
 
 #[cfg(test)]

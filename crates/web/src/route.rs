@@ -1,6 +1,7 @@
 //! The routes: one file each, and this table.
 
 mod api;
+mod approval;
 mod browser_cookie;
 mod health;
 mod html;
@@ -19,8 +20,8 @@ use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_transport::http::body::Body;
 
 use crate::guard::{
-    AUTHORIZE, CALLBACK, CONNECT, CONSENT, KEYS, REGISTER, RESOURCE_METADATA, REVOKE, TOKEN, UI,
-    is_authorization_endpoint, is_login_page, is_ui_page,
+    APPROVAL, AUTHORIZE, CALLBACK, CONNECT, CONSENT, KEYS, REGISTER, RESOURCE_METADATA, REVOKE, TOKEN, UI,
+    is_approval_page, is_authorization_endpoint, is_login_page, is_ui_page,
 };
 use crate::{Site, Visitor, respond};
 
@@ -29,7 +30,7 @@ pub(crate) use sse::SseClients;
 pub use well_known::CLIENT as CLIENT_DOCUMENT;
 
 /// Every path below which something answers, operations aside. To add a route: its path here, its arm in [`answer`].
-pub const PATHS: [&str; 22] = [
+pub const PATHS: [&str; 23] = [
     "/mcp",
     "/sse",
     "/messages",
@@ -39,6 +40,7 @@ pub const PATHS: [&str; 22] = [
     "/api/v1/openapi.json",
     "/api/v1/events",
     "/api/v1/",
+    APPROVAL,
     CONNECT,
     CALLBACK,
     RESOURCE_METADATA,
@@ -75,6 +77,9 @@ pub async fn answer(site: &Arc<Site>, visitor: Visitor, request: Request<Incomin
     }
     if let Some(pages) = site.logins.as_ref().filter(|_| is_login_page(path)) {
         return Box::pin(login::answer(site, pages, visitor, request)).await;
+    }
+    if is_approval_page(path) {
+        return approval::answer(site, request.method(), path, request.headers()).await;
     }
     if let Some(front) = site.front.as_ref().filter(|_| path.starts_with(well_known::ROOT)) {
         return well_known::answer(front, request.method(), path);

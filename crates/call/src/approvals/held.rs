@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use toolcrib_base::{Identity, Kind, Problem, Timestamp, ToolId, random};
 use toolcrib_catalog::pin::Digest;
 use toolcrib_policy::{Demand, labels_of};
-use toolcrib_protocol::ask::{self, InputRequired};
+use toolcrib_protocol::ask::{self, InputRequest, InputRequired};
 use toolcrib_protocol::convert::{self, Caching};
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Era, Notification, Raw, Revision, RpcError, method};
@@ -32,6 +32,8 @@ use crate::tool_call::{CallResult, ToolCall, problem_of};
 
 /// What the sealed states are for.
 const PURPOSE: &str = "call-approval";
+/// Under which key a modern client is asked to open the page of an approval.
+const PAGE_KEY: &str = "toolcrib-approval-page";
 /// How long one request waits for a call that runs, whatever its deadlines are.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
@@ -266,7 +268,7 @@ impl RequestContext<'_> {
             },
         };
         match ended {
-            Ok(approval) if approval.state == ApprovalState::Open => Ok(next_step(&approval, wait.said)),
+            Ok(approval) if approval.state == ApprovalState::Open => Ok(self.waited(&approval, wait.said)),
             Ok(approval) => answer_of(path, &approval, call.by).await,
             Err(problem) => Ok(CallAnswer::failed(problem)),
         }
@@ -336,6 +338,24 @@ impl RequestContext<'_> {
             // It refuses to ask, or is gone.
             Ok(Err(_)) | Err(_) => PersonStep::Inbox,
         })
+    }
+
+    /// What a client is answered that has waited in vain: one that opens pages for people is asked to open ours, and comes
+    /// back by its state; any other reads the next step.
+    fn waited(&self, approval: &CallApproval, said: &str) -> CallAnswer {
+        let is_modern = self.caller.session.is_none() && self.caller.revision.era() == Era::Modern;
+        let opens_pages = is_modern && self.depth == 0 && self.client.capabilities.url;
+        let Some(pages) = self.path.approvals.pages.as_ref().filter(|_| opens_pages) else {
+            return next_step(approval, said);
+        };
+        let params = serde_json::json!({
+            "mode": "url", "url": format!("{pages}{}", approval.id),
+            "message": format!("{}. Go on to wait for it; the page shows how it stands.", waits(approval)),
+        });
+        let asked = InputRequest { method: method::ELICITATION_CREATE.to_owned(), params: Raw::from_value(&params) };
+        let state = Some(Raw::from_value(&self.approval_state(&approval.id)));
+        let required = InputRequired { questions: vec![(PAGE_KEY.to_owned(), asked)], state };
+        CallAnswer::of_tool(required.to_raw(), Revision::LATEST)
     }
 
     /// The state by which a client comes back.

@@ -14,7 +14,7 @@ use crate::define;
 use crate::kind::DefinitionKind;
 use crate::problem::{DefinitionProblem, shown};
 use crate::secret::SecretRef;
-use crate::server::{AuthType, ServerDefinition};
+use crate::server::{AuthType, ServerDefinition, ToolText};
 use crate::yaml;
 
 /// What the person who configures the server says.
@@ -96,6 +96,17 @@ impl From<&ConfigureError> for Problem {
     }
 }
 
+/// The tools whose calls a person confirms, as MCP Scooter's entries say it (`requiresApproval`); nothing without any.
+fn confirmed(tools: &[ToolText]) -> Value {
+    let asks = |tool: &&ToolText| {
+        let value: Option<Value> = serde_json::from_str(&tool.json).ok();
+        value.is_some_and(|value| value["annotations"]["requiresApproval"] == true)
+    };
+    // A name that would be a pattern asks before others, too: rather that than not at all.
+    let names: Vec<&str> = tools.iter().filter(asks).map(|tool| tool.name.as_str()).collect();
+    if names.is_empty() { Value::Null } else { json!(names) }
+}
+
 // === impl RegistryEntry ===
 
 impl RegistryEntry {
@@ -117,7 +128,8 @@ impl RegistryEntry {
         members.set("tags", self.tags.clone());
         members.set("icon", self.icon.clone());
         members.set("homepage", self.homepage.as_ref().map(|link| link.page().to_owned()));
-        members.set("renamed", serde_json::json!(self.renamed));
+        members.set("renamed", json!(self.renamed));
+        members.set("confirm", confirmed(&self.tools));
         members.set("limits", rate::limits(&self.tools));
         if self.authorization.kind == AuthorizationKind::OAuth2 && values.is_empty() {
             members.set("auth", self.login());

@@ -220,6 +220,17 @@ fn the_rates_of_scooters_tools_become_limits() {
 }
 
 #[test]
+fn scooters_tools_that_require_approval_are_confirmed() {
+    let text = r#"{"name": "weather", "runtime": {"transport": "stdio", "command": "weather"}, "tools": [
+        {"name": "now", "inputSchema": {"type": "object"}, "annotations": {"requiresApproval": false}},
+        {"name": "change", "inputSchema": {"type": "object"}, "annotations": {"requiresApproval": true}}]}"#;
+    let (entry, _) = read("registry/custom/weather.json", text);
+    let configured = entry.unwrap().to_definition(&answers(&[])).unwrap();
+    let server: crate::ServerDefinition = define::read(&configured.file, "weather", &configured.text).unwrap();
+    assert_eq!(server.confirm.iter().map(toolcrib_base::Glob::as_str).collect::<Vec<_>>(), ["change"]);
+}
+
+#[test]
 fn what_scooters_loader_tolerates_is_a_warning() {
     let text = "{\"name\": \"weather\",\n \"rating\": 5,\n \"homepage\": \"nowhere\",\n \"source\": \"mine\",\n \"tags\": \"x\"}";
     let (entry, findings) = read("registry/custom/other.json", text);

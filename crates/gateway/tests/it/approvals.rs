@@ -207,6 +207,40 @@ async fn a_client_that_knows_tasks_gets_one_that_ends_with_the_call() {
 }
 
 #[tokio::test]
+async fn a_modern_client_that_opens_pages_shows_ours_and_comes_back() {
+    let pages = Some("http://127.0.0.1:1/approval/".to_owned());
+    let house = house(APPROVE, Setup { approval_pages: pages, ..Setup::default() }).await;
+    let client = house.modern("default");
+    let ask = async |more: Value| {
+        let meta = json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"url": {}}}});
+        let mut params = json!({"name": "alpha_counter", "arguments": {}, "_meta": meta});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        client.ask("tools/call", &params).await.expect("a result")
+    };
+    let asked = ask(json!({})).await;
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let page = &asked["inputRequests"]["toolcrib-approval-page"]["params"];
+    let id = page["url"].as_str().unwrap().strip_prefix("http://127.0.0.1:1/approval/").unwrap().to_owned();
+    assert_eq!((page["mode"].as_str(), open(&ops(&house)).await), (Some("url"), vec![id.clone()]));
+    let back = json!({
+        "requestState": asked["requestState"], "inputResponses": {"toolcrib-approval-page": {"action": "accept"}},
+    });
+    for state in [asked["requestState"].clone(), json!("AAAA")] {
+        let again = ask(json!({"requestState": state, "inputResponses": back["inputResponses"]})).await;
+        assert_eq!(again["resultType"], "input_required", "it still waits, also with a forged state");
+    }
+    approve(&ops(&house), &id).await.expect("it is approved");
+    until(&ops(&house), &id, "done").await;
+    // By its state it gets the one result, also where nothing asks any more, and no further run.
+    house.apply(&[policy("")]).await;
+    for _ in 0..2 {
+        let result = ask(back.clone()).await;
+        assert!(text_of(&result).parse::<usize>().is_ok(), "{result}");
+    }
+    assert_eq!(house.audited().await.iter().filter(|it| it.approver.is_some()).count(), 1);
+}
+
+#[tokio::test]
 async fn nobody_approves_ones_own_call_nor_by_mcp_nor_without_the_right_to() {
     let keys = "exposure: direct\ngroups: [admin]\nkeys:\n  - {name: one, hash: HASH1, user: 'user:acme/olga'}\n  - {name: two, hash: HASH2, user: 'user:acme/olga'}";
     let hash = |digit: &str| format!("'sha256:{}'", digit.repeat(64));

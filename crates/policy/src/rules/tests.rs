@@ -340,7 +340,7 @@ fn asking(policies: &str) -> impl Fn(&str, Option<&Demand>) -> Result<Permit, De
         door: "mcp",
     };
     let class = ClassRules { class: policies.class(&subject), labels: Arc::default() };
-    let tools = AskingTools { confirm: globs(&["mail/*"]), approve: globs(&["prod/*"]) };
+    let tools = AskingTools { confirm: globs(&["mail/*"]), approve: globs(&["prod/*"]), of_servers: Vec::new() };
     let rules = rules(&["*"], &["*"], &["prod/never"], false).asking(tools).with_policies(Some(class));
     move |id, given| {
         let act = tool(id, WRITES);

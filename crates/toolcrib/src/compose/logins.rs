@@ -173,6 +173,11 @@ impl LoginPlaces {
     }
 }
 
+/// The URL below which people see how a call stands that waits for a yes.
+pub(super) fn approval_pages(config: &Config, address: Option<SocketAddr>) -> Option<String> {
+    LoginPlaces::of(config, address).origin.map(|origin| format!("{origin}/approval/"))
+}
+
 impl GatewayLogins {
     /// The logins themselves, for the pages.
     pub(super) fn logins(&self) -> &Logins {

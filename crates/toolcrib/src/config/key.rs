@@ -270,7 +270,7 @@ pub(crate) const KEYS: [Key; 32] = [
         example: "true|false",
         default: Some("false"),
         help: "Let the webhook have a private address, or one of this machine",
-        shape: Shape::Switch,
+        shape: Shape::One,
         set: |config, value| parse::switch(value).map(|value| config.approvals.webhook_private = value),
     },
     Key {

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::{OperationTable, menu};
-use toolcrib_base::{Role, ServerName, ToolId};
+use toolcrib_base::{Glob, Role, ServerName, ToolId};
 use toolcrib_catalog::{Available, ChangedTools, Exposure, ProfileDefinition, ServerDefinition, recognised};
 use toolcrib_policy::{Act, Annotations, AskingTools, Caller, ClassRules, HeldItems, Request, Rules, Settings};
 use toolcrib_protocol::inventory::{Entry, Listing};
@@ -229,7 +229,7 @@ impl Builder {
             read_only: profile.read_only,
             held: if holds { Arc::clone(held) } else { Arc::default() },
         })
-        .asking(AskingTools { confirm: profile.tools.confirm.clone(), approve: profile.tools.approve.clone() })
+        .asking(asking(profile, servers))
         .with_policies(policies.clone());
         let is_taken = |name: &ServerName| self.sources.iter().any(|source| source.name() == name);
         let shown: Vec<&ServerEntry> = servers
@@ -467,6 +467,19 @@ fn session_tools<'a>(rules: &Rules, running: &'a ServerEntry, inventory: &Invent
         found.push(ToolDraft { id, place, entry, session, annotations, of });
     }
     found
+}
+
+/// What a profile and the definitions of its servers ask for before calls.
+fn asking(profile: &ProfileDefinition, servers: &ServerTable) -> AskingTools {
+    let of_server = |entry: &ServerEntry| -> Vec<Glob> {
+        let ServerDefinition { name, confirm, .. } = &*entry.definition;
+        // A pattern that is too long with the name before it asks before every tool of the server.
+        let whole =
+            |pattern: &Glob| Glob::new(&format!("{name}/{pattern}")).or_else(|_| Glob::new(&format!("{name}/*")));
+        confirm.iter().filter_map(|pattern| whole(pattern).ok()).collect()
+    };
+    let (confirm, approve) = (profile.tools.confirm.clone(), profile.tools.approve.clone());
+    AskingTools { confirm, approve, of_servers: servers.values().flat_map(of_server).collect() }
 }
 
 fn visible(rules: &Rules, act: &Act) -> bool {

@@ -132,6 +132,14 @@ pub(crate) fn is_login_page(path: &str) -> bool {
     path == CALLBACK || path.starts_with(CONNECT)
 }
 
+/// Where people see how a call stands that waits for a yes; its id follows.
+pub(crate) const APPROVAL: &str = "/approval/";
+
+/// Whether this is such a page. Other sites may lead a browser there: it only reads, and the id is what lets in.
+pub(crate) fn is_approval_page(path: &str) -> bool {
+    path.starts_with(APPROVAL)
+}
+
 /// Where the endpoints of the built-in authorization server are.
 pub(crate) const AUTHORIZE: &str = "/oauth/authorize";
 pub(crate) const CONSENT: &str = "/oauth/consent";
@@ -162,7 +170,7 @@ pub(crate) fn is_ui_page(path: &str) -> bool {
 
 /// Whether people see it.
 fn is_page(path: &str) -> bool {
-    is_login_page(path) || is_ui_page(path) || is_consent_page(path)
+    is_login_page(path) || is_ui_page(path) || is_consent_page(path) || is_approval_page(path)
 }
 
 /// Whether a browser shows the answer in a window of its own, with its URL above it: not in a frame, not to a script.
