@@ -26,6 +26,9 @@ mv "$7.new" "$7"
 exec cat > /dev/null
 "#;
 
+/// For how long the tool `busy` keeps its thread: more than the deadline that it gets.
+const BUSY: Duration = Duration::from_millis(30);
+
 /// What all sessions have seen, and how often each tool was called.
 #[derive(Debug, Default)]
 pub(crate) struct CallLog {
@@ -103,6 +106,15 @@ impl Open {
             "slow" => {
                 std::future::pending::<()>().await;
                 text("never", false)
+            }
+            // As on a busy machine: the deadline has passed, and so has the session's own, before anyone looks.
+            "busy" => {
+                let begun = Instant::now();
+                while begun.elapsed() < BUSY {
+                    std::hint::spin_loop();
+                }
+                tokio::task::yield_now().await;
+                CallReply { outcome: Err(CallFailure { text: "gave up".to_owned(), error: None }), status: None }
             }
             other => text(&format!("unknown {other}"), true),
         }
@@ -292,6 +304,11 @@ async fn a_state_is_awaited() {
     assert_eq!(house.seen.lines().iter().filter(|line| line.contains("third")).count(), 4);
     check("tool: fail, expected: {success: true, wait_for_state: 120ms}", Some("not so after 120ms")).await;
     check("tool: slow, timeout: 50ms, expected: {wait_for_state: 120ms}", Some("no answer within 50ms")).await;
+}
+
+#[tokio::test]
+async fn a_deadline_has_the_same_words_on_a_busy_machine() {
+    check("tool: busy, timeout: 10ms", Some("no answer within 10ms")).await;
 }
 
 #[tokio::test]

@@ -94,7 +94,7 @@ const ONE: &str = "
 pre_configuration:
   mcp_servers:
   - name: m
-    config: {tools: [{name: t, responses: [{response: {id: '{{ .id }}'}}]}, {name: slow, responses: [{response: late, delay: 20s}]}]}
+    config: {tools: [{name: t, responses: [{response: {id: '{{ .id }}'}}]}, {name: slow, responses: [{response: late, delay: 1h}]}]}
 ";
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn retries_and_deadlines_are_kept() {
         "timeout: 300ms\n{ONE}steps:\n- {{id: a, tool: x_m_slow, continue_on_failure: true}}\n- {{id: b, tool: x_m_t}}\ncleanup: [{{id: z, tool: x_m_t, args: {{id: '1'}}}}]\n"
     );
     let suite = Suite::new(&[("retried", &retried), ("step", &step), ("waited", &waited), ("whole", &whole)]);
-    let begun = std::time::Instant::now();
+    // Nothing waits for the slow tool: the run would not end in time.
     let (_, report) = suite.run(&["--parallel", "4"]).await;
     assert!(results(&report).iter().all(|(_, result)| *result == "failed"), "{report:#}");
     assert_eq!(scenario(&report, "retried")["steps"][0]["tries"], 3);
@@ -149,8 +149,6 @@ async fn retries_and_deadlines_are_kept() {
     assert_eq!(ids(scenario(&report, "step")), ["a"]);
     assert!(reason("whole").starts_with("the scenario took longer than 300ms"), "{}", reason("whole"));
     assert_eq!(ids(scenario(&report, "whole")), ["a", "z"], "cleanup has time of its own");
-    // The slow tool was not waited for: nothing in here takes as long as its answer.
-    assert!(begun.elapsed().as_secs() < 18);
 }
 
 #[tokio::test]
