@@ -44,7 +44,9 @@ pub use owner::Owner;
 pub use pending::Begin;
 pub use possession::PossessionKeys;
 pub use quirks::{Quirk, Quirks};
-pub use rows::{CredentialRow, LoginRows, MemoryRows, PendingRow, RegistrationRow, RowClaim, RowError};
+pub use rows::{
+    CredentialRow, LoginRows, LogoutRow, LogoutRows, MemoryRows, PendingRow, RegistrationRow, RowClaim, RowError,
+};
 pub use sign_on::{
     AudienceRule, ClientProof, EnterpriseSettings, ExchangeSettings, ProviderSettings, ReadSecret, SignOnClient,
     SignOnConfig, SignOnError, SignOnMethod, SignOnState, SignOnStatus, SignOnTarget, SignOns, WorkloadSettings,

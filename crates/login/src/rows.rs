@@ -102,6 +102,29 @@ pub trait LoginRows: fmt::Debug + Send + Sync {
     fn remove_registration(&self, server: &ServerName, issuer: &str, redirect_uri: &str) -> Result<(), RowError>;
 }
 
+/// That an owner has logged out of a server that callers are signed on to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogoutRow {
+    /// The server.
+    pub server: ServerName,
+    /// Whose logout.
+    pub owner: Owner,
+    /// SHA-256 of each token of the owner that does not count there any more; none where none is needed.
+    pub tokens: Vec<[u8; 32]>,
+    /// From when on none of these tokens can come again; `None` for no end.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Remembers logouts, none of which makes room for another. All methods may block; what one has returned from is on disk.
+pub trait LogoutRows: fmt::Debug + Send + Sync {
+    /// All logouts, for the start.
+    fn logouts(&self) -> Result<Vec<LogoutRow>, RowError>;
+    /// Writes a logout in place of the one of the same owner and server. Fails where there are too many.
+    fn put_logout(&self, row: &LogoutRow) -> Result<(), RowError>;
+    /// Deletes a logout, if it is there.
+    fn remove_logout(&self, server: &ServerName, owner: &Owner) -> Result<(), RowError>;
+}
+
 /// Rows in memory: for tests, and for commands that store nothing.
 #[derive(Debug, Default)]
 pub struct MemoryRows(Mutex<Tables>);
@@ -111,6 +134,7 @@ struct Tables {
     credentials: BTreeMap<(Owner, ServerName), CredentialRow>,
     pending: BTreeMap<(Owner, ServerName), PendingRow>,
     registrations: BTreeMap<(ServerName, String, String), RegistrationRow>,
+    logouts: BTreeMap<(Owner, ServerName), LogoutRow>,
 }
 
 impl MemoryRows {
@@ -170,11 +194,33 @@ impl LoginRows for MemoryRows {
     }
 }
 
-/// Reads or writes rows where blocking is allowed.
+impl LogoutRows for MemoryRows {
+    fn logouts(&self) -> Result<Vec<LogoutRow>, RowError> {
+        Ok(self.tables().logouts.values().cloned().collect())
+    }
+
+    fn put_logout(&self, row: &LogoutRow) -> Result<(), RowError> {
+        self.tables().logouts.insert((row.owner.clone(), row.server.clone()), row.clone());
+        Ok(())
+    }
+
+    fn remove_logout(&self, server: &ServerName, owner: &Owner) -> Result<(), RowError> {
+        self.tables().logouts.remove(&(owner.clone(), server.clone()));
+        Ok(())
+    }
+}
+
+/// Reads or writes rows of logins where blocking is allowed.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, RowError> + Send + 'static,
 ) -> Result<T, LoginError> {
+    unblocked(work).await.map_err(|error| LoginError::Rows { reason: error.to_string() })
+}
+
+/// Reads or writes rows where blocking is allowed.
+pub(crate) async fn unblocked<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RowError> + Send + 'static,
+) -> Result<T, RowError> {
     let done = tokio::task::spawn_blocking(work).await;
-    let done = done.unwrap_or_else(|error| Err(RowError(error.to_string())));
-    done.map_err(|error| LoginError::Rows { reason: error.to_string() })
+    done.unwrap_or_else(|error| Err(RowError(error.to_string())))
 }

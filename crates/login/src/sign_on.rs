@@ -1,9 +1,10 @@
 //! Single sign-on: how requests to a server prove a principal without a person. What is got is kept in memory only, per
-//! principal and server; a failure is tried again later, and never makes up for it with another principal's credential.
+//! principal and server, and who has logged out on disk; a failure is tried again later, and never makes up for it with another principal's credential.
 //! The decisions are in `docs/adr/0016-single-sign-on.md`.
 
 mod acquire;
 mod attempt;
+mod logout;
 mod method;
 mod token_request;
 
@@ -25,9 +26,11 @@ use crate::owner::Owner;
 use crate::pending::Key;
 use crate::possession::PossessionKeys;
 use crate::quirks::Quirks;
+use crate::rows::{LogoutRows, RowError};
 use crate::subject::SubjectTokens;
 use acquire::Acquirer;
-use attempt::{Entry, bearer, digest};
+use attempt::{Entry, bearer, digest, digest_of};
+use logout::Logouts;
 
 pub use method::{
     AudienceRule, ClientProof, EnterpriseSettings, ExchangeSettings, ProviderSettings, ReadSecret, SignOnClient,
@@ -42,7 +45,7 @@ const RETRY_MILLIS: (i64, i64) = (5 * 60_000, 30 * 60_000);
 const REFUSED_AGAIN_MILLIS: u64 = 60_000;
 /// How long no one can ask for an attempt again, in milliseconds: ten a minute, as in muster.
 const ASKED_MILLIS: u64 = 6_000;
-/// The most principals and servers that are remembered; more begin again.
+/// For how many principals and servers it is remembered what they got and what failed; more begin again.
 const ENTRIES: usize = 32_768;
 
 /// Signs principals on. Clones share everything.
@@ -56,6 +59,7 @@ struct Inner {
     subjects: Arc<dyn SubjectTokens>,
     targets: ArcSwap<HashMap<ServerName, Arc<SignOnTarget>>>,
     entries: Mutex<HashMap<Key, Arc<Entry>>>,
+    logouts: Logouts,
 }
 
 /// What a sign-on is made of.
@@ -71,6 +75,8 @@ pub struct SignOnConfig {
     pub scope: Scope,
     /// The tokens that principals proved themselves with.
     pub subjects: Arc<dyn SubjectTokens>,
+    /// Where it is remembered who has logged out.
+    pub logouts: Arc<dyn LogoutRows>,
     /// The keys that tokens are bound to, for those who send requests.
     pub keys: PossessionKeys,
 }
@@ -124,13 +130,17 @@ pub enum SignOnState {
 // === impl SignOns ===
 
 impl SignOns {
-    /// Signs on to no server yet.
-    pub fn new(config: SignOnConfig) -> Self {
-        let SignOnConfig { http, quirks, clock, scope, subjects, keys } = config;
+    /// Signs on to no server yet. Reads who has logged out, and blocks.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn new(config: SignOnConfig) -> Result<Self, RowError> {
+        let SignOnConfig { http, quirks, clock, scope, subjects, logouts, keys } = config;
+        let logouts = Logouts::load(logouts)?;
         let (targets, entries) = (ArcSwap::default(), Mutex::default());
         let oauth = OAuth { http, quirks: Arc::new(quirks), keys };
         let acquirer = Acquirer { oauth, clock: Arc::clone(&clock) };
-        Self(Arc::new(Inner { acquirer, clock, scope, subjects, targets, entries }))
+        Ok(Self(Arc::new(Inner { acquirer, clock, scope, subjects, targets, entries, logouts })))
     }
 
     /// Adds a server, or takes note of its new definition. What was got for it before is dropped.
@@ -159,9 +169,9 @@ impl SignOns {
         let Some(target) = self.0.target(server) else { return false };
         match self.0.subject(&target, principal) {
             Ok(subject) => {
-                let (key, now) = (target.key(principal), self.0.clock.now());
+                let (key, now, own) = (target.key(principal), self.0.clock.now(), digest(subject.as_ref()));
                 let entry = self.0.existing(&key);
-                entry.is_none_or(|entry| entry.failure(digest(subject.as_ref()), now).is_none())
+                !self.0.logouts.is_out(&key, own) && entry.is_none_or(|entry| entry.failure(own, now).is_none())
             }
             Err(_) => false,
         }
@@ -205,26 +215,54 @@ impl SignOns {
     /// It cannot be signed on now.
     pub async fn begin(&self, server: &ServerName, principal: Option<&str>) -> Result<(), SignOnError> {
         if let Some(target) = self.0.target(server).filter(|target| target.is_own(principal)) {
-            self.0.entry(&target.key(principal)).ask(self.0.clock.now());
+            let key = target.key(principal);
+            let removed = self.0.logouts.remove(&key).await;
+            removed.map_err(|error| SignOnError { server: server.clone(), reason: error.to_string() })?;
+            if let Some(entry) = self.0.existing(&key) {
+                entry.ask(self.0.clock.now());
+            }
         }
         self.join(server, principal).await
     }
 
     /// Ends it until the principal asks for it again, or comes with another token. Whether there was something to end.
-    pub fn end(&self, server: &ServerName, principal: Option<&str>) -> bool {
-        let Some(target) = self.0.target(server).filter(|target| target.is_own(principal)) else { return false };
-        let subject = self.0.subject(&target, principal).ok().flatten();
-        let entry = self.0.entry(&target.key(principal));
-        let was_on = entry.held().is_some() || matches!(target.method, SignOnMethod::Forward(_)) && subject.is_some();
-        entry.end(digest(subject.as_ref()));
-        was_on
+    /// Remembered on disk when this returns.
+    ///
+    /// # Errors
+    /// It cannot be remembered: nothing has ended.
+    pub async fn end(&self, server: &ServerName, principal: Option<&str>) -> Result<bool, RowError> {
+        let Some(target) = self.0.target(server).filter(|target| target.is_own(principal)) else { return Ok(false) };
+        let (inner, key) = (Arc::clone(&self.0), target.key(principal));
+        let (held, mut tokens) = (self.0.existing(&key).and_then(|entry| entry.held()), Vec::new());
+        if target.method.needs_subject() {
+            let presented = principal.map(|principal| self.0.subjects.tokens_of(principal)).unwrap_or_default();
+            // The door may have forgotten the one that it came from.
+            tokens.extend(held.as_ref().and_then(|held| held.subject));
+            tokens.extend(presented.iter().rev().map(|token| (digest_of(token), token.expires)));
+            if tokens.is_empty() {
+                return Ok(false);
+            }
+        }
+        let is_forwarded = matches!(target.method, SignOnMethod::Forward(_));
+        let was_on = held.is_some() || is_forwarded && self.0.subject(&target, principal).is_ok();
+        // It goes on when the caller is gone: what is on disk and what is held are one.
+        let work = self.0.scope.spawn(async move {
+            inner.logouts.add(&key, &tokens, inner.clock.now()).await?;
+            if let Some(entry) = inner.existing(&key) {
+                entry.clear();
+            }
+            Ok(())
+        });
+        work.await.unwrap_or_else(|error| Err(RowError(error.to_string())))?;
+        Ok(was_on)
     }
 
     /// How it stands with a principal at a server; `None` where the server is not signed on to.
     pub fn status(&self, server: &ServerName, principal: Option<&str>) -> Option<SignOnStatus> {
         let target = self.0.target(server)?;
         let subject = self.0.subject(&target, principal);
-        let entry = self.0.existing(&target.key(principal));
+        let key = target.key(principal);
+        let entry = self.0.existing(&key);
         let now = self.0.clock.now();
         let mut status =
             SignOnStatus { method: target.method.name(), state: SignOnState::Ready, issuer: None, scopes: Vec::new() };
@@ -240,7 +278,7 @@ impl SignOns {
             (Ok(subject), None) => {
                 let own = digest(subject.as_ref());
                 match entry.as_ref().and_then(|entry| entry.failure(own, now)) {
-                    _ if entry.as_ref().is_some_and(|entry| entry.is_ended(own)) => SignOnState::Out(LOGGED_OUT.into()),
+                    _ if self.0.logouts.is_out(&key, own) => SignOnState::Out(LOGGED_OUT.into()),
                     Some((reason, retry_at)) => SignOnState::Failed { reason, retry_at },
                     None => match (&target.method, subject) {
                         (SignOnMethod::Forward(_), Some(subject)) => {
@@ -311,6 +349,9 @@ impl Inner {
         }
         let subject = self.subject(target, principal)?;
         let own = digest(subject.as_ref());
+        if self.logouts.is_out(&key, own) {
+            return Err(LOGGED_OUT.to_owned());
+        }
         let entry = match (&target.method, &subject) {
             (SignOnMethod::Forward(_), Some(subject)) => match self.existing(&key) {
                 None => return bearer(&subject.token),
@@ -318,9 +359,6 @@ impl Inner {
             },
             _ => self.entry(&key),
         };
-        if entry.is_ended(own) {
-            return Err(LOGGED_OUT.to_owned());
-        }
         if let Some((reason, _)) = entry.failure(own, now) {
             return Err(reason);
         }
@@ -337,10 +375,13 @@ impl Inner {
         principal: Option<&str>,
         sent: Option<&HeaderMap>,
     ) -> bool {
-        let (entry, now) = (self.entry(&target.key(principal)), self.clock.now());
         let is_sent = |headers: &HeaderMap| sent.and_then(|sent| sent.get(AUTHORIZATION)) == headers.get(AUTHORIZATION);
         let Ok(subject) = self.subject(target, principal) else { return false };
-        let own = digest(subject.as_ref());
+        let (own, key, now) = (digest(subject.as_ref()), target.key(principal), self.clock.now());
+        if self.logouts.is_out(&key, own) {
+            return false;
+        }
+        let entry = self.entry(&key);
         if let (SignOnMethod::Forward(_), Some(subject)) = (&target.method, &subject) {
             let is_same = bearer(&subject.token).is_ok_and(|headers| is_sent(&headers));
             if is_same {
@@ -357,7 +398,7 @@ impl Inner {
             Some(_) => entry.drop_held(),
             None => {}
         }
-        if entry.is_ended(own) || entry.failure(own, now).is_some() {
+        if entry.failure(own, now).is_some() {
             return false;
         }
         self.attempt(target, &entry, subject, true).await.is_ok()
@@ -370,19 +411,25 @@ impl Inner {
     fn entry(&self, key: &Key) -> Arc<Entry> {
         let mut entries = self.entries();
         if entries.len() >= ENTRIES && !entries.contains_key(key) {
-            // Whatever is dropped can be had again.
-            let now = self.clock.now();
-            entries.retain(|_, entry| entry.is_pending() || entry.held().is_some_and(|held| held.expires > now));
-            if entries.len() >= ENTRIES {
-                entries.clear();
-            }
+            make_room(&mut entries, self.clock.now());
         }
-        Arc::clone(entries.entry(key.clone()).or_default())
+        Arc::clone(entries.entry(key.clone()).or_insert_with(|| Arc::new(Entry::new(key.clone()))))
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<Key, Arc<Entry>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Drops what is of no use, or else a quarter of what is not used at this moment: it can be had again.
+fn make_room(entries: &mut HashMap<Key, Arc<Entry>>, now: Timestamp) {
+    entries.retain(|_, entry| entry.is_pending() || entry.is_worth_keeping(now));
+    let mut surplus = if entries.len() >= ENTRIES { ENTRIES / 4 } else { 0 };
+    entries.retain(|_, entry| {
+        let goes = surplus > 0 && !entry.is_pending();
+        surplus -= usize::from(goes);
+        !goes
+    });
 }
 
 // === impl SignOnTarget ===

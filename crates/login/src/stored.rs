@@ -7,11 +7,12 @@ use toolcrib_auth::vault::{SealError, Sealer};
 use toolcrib_auth::{KeyPreference, Vault, VaultError};
 use toolcrib_base::{PrincipalId, Secret, ServerName};
 use toolcrib_store::{
-    ClientRegistrations, CredentialRecord, Credentials, PendingLogin, PendingLogins, RegistrationKey, Store, StoreError,
+    ClientRegistrations, CredentialRecord, Credentials, LogoutRecord, Logouts, PendingLogin, PendingLogins,
+    RegistrationKey, Store, StoreError,
 };
 
 use crate::owner::Owner;
-use crate::rows::{CredentialRow, LoginRows, PendingRow, RegistrationRow, RowError};
+use crate::rows::{CredentialRow, LoginRows, LogoutRow, LogoutRows, PendingRow, RegistrationRow, RowError};
 
 /// See the module. The vault is made with the first row that is written.
 pub struct StoredRows {
@@ -90,6 +91,30 @@ fn registration_key(server: &ServerName, issuer: &str, redirect_uri: &str) -> Re
 
 fn principal(owner: &Owner) -> PrincipalId {
     PrincipalId::new(owner.as_str())
+}
+
+/// Logouts in the database. They have nothing to seal: a digest of a token is of no use to anyone.
+impl LogoutRows for Logouts {
+    fn logouts(&self) -> Result<Vec<LogoutRow>, RowError> {
+        let row = |LogoutRecord { owner, server, tokens, expires_at }: LogoutRecord| LogoutRow {
+            server,
+            owner: Owner::of(Some(owner.as_str())),
+            tokens,
+            expires_at,
+        };
+        Ok(self.all()?.into_iter().map(row).collect())
+    }
+
+    fn put_logout(&self, row: &LogoutRow) -> Result<(), RowError> {
+        let LogoutRow { server, owner, tokens, expires_at } = row.clone();
+        self.put(&LogoutRecord { owner: principal(&owner), server, tokens, expires_at })?;
+        Ok(())
+    }
+
+    fn remove_logout(&self, server: &ServerName, owner: &Owner) -> Result<(), RowError> {
+        self.remove(&principal(owner), server)?;
+        Ok(())
+    }
 }
 
 impl LoginRows for StoredRows {

@@ -45,8 +45,8 @@ pub use error::StoreError;
 pub use events::{EventFilter, EventRecord, Events};
 pub use facts::{Fact, Facts};
 pub use logins::{
-    ClientRegistrations, CredentialRecord, Credentials, Generation, PendingLogin, PendingLogins, RegistrationKey,
-    SEALED_MAX, StoredCredential, UserValues,
+    ClientRegistrations, CredentialRecord, Credentials, Generation, LogoutRecord, Logouts, PendingLogin, PendingLogins,
+    RegistrationKey, SEALED_MAX, StoredCredential, UserValues,
 };
 pub use names::{Names, RememberedName};
 pub use own_snapshots::{OwnSnapshot, OwnSnapshots};

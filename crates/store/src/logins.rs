@@ -1,10 +1,11 @@
 //! What logins at servers leave behind: credentials, logins that wait for their browser, registrations of this
-//! installation at issuers, and values that each owner has of its own.
+//! installation at issuers, values that each owner has of its own, and logouts.
 //!
 //! Every secret is a sealed blob here: this crate has no key and never opens one. Every write is on the disk when its
 //! method returns, so that a caller may use a new refresh token only then.
 
 mod credentials;
+mod logouts;
 mod pending;
 mod registrations;
 mod user_values;
@@ -15,6 +16,7 @@ use toolcrib_base::ServerName;
 use crate::error::StoreError;
 
 pub use credentials::{CredentialRecord, Credentials, Generation, StoredCredential};
+pub use logouts::{LogoutRecord, Logouts};
 pub use pending::{PendingLogin, PendingLogins};
 pub use registrations::{ClientRegistrations, RegistrationKey};
 pub use user_values::UserValues;

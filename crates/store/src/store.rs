@@ -15,7 +15,7 @@ use crate::database::{Database, installation_secret};
 use crate::error::StoreError;
 use crate::events::Events;
 use crate::facts::Facts;
-use crate::logins::{ClientRegistrations, Credentials, PendingLogins, UserValues};
+use crate::logins::{ClientRegistrations, Credentials, Logouts, PendingLogins, UserValues};
 use crate::names::Names;
 use crate::own_snapshots::OwnSnapshots;
 use crate::pins::Pins;
@@ -175,6 +175,11 @@ impl Store {
     /// Clients that this installation registered at issuers.
     pub fn client_registrations(&self) -> ClientRegistrations {
         ClientRegistrations::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+    }
+
+    /// Who has logged out of a server that callers are signed on to.
+    pub fn logouts(&self) -> Logouts {
+        Logouts::new(Arc::clone(&self.database), Arc::clone(&self.clock))
     }
 
     /// Values that each owner has of its own.

@@ -11,19 +11,24 @@ use toolcrib_base::{Secret, Timestamp};
 use toolcrib_transport::http::possession;
 
 use super::token_request::IssuedToken;
-use super::{ASKED_MILLIS, ATTEMPT, Inner, RETRY_MILLIS, SignOnTarget};
+use super::{ASKED_MILLIS, ATTEMPT, Inner, LOGGED_OUT, RETRY_MILLIS, SignOnTarget};
+use crate::pending::Key;
 use crate::possession::PossessionKey;
 use crate::subject::SubjectToken;
 
 /// How a token is presented that is not bound to a key.
 const BEARER: &str = "Bearer ";
 
-/// The SHA-256 of the principal's token that something came from; `None` where a method needs none.
-pub(super) type Subject = Option<[u8; 32]>;
+/// The SHA-256 of a principal's token.
+pub(super) type TokenDigest = [u8; 32];
+
+/// The principal's token that something came from; `None` where a method needs none.
+pub(super) type Subject = Option<TokenDigest>;
 
 /// One principal at one server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Entry {
+    pub(super) key: Key,
     known: Mutex<EntryState>,
     /// Held while a token is got.
     change: tokio::sync::Mutex<()>,
@@ -34,8 +39,6 @@ pub(super) struct Entry {
 struct EntryState {
     held: Option<Arc<HeldToken>>,
     failure: Option<Failure>,
-    /// With which token of the principal it was ended.
-    ended: Option<Subject>,
     /// When someone asked for another attempt last.
     asked: Option<Timestamp>,
 }
@@ -44,6 +47,8 @@ struct EntryState {
 #[derive(Debug)]
 pub(super) struct HeldToken {
     pub(super) headers: HeaderMap,
+    /// The principal's token that it came from, and when that one ends.
+    pub(super) subject: Option<(TokenDigest, Timestamp)>,
     /// The key that it is bound to, for as long as it may be used.
     _key: Option<Arc<PossessionKey>>,
     pub(super) issuer: Option<String>,
@@ -77,6 +82,10 @@ impl Drop for PendingGuard<'_> {
 // === impl Entry ===
 
 impl Entry {
+    pub(super) fn new(key: Key) -> Self {
+        Self { key, known: Mutex::default(), change: tokio::sync::Mutex::default(), is_pending: AtomicBool::new(false) }
+    }
+
     pub(super) fn held(&self) -> Option<Arc<HeldToken>> {
         self.known().held.clone()
     }
@@ -96,40 +105,50 @@ impl Entry {
         Some((failure.reason.clone(), failure.until))
     }
 
-    /// Forgets that it was ended, and what failed, because someone asks for it; a failure not again too soon.
+    /// Forgets what failed, because someone asks for it; not again too soon.
     pub(super) fn ask(&self, now: Timestamp) {
         let mut known = self.known();
-        known.ended = None;
         if known.failure.is_some() && known.asked.is_none_or(|asked| now.since(asked) >= ASKED_MILLIS) {
             (known.failure, known.asked) = (None, Some(now));
         }
     }
 
-    pub(super) fn is_ended(&self, subject: Subject) -> bool {
-        self.known().ended == Some(subject)
+    /// Whether something is known that is not had again at once.
+    pub(super) fn is_worth_keeping(&self, now: Timestamp) -> bool {
+        let known = self.known();
+        known.held.as_ref().is_some_and(|held| held.expires > now)
+            || known.failure.as_ref().is_some_and(|failure| failure.until > now)
     }
 
-    pub(super) fn end(&self, subject: Subject) {
+    /// Drops what is held and what failed.
+    pub(super) fn clear(&self) {
         let mut known = self.known();
-        (known.held, known.failure, known.ended) = (None, None, Some(subject));
+        (known.held, known.failure) = (None, None);
     }
 
     /// Takes note of a failure: what is held is of no use.
     pub(super) fn fail(&self, subject: Subject, reason: &str, now: Timestamp) {
         let mut known = self.known();
-        let count = known.failure.as_ref().filter(|before| before.subject == subject).map_or(0, |before| before.count);
-        let pause = (RETRY_MILLIS.0 << count.min(10)).min(RETRY_MILLIS.1);
-        let until = Timestamp(now.0.saturating_add(pause));
-        known.failure = Some(Failure { reason: reason.to_owned(), subject, count: count + 1, until });
+        known.fail(subject, reason, now);
         known.held = None;
     }
 
-    fn put(&self, held: HeldToken) -> Arc<HeldToken> {
+    /// Takes note that the next token could not be had: what is held counts until it ends.
+    fn fail_renewal(&self, subject: Subject, reason: &str, now: Timestamp) {
+        self.known().fail(subject, reason, now);
+    }
+
+    /// Holds a token, unless the principal has logged out meanwhile.
+    fn put(&self, held: HeldToken, is_out: impl FnOnce() -> bool) -> Result<Arc<HeldToken>, String> {
         let held = Arc::new(held);
         let mut known = self.known();
-        (known.held, known.failure, known.ended) = (Some(Arc::clone(&held)), None, None);
+        // A logout is noted first and clears what is held then: it is seen here, or clears this.
+        if is_out() {
+            return Err(LOGGED_OUT.to_owned());
+        }
+        (known.held, known.failure) = (Some(Arc::clone(&held)), None);
         drop(known);
-        held
+        Ok(held)
     }
 
     fn known(&self) -> MutexGuard<'_, EntryState> {
@@ -137,16 +156,34 @@ impl Entry {
     }
 }
 
+// === impl EntryState ===
+
+impl EntryState {
+    fn fail(&mut self, subject: Subject, reason: &str, now: Timestamp) {
+        let before = self.failure.as_ref().filter(|before| before.subject == subject);
+        let count = before.map_or(0, |before| before.count);
+        let pause = (RETRY_MILLIS.0 << count.min(10)).min(RETRY_MILLIS.1);
+        let until = Timestamp(now.0.saturating_add(pause));
+        self.failure = Some(Failure { reason: reason.to_owned(), subject, count: count + 1, until });
+    }
+}
+
 // === impl HeldToken ===
 
 impl HeldToken {
-    fn new(issued: IssuedToken, now: Timestamp, is_replacement: bool) -> Result<Self, String> {
+    fn new(
+        issued: IssuedToken,
+        subject: Option<&SubjectToken>,
+        now: Timestamp,
+        is_replacement: bool,
+    ) -> Result<Self, String> {
         let life = i64::try_from(issued.lasts).unwrap_or(i64::MAX).saturating_mul(1_000);
         let scheme = if issued.key.is_some() { possession::SCHEME } else { BEARER };
         let headers = credential(scheme, &issued.token)?;
         let expires = Timestamp(now.0.saturating_add(life));
+        let subject = subject.map(|subject| (digest_of(subject), subject.expires));
         let IssuedToken { issuer, scopes, key, .. } = issued;
-        Ok(Self { headers, _key: key, issuer, scopes, received: now, expires, is_replacement })
+        Ok(Self { headers, subject, _key: key, issuer, scopes, received: now, expires, is_replacement })
     }
 
     /// Whether less than a tenth of its life is left, or the clock was set back.
@@ -187,13 +224,8 @@ impl Inner {
             let _pending = PendingGuard(&entry.is_pending);
             let _change = entry.change.lock().await;
             match own.acquired(&target, subject.as_ref(), false).await {
-                Ok(held) => drop(entry.put(held)),
-                Err(reason) => {
-                    let held = entry.held();
-                    entry.fail(digest(subject.as_ref()), &reason, now);
-                    // It counts until it ends.
-                    entry.known().held = held;
-                }
+                Ok(held) => drop(entry.put(held, || own.logouts.is_out(&entry.key, digest(subject.as_ref())))),
+                Err(reason) => entry.fail_renewal(digest(subject.as_ref()), &reason, now),
             }
         });
     }
@@ -213,10 +245,13 @@ impl Inner {
         if let Some((reason, _)) = entry.failure(own, now) {
             return Err(reason);
         }
+        if self.logouts.is_out(&entry.key, own) {
+            return Err(LOGGED_OUT.to_owned());
+        }
         entry.is_pending.store(true, Ordering::Release);
         let _pending = PendingGuard(&entry.is_pending);
         match self.acquired(target, subject, is_replacement).await {
-            Ok(held) => Ok(entry.put(held)),
+            Ok(held) => entry.put(held, || self.logouts.is_out(&entry.key, own)),
             Err(reason) => {
                 tracing::warn!(server = %target.server(), method = target.method.name(), "no sign-on: {reason}");
                 entry.fail(own, &reason, now);
@@ -234,7 +269,7 @@ impl Inner {
         let issued = tokio::time::timeout(ATTEMPT, self.acquirer.acquire(target, subject)).await;
         let late = || format!("no answer within {} seconds", ATTEMPT.as_secs());
         let issued = issued.map_err(|_| late())??;
-        HeldToken::new(issued, self.clock.now(), is_replacement)
+        HeldToken::new(issued, subject, self.clock.now(), is_replacement)
     }
 }
 
@@ -252,5 +287,9 @@ fn credential(scheme: &str, token: &Secret) -> Result<HeaderMap, String> {
 
 /// By what a principal's token is recognised.
 pub(super) fn digest(subject: Option<&SubjectToken>) -> Subject {
-    subject.map(|subject| Sha256::digest(subject.token.expose().as_bytes()).into())
+    subject.map(digest_of)
+}
+
+pub(super) fn digest_of(subject: &SubjectToken) -> TokenDigest {
+    Sha256::digest(subject.token.expose().as_bytes()).into()
 }

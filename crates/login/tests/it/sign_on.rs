@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, ManualClock, Secret, ServerName, Timestamp};
 use toolcrib_login::{
-    AudienceRule, ClientProof, ExchangeSettings, PossessionKeys, Quirks, ReadSecret, Rejection, SignOnClient,
-    SignOnConfig, SignOnMethod, SignOnState, SignOnTarget, SignOns, SubjectKind, SubjectToken, SubjectTokens,
-    SystemResolver,
+    AudienceRule, ClientProof, ExchangeSettings, LogoutRow, LogoutRows, MemoryRows, Owner, PossessionKeys, Quirks,
+    ReadSecret, Rejection, RowError, SignOnClient, SignOnConfig, SignOnMethod, SignOnState, SignOnTarget, SignOns,
+    SubjectKind, SubjectToken, SubjectTokens, SystemResolver,
 };
 use toolcrib_testkit::http::{HttpServer, Request};
 use toolcrib_testkit::provider::Form;
@@ -57,12 +57,17 @@ struct Desk {
     answer: Arc<Mutex<(u16, String)>>,
     tokens: Arc<Tokens>,
     clock: Arc<ManualClock>,
+    logouts: Arc<dyn LogoutRows>,
     sign_ons: SignOns,
     server: ServerName,
 }
 
 impl Desk {
     fn start() -> Self {
+        Self::with(Arc::<MemoryRows>::default())
+    }
+
+    fn with(logouts: Arc<dyn LogoutRows>) -> Self {
         let answer = Arc::new(Mutex::new((200, String::new())));
         let said = Arc::clone(&answer);
         let endpoint = HttpServer::start(move |_, reply| {
@@ -71,16 +76,13 @@ impl Desk {
         });
         let clock = Arc::new(ManualClock::at(Timestamp(1_800_000_000_000)));
         let tokens = Arc::<Tokens>::default();
-        let config = SignOnConfig {
-            http: CheckedClient::new(HttpClient::new().unwrap(), Arc::new(SystemResolver)),
-            quirks: Quirks::built_in(),
-            clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            scope: Scope::new(),
-            subjects: Arc::clone(&tokens) as Arc<dyn SubjectTokens>,
-            keys: PossessionKeys::new(Arc::clone(&clock) as Arc<dyn Clock>),
-        };
-        let (sign_ons, server) = (SignOns::new(config), ServerName::new("files").unwrap());
-        Self { endpoint, answer, tokens, clock, sign_ons, server }
+        let (sign_ons, server) = (sign_ons(&clock, &tokens, &logouts), ServerName::new("files").unwrap());
+        Self { endpoint, answer, tokens, clock, logouts, sign_ons, server }
+    }
+
+    /// What callers come with and what is on disk stays; the rest is gone.
+    fn restart(&mut self) {
+        self.sign_ons = sign_ons(&self.clock, &self.tokens, &self.logouts);
     }
 
     fn use_method(&self, method: SignOnMethod) {
@@ -136,6 +138,19 @@ impl Desk {
     fn minutes(&self, minutes: i64) {
         self.clock.advance(minutes * 60_000);
     }
+}
+
+fn sign_ons(clock: &Arc<ManualClock>, tokens: &Arc<Tokens>, logouts: &Arc<dyn LogoutRows>) -> SignOns {
+    let config = SignOnConfig {
+        http: CheckedClient::new(HttpClient::new().unwrap(), Arc::new(SystemResolver)),
+        quirks: Quirks::built_in(),
+        clock: Arc::clone(clock) as Arc<dyn Clock>,
+        scope: Scope::new(),
+        subjects: Arc::clone(tokens) as Arc<dyn SubjectTokens>,
+        logouts: Arc::clone(logouts),
+        keys: PossessionKeys::new(Arc::clone(clock) as Arc<dyn Clock>),
+    };
+    SignOns::new(config).unwrap()
 }
 
 fn jwt(claims: &Value) -> String {
@@ -322,13 +337,122 @@ async fn who_logs_out_stays_out_until_asked_or_another_token_comes() {
     let desk = Desk::start();
     desk.use_method(SignOnMethod::Forward(AudienceRule::Any));
     desk.comes(ANN, "one", &[]);
-    assert!(desk.sign_ons.end(&desk.server, ANN));
+    assert!(desk.sign_ons.end(&desk.server, ANN).await.unwrap());
     assert!(desk.header(ANN).await.unwrap_err().contains("has logged out"));
     assert!(matches!(desk.state(ANN), SignOnState::Out(_)));
     desk.sign_ons.begin(&desk.server, ANN).await.unwrap();
     assert_eq!(desk.header(ANN).await.unwrap(), "Bearer one");
-    desk.sign_ons.end(&desk.server, ANN);
+    desk.sign_ons.end(&desk.server, ANN).await.unwrap();
     desk.comes(ANN, "two", &[]);
     assert_eq!(desk.header(ANN).await.unwrap(), "Bearer two");
-    assert!(!desk.sign_ons.end(&desk.server, BOB), "there was nothing to end");
+    assert!(!desk.sign_ons.end(&desk.server, BOB).await.unwrap(), "there was nothing to end");
+}
+
+#[tokio::test]
+async fn who_has_logged_out_stays_out_whoever_else_comes_and_after_a_restart() {
+    let mut desk = Desk::start();
+    desk.use_method(SignOnMethod::Forward(AudienceRule::Any));
+    desk.comes(ANN, "one", &[]);
+    assert!(desk.sign_ons.end(&desk.server, ANN).await.unwrap());
+    // More than are remembered: each one's refusal is.
+    for number in 0..33_000 {
+        let other = format!("user:acme/someone-{number}");
+        desk.comes(Some(&other), "theirs", &[]);
+        assert_eq!(desk.refuse(Some(&other), "theirs").await, Rejection::NeedsLogin);
+    }
+    desk.comes(BOB, "bobs", &[]);
+    assert_eq!(desk.header(BOB).await.unwrap(), "Bearer bobs");
+    let stays_out = async |desk: &Desk| {
+        assert!(desk.header(ANN).await.unwrap_err().contains("has logged out"));
+        assert!(matches!(desk.state(ANN), SignOnState::Out(_)));
+        assert!(!desk.sign_ons.can(&desk.server, ANN));
+        assert_eq!(desk.refuse(ANN, "one").await, Rejection::NeedsLogin);
+    };
+    stays_out(&desk).await;
+    desk.use_method(SignOnMethod::Forward(AudienceRule::Any));
+    stays_out(&desk).await;
+    desk.restart();
+    desk.use_method(SignOnMethod::Forward(AudienceRule::Any));
+    stays_out(&desk).await;
+    desk.sign_ons.begin(&desk.server, ANN).await.unwrap();
+    desk.restart();
+    desk.use_method(SignOnMethod::Forward(AudienceRule::Any));
+    assert_eq!(desk.header(ANN).await.unwrap(), "Bearer one", "who asks for it is on again, also after a restart");
+}
+
+#[tokio::test]
+async fn a_logout_counts_for_every_token_that_the_caller_came_with() {
+    let desk = Desk::start();
+    desk.use_method(SignOnMethod::Exchange(desk.exchange()));
+    desk.says(200, &issued("theirs"));
+    desk.comes(ANN, "one", &[]);
+    desk.header(ANN).await.unwrap();
+    // The door has forgotten the token that was exchanged, and knows two others.
+    desk.comes(ANN, "two", &[]);
+    let (key, two) = (ANN.unwrap(), desk.tokens.tokens_of(ANN.unwrap()));
+    desk.comes(ANN, "three", &[]);
+    desk.tokens.of.lock().unwrap().get_mut(key).unwrap().extend(two);
+    assert!(desk.sign_ons.end(&desk.server, ANN).await.unwrap());
+    for token in ["one", "two", "three"] {
+        desk.comes(ANN, token, &[]);
+        assert!(desk.header(ANN).await.unwrap_err().contains("has logged out"), "{token}");
+    }
+    desk.comes(ANN, "four", &[]);
+    assert_eq!(desk.header(ANN).await.unwrap(), "Bearer theirs");
+    desk.sign_ons.end(&desk.server, ANN).await.unwrap();
+    desk.comes(ANN, "one", &[]);
+    assert!(desk.header(ANN).await.unwrap_err().contains("has logged out"), "the earlier logout counts as well");
+    // Long after these tokens have ended nothing is left of it.
+    desk.minutes(26 * 60);
+    desk.comes(BOB, "bobs", &[]);
+    desk.sign_ons.end(&desk.server, BOB).await.unwrap();
+    desk.comes(ANN, "one", &[]);
+    desk.header(ANN).await.unwrap();
+}
+
+#[tokio::test]
+#[expect(clippy::await_holding_lock, reason = "the endpoint answers on a thread of its own once the lock is released")]
+async fn a_logout_while_a_token_is_got_leaves_none() {
+    let desk = Desk::start();
+    desk.use_method(SignOnMethod::Exchange(desk.exchange()));
+    desk.says(200, &issued("theirs"));
+    desk.comes(ANN, "one", &[]);
+    let held = desk.answer.lock().unwrap();
+    let (sign_ons, server) = (desk.sign_ons.clone(), desk.server.clone());
+    let scope = Scope::new();
+    let awaited = scope.spawn(async move { sign_ons.headers(&server, ANN).await });
+    toolcrib_testkit::eventually_holds("the attempt", || desk.state(ANN) == SignOnState::Pending).await;
+    desk.sign_ons.end(&desk.server, ANN).await.unwrap();
+    drop(held);
+    let error = awaited.await.unwrap().unwrap().unwrap_err();
+    assert!(error.to_string().contains("has logged out"), "{error}");
+    assert!(matches!(desk.state(ANN), SignOnState::Out(_)));
+    assert!(desk.header(ANN).await.is_err());
+}
+
+/// A disk that is full.
+#[derive(Debug)]
+struct FullRows;
+
+impl LogoutRows for FullRows {
+    fn logouts(&self) -> Result<Vec<LogoutRow>, RowError> {
+        Ok(Vec::new())
+    }
+
+    fn put_logout(&self, _: &LogoutRow) -> Result<(), RowError> {
+        Err(RowError("the disk is full".into()))
+    }
+
+    fn remove_logout(&self, _: &ServerName, _: &Owner) -> Result<(), RowError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_logout_that_cannot_be_remembered_is_an_error_and_ends_nothing() {
+    let desk = Desk::with(Arc::new(FullRows));
+    desk.use_method(SignOnMethod::Forward(AudienceRule::Any));
+    desk.comes(ANN, "one", &[]);
+    assert_eq!(desk.sign_ons.end(&desk.server, ANN).await, Err(RowError("the disk is full".into())));
+    assert_eq!(desk.header(ANN).await.unwrap(), "Bearer one");
 }

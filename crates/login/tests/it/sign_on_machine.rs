@@ -10,9 +10,9 @@ use toolcrib_auth::jose::{PublicKey, SignedToken, SigningKey};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, ManualClock, Secret, ServerName, Timestamp};
 use toolcrib_login::{
-    ClientProof, EnterpriseSettings, NoSubjects, PossessionKeys, ProviderSettings, Quirks, ReadSecret, SignOnClient,
-    SignOnConfig, SignOnMethod, SignOnTarget, SignOns, SubjectKind, SubjectToken, SubjectTokens, SystemResolver,
-    WorkloadSettings,
+    ClientProof, EnterpriseSettings, MemoryRows, NoSubjects, PossessionKeys, ProviderSettings, Quirks, ReadSecret,
+    SignOnClient, SignOnConfig, SignOnMethod, SignOnTarget, SignOns, SubjectKind, SubjectToken, SubjectTokens,
+    SystemResolver, WorkloadSettings,
 };
 use toolcrib_testkit::http::{HttpServer, Request};
 use toolcrib_testkit::provider::Form;
@@ -111,8 +111,10 @@ impl Place {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             scope: Scope::new(),
             subjects,
+            logouts: Arc::<MemoryRows>::default(),
             keys: keys.clone(),
         });
+        let sign_ons = sign_ons.unwrap();
         Self { http, answers, clock, sign_ons, keys, server: ServerName::new("jobs").unwrap() }
     }
 
@@ -159,9 +161,9 @@ async fn the_gateways_own_client_gets_one_token_for_all() {
     for (name, value) in [("grant_type", "client_credentials"), ("scope", "jobs"), ("resource", resource.as_str())] {
         assert_eq!(sent.get(name), Some(value), "{name}");
     }
-    assert!(!place.sign_ons.end(&place.server, BOB), "what is one for all is not ended by one");
+    assert!(!place.sign_ons.end(&place.server, BOB).await.unwrap(), "what is one for all is not ended by one");
     assert_eq!(place.header(None).await.unwrap(), "Bearer granted");
-    assert!(place.sign_ons.end(&place.server, None));
+    assert!(place.sign_ons.end(&place.server, None).await.unwrap());
     place.header(BOB).await.unwrap_err();
 }
 

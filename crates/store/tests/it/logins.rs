@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use toolcrib_base::{Kind, PrincipalId, Problem, Timestamp};
 use toolcrib_store::{
-    Config, CredentialRecord, PendingLogin, PendingLogins, RegistrationKey, SEALED_MAX, Store, StoreError, UserValues,
+    Config, CredentialRecord, LogoutRecord, Logouts, PendingLogin, PendingLogins, RegistrationKey, SEALED_MAX, Store,
+    StoreError, UserValues,
 };
 
 use crate::{Home, server};
@@ -278,6 +279,48 @@ fn values_belong_to_their_owner() {
     assert_eq!(error.to_string(), "there are already 256 values of `owner`");
     values.put(&owner("owner"), "search", b"new").expect("a value that is there is replaced");
     values.put(&owner("key:work/ci"), "one-more", b"x").expect("others are not in its way");
+}
+
+// === logouts ===
+
+fn logout(whose: &str, tokens: &[u8], expires_at: Option<i64>) -> LogoutRecord {
+    let tokens = tokens.iter().map(|token| [*token; 32]).collect();
+    LogoutRecord { owner: owner(whose), server: server("files"), tokens, expires_at: expires_at.map(Timestamp) }
+}
+
+#[test]
+fn logouts_survive_a_restart_until_they_are_taken_back_or_their_tokens_have_ended() {
+    let home = Home::new();
+    let store = home.open();
+    let (all, logouts) =
+        ([logout("owner", &[], None), logout("user:acme/ann", &[1, 2], Some(60_000))], store.logouts());
+    for record in [&logout("user:acme/ann", &[9], Some(55_000)), &all[1], &all[0]] {
+        logouts.put(record).unwrap();
+    }
+    store.close_blocking().unwrap();
+    drop((logouts, store));
+    let logouts = home.open().logouts();
+    assert_eq!(logouts.all().unwrap(), all);
+    home.clock.advance(10_000);
+    assert_eq!(logouts.all().unwrap(), all[..1]);
+    assert!(logouts.remove(&owner("owner"), &server("files")).unwrap());
+    assert!(!logouts.remove(&owner("owner"), &server("files")).unwrap());
+    logouts.put(&logout("user:acme/bob", &[3], Some(90_000))).unwrap();
+    let rows: i64 = home.shell().query_row("SELECT count(*) FROM logout", [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, 1, "the next one clears the expired away");
+}
+
+#[test]
+fn no_logout_makes_room_for_another() {
+    let home = Home::new();
+    let logouts = home.open().logouts();
+    let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
+                INSERT INTO logout SELECT '', 'p' || i, 'files', x'', NULL FROM n";
+    home.shell().execute_batch(fill).unwrap();
+    let error = logouts.put(&logout("user:acme/ann", &[1], Some(60_000))).unwrap_err();
+    assert_eq!(error.to_string(), "there are already 100000 logouts");
+    logouts.put(&logout("p7", &[1], Some(60_000))).expect("one takes the place of its own predecessor");
+    assert_eq!(logouts.all().unwrap().len(), Logouts::MAX);
 }
 
 // === SIGKILL ===

@@ -109,14 +109,17 @@ pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLo
     let places = LoginPlaces::of(config, address);
     let subjects = Arc::<SubjectSources>::default();
     let keys = PossessionKeys::new(Arc::new(SystemClock));
-    let sign_ons = SignOns::new(SignOnConfig {
+    let sign_ons = SignOnConfig {
         http: CheckedClient::new(http.clone(), Arc::new(SystemResolver)),
         quirks: Quirks::built_in(),
         clock: Arc::new(SystemClock),
         scope: house.clone(),
         subjects: Arc::clone(&subjects) as Arc<dyn SubjectTokens>,
+        logouts: Arc::new(store.logouts()),
         keys: keys.clone(),
-    });
+    };
+    let sign_ons = tokio::task::spawn_blocking(move || SignOns::new(sign_ons)).await?;
+    let sign_ons = sign_ons.map_err(|error| anyhow::anyhow!("failed to read who has logged out: {error}"))?;
     let parts = toolcrib_login::Config {
         rows: Arc::new(StoredRows::new(store, secrets.vault().clone(), KeyPreference::Keyring)),
         http,
@@ -589,8 +592,8 @@ impl toolcrib_call::Logins for GatewayLogins {
 
     fn end<'a>(&'a self, at: LoginPlace<'a>) -> BoxFuture<'a, Result<bool, Problem>> {
         Box::pin(async move {
-            if let Some(was_on) = self.end_sign_on(at) {
-                return Ok(was_on);
+            if let Some(was_on) = self.end_sign_on(at).await {
+                return was_on;
             }
             let owner = self.owner(at.server, at.principal);
             let had_values = self.values.has(at.server) && self.forget_values(at.server, &owner).await?;

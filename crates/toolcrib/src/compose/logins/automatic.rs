@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use futures_util::FutureExt as _;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use toolcrib_base::{Problem, ServerName};
+use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_call::{LoginPlace, LoginState, LoginStatus, LoginStep, SignOn};
 use toolcrib_login::{Owner, Rejection, SignOnState};
 use toolcrib_upstream::{NoCredential, Proof, Refusal, Renewal, ServerConfig, State};
@@ -154,14 +154,20 @@ impl GatewayLogins {
     }
 
     /// Ends it; `None` for a server that is logged in to by a person.
-    pub(super) fn end_sign_on(&self, at: LoginPlace<'_>) -> Option<bool> {
+    pub(super) async fn end_sign_on(&self, at: LoginPlace<'_>) -> Option<Result<bool, Problem>> {
         let running = self.running(at.server)?;
         let auth = self.signed_on(running.server.config())?;
-        let was_on = self.sign_ons.end(at.server, at.principal);
+        let was_on = match self.sign_ons.end(at.server, at.principal).await {
+            Ok(was_on) => was_on,
+            Err(error) => {
+                let message = format!("failed to log out of `{}`: {error}", at.server);
+                return Some(Err(Problem::new(Kind::Internal, message)));
+            }
+        };
         if was_on && Owner::of(at.principal).is_installation() {
             running.server.order_restart();
         }
-        (was_on || !auth.falls_back).then_some(was_on)
+        (was_on || !auth.falls_back).then_some(Ok(was_on))
     }
 
     /// How a caller stands with a server that it is signed on to; `None` for one that is logged in to by a person.
