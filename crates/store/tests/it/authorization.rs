@@ -1,7 +1,9 @@
 //! Floods of what strangers may leave at the authorization server: how many rows stay, and that there is room for more.
 
 use toolcrib_base::{PrincipalId, Timestamp};
-use toolcrib_store::{Authorizations, CodeRecord, CodeUse, RequestRecord, SecretHash, SessionRecord, StoreError};
+use toolcrib_store::{
+    Authorizations, CodeRecord, CodeUse, Config, RequestRecord, SecretHash, SessionRecord, Store, StoreError,
+};
 
 use crate::Home;
 
@@ -25,6 +27,70 @@ fn fill(home: &Home, table: &str, values: &str, many: usize) {
 
 fn rows(home: &Home, table: &str) -> usize {
     home.shell().query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+}
+
+/// How many strangers come at once, without a disk that each waits for: `TOOLCRIB_FLOOD`, or 100,000.
+fn strangers() -> usize {
+    std::env::var("TOOLCRIB_FLOOD").map_or(100_000, |number| number.parse().expect("a number"))
+}
+
+/// A store in memory, as the process keeps it alive.
+fn in_memory() -> Authorizations {
+    Store::in_memory(Config::default()).unwrap().authorizations()
+}
+
+#[test]
+fn of_a_hundred_thousand_registrations_the_newest_thousand_stay() {
+    let (rows_of, many) = (in_memory(), strangers());
+    let end = |number: usize| Timestamp(i64::MAX / 2 + i64::try_from(number).unwrap());
+    for number in 0..many {
+        rows_of.put_client(&format!("tcc_{number}"), "{}", end(number)).unwrap();
+    }
+    let is_there = |number: &usize| rows_of.client(&format!("tcc_{number}")).unwrap().is_some();
+    let left: Vec<usize> = (0..many).filter(is_there).collect();
+    assert!(left.len() <= Authorizations::CLIENTS_MAX && left.len() >= Authorizations::CLIENTS_MAX * 9 / 10);
+    assert_eq!(left, (many - left.len()..many).collect::<Vec<_>>(), "the newest");
+}
+
+#[test]
+fn of_a_hundred_thousand_requests_those_within_the_bound_stay_and_what_is_unknown_leaves_nothing() {
+    let (rows_of, many) = (in_memory(), strangers());
+    let request = |number: usize| RequestRecord {
+        id: hash(number),
+        code: hash(number),
+        // Each address has a few.
+        address: format!("address {}", number / 4),
+        details: "{}".to_owned(),
+        decision: None,
+        expires_at: Timestamp(i64::MAX),
+    };
+    for number in 0..many {
+        let is_full = matches!(rows_of.put_request(&request(number)), Err(StoreError::Full { .. }));
+        assert_eq!(is_full, number >= Authorizations::REQUESTS_MAX, "{number}");
+    }
+    let session = SessionRecord {
+        id: "session".into(),
+        principal: PrincipalId::new("user:acme/ann"),
+        client: "editor".into(),
+        details: "{}".into(),
+        sealed: None,
+        refresh: None,
+        used_at: Timestamp(0),
+        expires_at: Timestamp(i64::MAX),
+    };
+    for number in many..2 * many {
+        let unknown = hash(number);
+        assert_eq!(rows_of.code(&unknown).unwrap(), None);
+        assert_eq!(rows_of.use_code(&unknown, &session).unwrap(), CodeUse::Unknown);
+    }
+    assert!(rows_of.sessions().unwrap().is_empty());
+    for number in 0..2 * many {
+        assert_eq!(
+            rows_of.request(&hash(number)).unwrap().is_some(),
+            number < Authorizations::REQUESTS_MAX,
+            "{number}"
+        );
+    }
 }
 
 #[test]
