@@ -15,7 +15,7 @@ use crate::serving::fake_server;
 use crate::toolcrib::{run, toolcrib};
 
 pub(crate) const VERIFIER: &str = "a-verifier-that-has-more-than-forty-two-characters";
-pub(crate) const CHALLENGE: &str = "i7QCCFYyu5jyfNHVht5QyxQFgyJrymBOyA8xPyDIijk";
+const CHALLENGE: &str = "i7QCCFYyu5jyfNHVht5QyxQFgyJrymBOyA8xPyDIijk";
 pub(crate) const REDIRECT: &str = "http://127.0.0.1:9/callback";
 
 pub(crate) struct House {
@@ -26,8 +26,8 @@ pub(crate) struct House {
 }
 
 /// A browser in the middle of a request.
-struct BrowserRequest {
-    cookie: String,
+pub(crate) struct BrowserRequest {
+    pub(crate) cookie: String,
     form: String,
 }
 
@@ -64,7 +64,7 @@ impl House {
     }
 
     /// The gateway is killed, and another one follows it in the same home.
-    async fn killed(&mut self) {
+    pub(crate) async fn killed(&mut self) {
         self.gateway.program().signal(rustix::process::Signal::KILL);
         self.gateway.program().end().await;
         self.gateway = toolcrib(self.home.path(), &["serve"]).with_path().serve().await;
@@ -82,7 +82,7 @@ impl House {
     }
 
     /// The page at which the client `editor` asks.
-    fn page(&self) -> String {
+    pub(crate) fn page(&self) -> String {
         let resource = format!("{}/mcp/p/work", self.url);
         let query = encoded(&[
             ("response_type", "code"),
@@ -96,7 +96,7 @@ impl House {
         format!("{}/oauth/authorize?{query}", self.url)
     }
 
-    fn asked(page: &str) -> BrowserRequest {
+    pub(crate) fn asked(page: &str) -> BrowserRequest {
         let asked = ask("GET", page, &[], "");
         assert_eq!(asked.status, 200, "{}", asked.body);
         let cookie = asked.header("set-cookie").split(';').next().unwrap().to_owned();
@@ -106,8 +106,13 @@ impl House {
 
     /// The page that waits for the owner, once the person has agreed.
     fn agreed(&self, asked: &BrowserRequest) -> String {
+        self.chosen(asked, "allow")
+    }
+
+    /// Where the person goes on after pressing this button.
+    pub(crate) fn chosen(&self, asked: &BrowserRequest, choice: &str) -> String {
         let headers = [("origin", self.url.as_str()), ("cookie", &asked.cookie)];
-        let body = encoded(&[("request", &asked.form), ("choice", "allow")]);
+        let body = encoded(&[("request", &asked.form), ("choice", choice)]);
         let said = ask("POST", &format!("{}/oauth/consent", self.url), &headers, &body);
         format!("{}{}", self.url, said.header("location"))
     }
@@ -127,7 +132,7 @@ impl House {
         parameter(ask("GET", waiting, &[("cookie", &asked.cookie)], "").header("location"), "code")
     }
 
-    fn redeemed(&self, code: &str) -> Reply {
+    pub(crate) fn redeemed(&self, code: &str) -> Reply {
         self.token(&[
             ("grant_type", "authorization_code"),
             ("client_id", "editor"),
@@ -137,7 +142,7 @@ impl House {
         ])
     }
 
-    fn refreshed(&self, token: &str) -> Reply {
+    pub(crate) fn refreshed(&self, token: &str) -> Reply {
         self.token(&[("grant_type", "refresh_token"), ("client_id", "editor"), ("refresh_token", token)])
     }
 
@@ -154,14 +159,19 @@ impl House {
         ask("GET", &waiting, &[("cookie", &asked.cookie)], "").header("location").to_owned()
     }
 
-    pub(crate) fn token(&self, fields: &[(&str, &str)]) -> Reply {
+    fn token(&self, fields: &[(&str, &str)]) -> Reply {
         ask("POST", &format!("{}/oauth/token", self.url), &[], &encoded(fields))
     }
 
     /// The status of a call with a token.
     pub(crate) fn call(&self, token: &str) -> u16 {
+        self.call_tool(token, "try_echo", &json!({"text": "hi"})).status
+    }
+
+    /// The answer to a call with a token, without a session.
+    pub(crate) fn call_tool(&self, token: &str, tool: &str, arguments: &Value) -> Reply {
         let params = json!({
-            "name": "try_echo", "arguments": {"text": "hi"}, "_meta": {
+            "name": tool, "arguments": arguments, "_meta": {
                 "io.modelcontextprotocol/protocolVersion": "2026-07-28",
                 "io.modelcontextprotocol/clientCapabilities": {},
             },
@@ -174,9 +184,9 @@ impl House {
             ("accept", "application/json, text/event-stream"),
             ("mcp-protocol-version", "2026-07-28"),
             ("mcp-method", "tools/call"),
-            ("mcp-name", "try_echo"),
+            ("mcp-name", tool),
         ];
-        ask("POST", &format!("{}/mcp/p/work", self.url), &headers, &body).status
+        ask("POST", &format!("{}/mcp/p/work", self.url), &headers, &body)
     }
 
     async fn sessions(&self) -> Vec<Value> {
@@ -189,7 +199,7 @@ impl House {
 // === impl Reply ===
 
 impl Reply {
-    fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         let found = self.head.lines().find_map(|line| {
             let (given, value) = line.split_once(": ")?;
             given.eq_ignore_ascii_case(name).then_some(value)

@@ -39,6 +39,7 @@ mod secrets;
 mod service;
 mod serving;
 mod shell;
+mod sign_ins;
 mod single_sign_on;
 mod stdio;
 mod stub;

@@ -70,34 +70,7 @@ impl Office {
                 _ => reply.full(404, &[], ""),
             }
         });
-        let server = HttpServer::start(move |request, reply| {
-            let message = request.json();
-            let method = message["method"].as_str().unwrap_or_default();
-            let token = request.header("authorization");
-            let is_good = |token: &str| token.starts_with("Bearer ") && !bad.lock().unwrap().contains(token);
-            if method == "tools/call" && !token.is_some_and(is_good) {
-                return reply.full(401, &["www-authenticate: Bearer error=\"invalid_token\""], "");
-            }
-            let result = match method {
-                "initialize" => json!({
-                    "protocolVersion": message["params"]["protocolVersion"],
-                    "capabilities": {"tools": {}}, "serverInfo": {"name": "files", "version": "1"},
-                }),
-                // One tool is for those alone who prove themselves.
-                "tools/list" => {
-                    let tools = ["whoami", "mine"].into_iter().filter(|tool| *tool == "whoami" || token.is_some());
-                    let tools = tools.map(|tool| json!({"name": tool, "inputSchema": {"type": "object"}}));
-                    json!({"tools": tools.collect::<Vec<_>>()})
-                }
-                "tools/call" => json!({"content": [{"type": "text", "text": "someone"}]}),
-                _ if message.get("id").is_none() => return reply.full(202, &[], ""),
-                _ => {
-                    let error = json!({"code": -32601, "message": "not known"});
-                    return reply.json(&[], &json!({"jsonrpc": "2.0", "id": message["id"], "error": error}));
-                }
-            };
-            reply.json(&[], &json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
-        });
+        let server = token_server(bad);
         let home = tempfile::tempdir().unwrap();
         let url = format!("http://{}", issuer.address());
         let settings = format!(
@@ -152,8 +125,7 @@ impl Office {
 
     /// What calls carried to the server.
     fn carried(&self) -> Vec<String> {
-        let calls = self.server.requests().into_iter().filter(|request| request.json()["method"] == "tools/call");
-        calls.map(|request| request.header("authorization").unwrap_or_default().to_owned()).collect()
+        carried(&self.server)
     }
 
     async fn stop(self) {
@@ -204,6 +176,44 @@ impl Caller<'_> {
         })
         .await
     }
+}
+
+/// A server that calls its tool for those with a token that is not among these.
+pub(crate) fn token_server(refused: Arc<Mutex<HashSet<String>>>) -> HttpServer {
+    HttpServer::start(move |request, reply| {
+        let message = request.json();
+        let method = message["method"].as_str().unwrap_or_default();
+        let token = request.header("authorization");
+        let is_good = |token: &str| token.starts_with("Bearer ") && !refused.lock().unwrap().contains(token);
+        if method == "tools/call" && !token.is_some_and(is_good) {
+            return reply.full(401, &["www-authenticate: Bearer error=\"invalid_token\""], "");
+        }
+        let result = match method {
+            "initialize" => json!({
+                "protocolVersion": message["params"]["protocolVersion"],
+                "capabilities": {"tools": {}}, "serverInfo": {"name": "files", "version": "1"},
+            }),
+            // One tool is for those alone who prove themselves.
+            "tools/list" => {
+                let tools = ["whoami", "mine"].into_iter().filter(|tool| *tool == "whoami" || token.is_some());
+                let tools = tools.map(|tool| json!({"name": tool, "inputSchema": {"type": "object"}}));
+                json!({"tools": tools.collect::<Vec<_>>()})
+            }
+            "tools/call" => json!({"content": [{"type": "text", "text": "someone"}]}),
+            _ if message.get("id").is_none() => return reply.full(202, &[], ""),
+            _ => {
+                let error = json!({"code": -32601, "message": "not known"});
+                return reply.json(&[], &json!({"jsonrpc": "2.0", "id": message["id"], "error": error}));
+            }
+        };
+        reply.json(&[], &json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
+    })
+}
+
+/// What calls carried to a server.
+pub(crate) fn carried(server: &HttpServer) -> Vec<String> {
+    let calls = server.requests().into_iter().filter(|request| request.json()["method"] == "tools/call");
+    calls.map(|request| request.header("authorization").unwrap_or_default().to_owned()).collect()
 }
 
 #[tokio::test]

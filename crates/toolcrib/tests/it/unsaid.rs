@@ -12,7 +12,7 @@ use toolcrib_testkit::eventually_finds;
 use toolcrib_testkit::http::{HttpServer, Request};
 use toolcrib_testkit::provider::{Naming, Remote, RemoteRules, SECRET_MARK};
 
-use crate::authorization::{CHALLENGE, House, REDIRECT, VERIFIER, ask, encoded, parameter};
+use crate::authorization::{House, VERIFIER, ask, parameter};
 use crate::logins::{definition, log_in, until_state};
 use crate::toolcrib::run;
 
@@ -22,7 +22,8 @@ const WRONG_TOKEN: &str = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl";
 const TOKEN_IN_URL: &str = "a-token-that-stands-in-an-address";
 
 /// What was said, and by whom.
-struct Words(Vec<(String, String)>);
+#[derive(Default)]
+pub(crate) struct Words(Vec<(String, String)>);
 
 // === impl Words ===
 
@@ -39,7 +40,7 @@ impl Words {
     }
 
     /// All files below a folder, but for those that are secrets by themselves.
-    fn of_files(&mut self, folder: &Path) {
+    pub(crate) fn of_files(&mut self, folder: &Path) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -53,7 +54,7 @@ impl Words {
         }
     }
 
-    fn check(&self, secrets: &[(&str, &str)]) {
+    pub(crate) fn check(&self, secrets: &[(&str, &str)]) {
         for (what, secret) in secrets {
             assert!(secret.len() >= 3, "{what} is none");
             for (whose, text) in &self.0 {
@@ -71,34 +72,15 @@ impl Words {
 
 /// A client gets its tokens by the owner's word, renews them, and tries what does not count.
 async fn authorize(house: &House) -> Vec<String> {
-    let resource = format!("{}/mcp/p/work", house.url);
-    let query = encoded(&[
-        ("response_type", "code"),
-        ("client_id", "editor"),
-        ("redirect_uri", REDIRECT),
-        ("code_challenge", CHALLENGE),
-        ("code_challenge_method", "S256"),
-        ("resource", &resource),
-    ]);
-    let code = parameter(&house.allowed(&format!("{}/oauth/authorize?{query}", house.url)).await, "code");
-    let redeem = [
-        ("grant_type", "authorization_code"),
-        ("client_id", "editor"),
-        ("redirect_uri", REDIRECT),
-        ("code", code.as_str()),
-        ("code_verifier", VERIFIER),
-    ];
-    let tokens = house.token(&redeem).json();
+    let code = parameter(&house.allowed(&house.page()).await, "code");
+    let tokens = house.redeemed(&code).json();
     let [access, refresh] = ["access_token", "refresh_token"].map(|name| tokens[name].as_str().unwrap().to_owned());
     assert_eq!(house.call(&access), 200);
-    let renew = [("grant_type", "refresh_token"), ("client_id", "editor"), ("refresh_token", refresh.as_str())];
-    let renewed = house.token(&renew).json();
+    let renewed = house.refreshed(&refresh).json();
     let [next_access, next] = ["access_token", "refresh_token"].map(|name| renewed[name].as_str().unwrap().to_owned());
     assert_eq!(house.call(&next_access), 200);
     // A code that was used, a token that never was.
-    assert_eq!(house.token(&redeem).status, 400);
-    let renew = [("grant_type", "refresh_token"), ("client_id", "editor"), ("refresh_token", VERIFIER)];
-    assert_eq!(house.token(&renew).status, 400);
+    assert_eq!((house.redeemed(&code).status, house.refreshed(VERIFIER).status), (400, 400));
     vec![code, refresh, next]
 }
 
@@ -167,7 +149,7 @@ async fn nothing_that_a_gateway_says_or_keeps_has_a_secret_in_it() {
     notion.end_grants();
     let _ = run(&home, &["auth", "refresh", "-s", "notion"], &[]).await;
 
-    let mut words = Words(Vec::new());
+    let mut words = Words::default();
     let token = fs::read_to_string(home.join("state/token")).unwrap().trim().to_owned();
     for arguments in [
         &["audit", "list", "--limit", "1000", "-o", "json"][..],
