@@ -16,8 +16,9 @@ use crate::client::{self, ClientOptions};
 use crate::login::LoginPlace;
 use crate::path::CallPath;
 use crate::reply::ReplyChannel;
-use crate::secret_guard::GuardRules;
+use crate::secret_guard::{GuardRules, GuardSources};
 use crate::snapshot::ProfileSnapshot;
+use crate::talk_guard::TalkGuard;
 
 /// One request on its way.
 #[derive(Debug)]
@@ -102,17 +103,29 @@ impl<'a> RequestContext<'a> {
     }
 
     /// What guards do with secrets in what is sent to a server, or to a source where there is none.
-    pub(crate) fn argument_rules(&self, server: Option<&Server>) -> GuardRules {
-        let definition = server.and_then(|server| self.path.servers.definition(&server.config().name));
-        let of_server = definition.as_ref().map(|definition| &definition.guards);
-        self.path.secrets.of_arguments(&self.snapshot.profile().guards, of_server)
+    pub(crate) fn argument_rules(&self, server: Option<&Server>, tool: Option<&str>) -> GuardRules {
+        self.with_guards(server, tool, |sources| self.path.secrets.of_arguments(sources))
     }
 
     /// What guards do with secrets in what a server answers.
-    pub(crate) fn result_rules(&self, server: &Server) -> GuardRules {
-        let definition = self.path.servers.definition(&server.config().name);
+    pub(crate) fn result_rules(&self, server: &Server, tool: Option<&str>) -> GuardRules {
+        self.with_guards(Some(server), tool, |sources| self.path.secrets.of_results(sources))
+    }
+
+    /// What guards do with what a server and its client say to each other in the course of a call, or outside of any.
+    pub(crate) fn talk_guard(&self, server: &Server, tool: Option<&str>) -> TalkGuard {
+        TalkGuard::new(&self.path.secrets, &self.result_rules(server, tool), &self.argument_rules(Some(server), tool))
+    }
+
+    fn with_guards<T>(
+        &self,
+        server: Option<&Server>,
+        tool: Option<&str>,
+        read: impl FnOnce(GuardSources<'_>) -> T,
+    ) -> T {
+        let definition = server.and_then(|server| self.path.servers.definition(&server.config().name));
         let of_server = definition.as_ref().map(|definition| &definition.guards);
-        self.path.secrets.of_results(&self.snapshot.profile().guards, of_server)
+        read(GuardSources { profile: &self.snapshot.profile().guards, server: of_server, tool })
     }
 
     /// The request's id as a text.

@@ -21,6 +21,7 @@ use http::HeaderMap;
 use toolcrib_base::{Kind, Problem, random};
 use toolcrib_protocol::ask::{self, InputKind, InputRequest, InputRequired};
 use toolcrib_protocol::error::URL_REQUIRED;
+use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::rounds::{Rounds, Step};
 use toolcrib_protocol::{Capabilities, Era, Raw, RpcError, method};
 use toolcrib_session::{Channel, Session};
@@ -31,9 +32,12 @@ use crate::admission::AdmittedCall;
 use crate::context::RequestContext;
 use crate::dispatch::{self, CallOutcome, OutgoingCall};
 use crate::environment::NeedsEnvironment;
-use crate::listener::{ANSWER, CallListener, QuestionRelay, SessionListener};
+use crate::listener::{ANSWER, CallListener, CallTalk, QuestionRelay, RelayParts, SessionListener};
 use crate::login;
+use crate::offer::tool_of;
 use crate::path::ASKING;
+use crate::secret_guard::{GuardRules, GuardedText};
+use crate::talk_guard::TalkGuard;
 
 pub(crate) use legacy_task::needs_task;
 
@@ -89,27 +93,34 @@ impl RequestContext<'_> {
     pub(crate) async fn guarded_outcome(
         &self,
         admitted: &mut AdmittedCall,
-        server: &Server,
+        mut rules: GuardRules,
         outcome: CallOutcome,
     ) -> CallOutcome {
-        let mut rules = self.result_rules(server);
         match outcome {
             CallOutcome::Answered(Ok(result)) => {
-                if ask::is_input_required(&result) {
-                    // Its state is the server's own, and comes back to it: what is in it is no one else's to change.
-                    (rules.action, rules.pointers) = (rules.action.without_changes(), Vec::new());
-                }
-                let guarded = self.path.secrets.result(&rules, result).await;
+                let questions = ask::is_input_required(&result).then(|| result.get("inputRequests")).flatten();
+                // The state of what asks is the server's own and comes back to it: what is in it is no one else's to change.
+                let guarded = match &questions {
+                    Some(questions) => self.path.secrets.result(&rules.of("question"), questions.clone()).await,
+                    None if ask::is_input_required(&result) => return CallOutcome::Answered(Ok(result)),
+                    None => self.path.secrets.result(&rules, result.clone()).await,
+                };
+                let is_clean = guarded.note.is_none();
                 admitted.note(guarded.note);
-                match guarded.denied {
-                    Some(problem) => CallOutcome::Unanswered(problem),
-                    None => CallOutcome::Answered(Ok(guarded.passed)),
+                match (guarded.denied, questions) {
+                    (Some(problem), _) => CallOutcome::Unanswered(problem),
+                    (None, None) => CallOutcome::Answered(Ok(guarded.passed)),
+                    (None, Some(_)) if is_clean => CallOutcome::Answered(Ok(result)),
+                    (None, Some(_)) => {
+                        let edits = [("inputRequests", Edit::Set(guarded.passed.as_str()))];
+                        CallOutcome::Answered(Ok(result.edit(&edits)))
+                    }
                 }
             }
             CallOutcome::Answered(Err(mut error)) => {
                 let mut text = Raw::from_value(&serde_json::json!({ "message": error.message }));
                 if let Some(data) = &error.data {
-                    text = text.edit(&[("data", toolcrib_protocol::raw::Edit::Set(data.as_str()))]);
+                    text = text.edit(&[("data", Edit::Set(data.as_str()))]);
                 }
                 rules.pointers = Vec::new();
                 let guarded = self.path.secrets.result(&rules, text).await;
@@ -124,6 +135,17 @@ impl RequestContext<'_> {
         }
     }
 
+    /// The parameters of a request after the guard has looked for secrets in what the client answers to questions.
+    pub(crate) async fn guarded_answers(&self, rules: &GuardRules, params: Raw) -> GuardedText {
+        let Some(answers) = params.get(ask::INPUT_RESPONSES) else { return GuardedText::untouched(params) };
+        let guarded = self.path.secrets.arguments(&rules.of("answers"), answers).await;
+        if guarded.note.is_none() {
+            return GuardedText { passed: params.clone(), stored: params, ..guarded };
+        }
+        let with = |answers: &Raw| params.edit(&[(ask::INPUT_RESPONSES, Edit::Set(answers.as_str()))]);
+        GuardedText { passed: with(&guarded.passed), stored: with(&guarded.stored), ..guarded }
+    }
+
     /// Whether a request is no further call at the server, but comes back for one that waits for its client.
     pub(crate) fn attaches(&self, params: &Raw) -> bool {
         self.caller.session.is_none()
@@ -133,7 +155,7 @@ impl RequestContext<'_> {
 
     /// One call, as it is.
     pub(crate) async fn once(&self, admitted: &AdmittedCall, request: &ServerRequest<'_>, params: Raw) -> CallOutcome {
-        let listener = self.listener(request.server);
+        let listener = self.listener(request.server, admitted.act().and_then(tool_of));
         let call = Call {
             client: self.client_of(request.server),
             wants_progress: self.reply.token.is_some(),
@@ -168,7 +190,10 @@ impl RequestContext<'_> {
         let session = self.caller.session.as_ref().filter(|_| self.client.capabilities.can_be_asked());
         let own = session.map(|session| {
             let from = self.asks_for(server);
-            let own: Arc<dyn CallHandler> = SessionListener::new(session, self.path.servers.scope(), from);
+            // Outside of any call no tool is known, so what is said of single ones does not count.
+            let relay =
+                RelayParts { scope: self.path.servers.scope().clone(), from, guard: self.talk_guard(server, None) };
+            let own: Arc<dyn CallHandler> = SessionListener::new(session, relay);
             own
         });
         let mut client = self.client.client(self.caller, own);
@@ -180,7 +205,7 @@ impl RequestContext<'_> {
     }
 
     /// What takes the server's words in the course of the call; nothing where no one would hear them.
-    fn listener(&self, server: &Server) -> Option<Arc<CallListener>> {
+    fn listener(&self, server: &Server, tool: Option<&str>) -> Option<Arc<CallListener>> {
         let channel = self.reply.channel.is_some();
         let asked = match self.caller.session {
             Some(_) => self.client.capabilities.can_be_asked(),
@@ -190,9 +215,11 @@ impl RequestContext<'_> {
         (channel || asked).then(|| {
             // Nothing that such a server asks would fit a client that can be asked nothing.
             let session = self.caller.session.as_ref().filter(|_| self.client.capabilities.can_be_asked());
-            let scope = self.path.servers.scope();
-            let relay = session.map(|session| QuestionRelay::new(session, scope.clone(), self.asks_for(server)));
-            Arc::new(CallListener::new(self.reply.clone(), self.caller, self.client.clone(), relay))
+            let (scope, guard) = (self.path.servers.scope(), self.talk_guard(server, tool));
+            let parts = || RelayParts { scope: scope.clone(), from: self.asks_for(server), guard: guard.clone() };
+            let relay = session.map(|session| QuestionRelay::new(session, parts()));
+            let (reply, client) = (self.reply.clone(), self.client.clone());
+            Arc::new(CallListener::new(reply, self.caller, client, CallTalk { relay, guard: guard.clone() }))
         })
     }
 
@@ -221,10 +248,9 @@ impl RequestContext<'_> {
         }
         let asked = required.to_raw();
         let edits = asked.get("inputRequests");
-        let edited = edits.as_ref().map_or_else(
-            || result.clone(),
-            |requests| result.edit(&[("inputRequests", toolcrib_protocol::raw::Edit::Set(requests.as_str()))]),
-        );
+        let edited = edits
+            .as_ref()
+            .map_or_else(|| result.clone(), |requests| result.edit(&[("inputRequests", Edit::Set(requests.as_str()))]));
         CallOutcome::Answered(Ok(edited))
     }
 
@@ -307,7 +333,8 @@ impl RequestContext<'_> {
                     }
                     _ => None,
                 };
-                let answers = match self.ask_session(session, request.server, questions).await {
+                let guard = self.talk_guard(request.server, admitted.act().and_then(tool_of));
+                let answers = match self.ask_session(session, request.server, &guard, questions).await {
                     Ok(answers) => answers,
                     Err(problem) => return CallOutcome::Unanswered(problem),
                 };
@@ -322,12 +349,14 @@ impl RequestContext<'_> {
         &self,
         session: &Arc<Session>,
         server: &Server,
+        guard: &TalkGuard,
         questions: Vec<(String, InputRequest)>,
     ) -> Result<Vec<(String, Raw)>, Problem> {
         let from = self.asks_for(server);
         let mut answers = Vec::with_capacity(questions.len());
         // One after the other: people answer one question at a time.
-        for (key, asked) in questions {
+        for (key, mut asked) in questions {
+            asked.params = guard.question(asked.params)?;
             let asked = ask::question_for(session.revision, &asked, &random::hex_128(), from.as_deref());
             let asking = ask_one(session, self.reply.channel.as_ref(), &asked);
             let answered = match self.running {
@@ -338,7 +367,7 @@ impl RequestContext<'_> {
                     answered = asking => answered,
                 },
             };
-            answers.push((key, answered?));
+            answers.push((key, guard.answer(answered?)?));
         }
         Ok(answers)
     }

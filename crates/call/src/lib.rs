@@ -46,6 +46,7 @@ pub mod servers;
 pub mod snapshot;
 pub mod source;
 mod subscriptions;
+mod talk_guard;
 mod throttle;
 mod ticket;
 mod tool_call;

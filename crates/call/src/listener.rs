@@ -17,6 +17,7 @@ use toolcrib_upstream::{CallHandler, Reply};
 
 use crate::client::ClientOptions;
 use crate::reply::ReplyChannel;
+use crate::talk_guard::TalkGuard;
 
 /// How long a legacy client may take for one answer: people read before they agree.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10 * 60);
@@ -33,6 +34,15 @@ pub(crate) struct CallListener {
     relay: Option<QuestionRelay>,
     /// What the server asked first although the client does not offer it.
     missing: OnceLock<InputKind>,
+    guard: TalkGuard,
+}
+
+/// What a call listens with.
+pub(crate) struct CallTalk {
+    /// Leads to the session of a legacy client that can be asked.
+    pub(crate) relay: Option<QuestionRelay>,
+    /// Looks for secrets in what is said.
+    pub(crate) guard: TalkGuard,
 }
 
 impl fmt::Debug for CallListener {
@@ -42,16 +52,11 @@ impl fmt::Debug for CallListener {
 }
 
 impl CallListener {
-    /// `relay` leads to the session of a legacy client that can be asked.
-    pub(crate) fn new(
-        reply: ReplyChannel,
-        caller: &Caller,
-        client: ClientOptions,
-        relay: Option<QuestionRelay>,
-    ) -> Self {
+    pub(crate) fn new(reply: ReplyChannel, caller: &Caller, client: ClientOptions, talk: CallTalk) -> Self {
+        let CallTalk { relay, guard } = talk;
         let (rising, missing) = (Mutex::new(f64::NEG_INFINITY), OnceLock::new());
         let session = caller.session.as_ref().map(Arc::downgrade);
-        Self { reply, revision: caller.revision, client, rising, session, relay, missing }
+        Self { reply, revision: caller.revision, client, rising, session, relay, missing, guard }
     }
 }
 
@@ -66,10 +71,18 @@ impl CallHandler for CallListener {
     fn notification(&self, notification: Notification) {
         let modern = self.revision.era() == Era::Modern;
         match notification.method.as_str() {
-            method::PROGRESS => self.reply.progress(&notification, modern.then_some(&self.rising)),
+            method::PROGRESS => {
+                if let Some(notification) = self.guard.message(notification) {
+                    self.reply.progress(&notification, modern.then_some(&self.rising));
+                }
+            }
             // A modern client hears messages only if it asked for a level.
             method::MESSAGE if modern && self.client.level.is_none() => {}
-            method::MESSAGE => self.reply.message(&notification, self.client.level),
+            method::MESSAGE => {
+                if let Some(notification) = self.guard.message(notification) {
+                    self.reply.message(&notification, self.client.level);
+                }
+            }
             method::CANCELLED => {
                 if let Some(relay) = &self.relay {
                     relay.withdraw(&notification);
@@ -96,22 +109,22 @@ impl CallHandler for CallListener {
     }
 
     fn afterwards(&self) -> Option<Arc<dyn CallHandler>> {
-        let session = Weak::clone(self.session.as_ref()?);
+        let (session, guard) = (Weak::clone(self.session.as_ref()?), self.guard.clone());
         Some(Arc::new(move |notification: Notification| {
             if let Some(session) = session.upgrade().filter(|_| notification.method == method::MESSAGE) {
-                pass_message(&session, &notification);
+                pass_message(&session, notification, &guard);
             }
         }))
     }
 }
 
 /// Sends a log message on to a session that wants to hear its level.
-fn pass_message(session: &Session, message: &Notification) {
+fn pass_message(session: &Session, message: Notification, guard: &TalkGuard) {
     let heard = session
         .level()
         .is_none_or(|threshold| Level::of_message(&message.params).is_none_or(|level| level.passes(threshold)));
-    if heard {
-        session.notify(message);
+    if heard && let Some(message) = guard.message(message) {
+        session.notify(&message);
     }
 }
 
@@ -130,14 +143,26 @@ pub(crate) struct QuestionRelay {
     session: Weak<Session>,
     scope: Scope,
     from: Option<String>,
+    guard: TalkGuard,
     waiting: Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>,
     ended: watch::Sender<()>,
 }
 
+/// What questions are passed on with.
+#[derive(Debug)]
+pub(crate) struct RelayParts {
+    /// In which they wait for their answers.
+    pub(crate) scope: Scope,
+    /// The name of the server that a user reads before its questions.
+    pub(crate) from: Option<String>,
+    /// Looks for secrets in them, and in their answers.
+    pub(crate) guard: TalkGuard,
+}
+
 impl QuestionRelay {
-    pub(crate) fn new(session: &Arc<Session>, scope: Scope, from: Option<String>) -> Self {
-        let session = Arc::downgrade(session);
-        Self { session, scope, from, waiting: Arc::default(), ended: watch::Sender::new(()) }
+    pub(crate) fn new(session: &Arc<Session>, parts: RelayParts) -> Self {
+        let (session, RelayParts { scope, from, guard }) = (Arc::downgrade(session), parts);
+        Self { session, scope, from, guard, waiting: Arc::default(), ended: watch::Sender::new(()) }
     }
 
     fn ask(&self, channel: Option<Channel>, request: Request, reply: Reply) {
@@ -145,12 +170,18 @@ impl QuestionRelay {
             let gone = RpcError::new(METHOD_NOT_FOUND, "the client disconnected");
             return reply.send(Answer { id: Some(request.id), outcome: Err(gone) });
         };
-        let asked = InputRequest { method: request.method, params: request.params };
+        let params = match self.guard.question(request.params) {
+            Ok(params) => params,
+            Err(problem) => {
+                return reply.send(Answer { id: Some(request.id), outcome: Err(RpcError::from(&problem)) });
+            }
+        };
+        let asked = InputRequest { method: request.method, params };
         let asked = ask::question_for(session.revision, &asked, &random::hex_128(), self.from.as_deref());
         let key = request.id.as_str().to_owned();
         let (withdraw, withdrawn) = oneshot::channel();
         lock(&self.waiting).insert(key.clone(), withdraw);
-        let (waiting, mut ended) = (Arc::clone(&self.waiting), self.ended.subscribe());
+        let (waiting, mut ended, guard) = (Arc::clone(&self.waiting), self.ended.subscribe(), self.guard.clone());
         self.scope.spawn(async move {
             let asking = session.ask(channel.as_ref(), &asked.method, asked.params, ANSWER);
             let outcome = tokio::select! {
@@ -165,7 +196,7 @@ impl QuestionRelay {
                 let outcome = outcome.unwrap_or_else(|unasked| {
                     Err(RpcError::new(toolcrib_protocol::error::INTERNAL, unasked.to_string()))
                 });
-                reply.send(Answer { id: Some(request.id), outcome });
+                reply.send(Answer { id: Some(request.id), outcome: guard.outcome(outcome) });
             }
         });
     }
@@ -192,9 +223,8 @@ pub(crate) struct SessionListener {
 }
 
 impl SessionListener {
-    /// `from` is the name of the server that a user reads before its questions.
-    pub(crate) fn new(session: &Arc<Session>, scope: &Scope, from: Option<String>) -> Arc<Self> {
-        Arc::new(Self { session: Arc::downgrade(session), relay: QuestionRelay::new(session, scope.clone(), from) })
+    pub(crate) fn new(session: &Arc<Session>, relay: RelayParts) -> Arc<Self> {
+        Arc::new(Self { session: Arc::downgrade(session), relay: QuestionRelay::new(session, relay) })
     }
 }
 
@@ -202,7 +232,7 @@ impl CallHandler for SessionListener {
     fn notification(&self, notification: Notification) {
         let Some(session) = self.session.upgrade() else { return };
         match notification.method.as_str() {
-            method::MESSAGE => pass_message(&session, &notification),
+            method::MESSAGE => pass_message(&session, notification, &self.relay.guard),
             method::CANCELLED => self.relay.withdraw(&notification),
             _ => {}
         }

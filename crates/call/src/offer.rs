@@ -34,12 +34,14 @@ impl RequestContext<'_> {
         unknown: impl FnOnce() -> Problem,
     ) -> Result<Raw, RpcError> {
         let server = request.server;
-        let mut rules = self.argument_rules(Some(server));
-        if ask::state(&request.params).is_some() {
+        let rules = self.argument_rules(Some(server), tool_of(act));
+        let answers = self.guarded_answers(&rules, request.params).await;
+        let mut rules = rules;
+        if ask::state(&answers.passed).is_some() {
             // What a server has given out comes back to it as it is.
             rules.action = rules.action.without_changes();
         }
-        let guarded = self.path.secrets.arguments(&rules, request.params).await;
+        let guarded = self.path.secrets.arguments(&rules, answers.passed).await;
         request.params = guarded.passed;
         let stored = asked.arguments.map(|_| guarded.stored.get("arguments").unwrap_or(guarded.stored));
         asked.stored = stored.as_ref().map(|stored| &stored.bytes()[..]);
@@ -49,13 +51,14 @@ impl RequestContext<'_> {
             Err(refusal) => return Err(RpcError::from(&refusal.problem())),
         };
         admitted.note(guarded.note);
-        let stopped = match guarded.denied.map_or_else(|| self.limited(act, &request), Err) {
+        admitted.note(answers.note);
+        let stopped = match guarded.denied.or(answers.denied).map_or_else(|| self.limited(act, &request), Err) {
             Err(problem) => Some(problem),
             Ok(()) => self.held_prompt(act, server, unknown).await,
         };
         let (outcome, result) = match stopped {
             Some(problem) => (Outcome::Error(problem.kind), Err(RpcError::from(&problem))),
-            None => match self.asked_and_guarded(&mut admitted, request).await {
+            None => match self.asked_and_guarded(&mut admitted, request, tool_of(act)).await {
                 CallOutcome::Answered(Ok(result)) => (Outcome::Ok, Ok(result)),
                 CallOutcome::Answered(Err(error)) => (Outcome::Error(Kind::InvalidParams), Err(error)),
                 CallOutcome::Failed(error) => (Outcome::Error(error.kind()), Err(RpcError::from(&unavailable(&error)))),
@@ -67,10 +70,15 @@ impl RequestContext<'_> {
         result
     }
 
-    async fn asked_and_guarded(&self, admitted: &mut AdmittedCall, request: ServerRequest<'_>) -> CallOutcome {
-        let server = request.server;
+    async fn asked_and_guarded(
+        &self,
+        admitted: &mut AdmittedCall,
+        request: ServerRequest<'_>,
+        tool: Option<&str>,
+    ) -> CallOutcome {
+        let rules = self.result_rules(request.server, tool);
         let outcome = self.exchange(admitted, request).await;
-        self.guarded_outcome(admitted, server, outcome).await
+        self.guarded_outcome(admitted, rules, outcome).await
     }
 
     /// Holds what is asked for against the limits of its server. A look at a task that runs is no further call.
@@ -233,6 +241,14 @@ impl RequestContext<'_> {
         let asked = self.audited(name, definition.name.as_str(), Some(params));
         self.through(&act, asked, request, || Problem::new(Kind::UnknownMethod, format!("unknown method `{name}`")))
             .await
+    }
+}
+
+/// The tool that a request is about: a look at its task, say.
+pub(crate) fn tool_of(act: &Act) -> Option<&str> {
+    match act {
+        Act::CallTool { tool, .. } => Some(&tool.tool),
+        _ => None,
     }
 }
 

@@ -26,6 +26,7 @@ use crate::client::ClientOptions;
 use crate::dispatch::CallOutcome;
 use crate::listener::refuse;
 use crate::reply::ReplyChannel;
+use crate::talk_guard::TalkGuard;
 use table::Table;
 
 /// What the sealed states are for.
@@ -88,6 +89,8 @@ struct State {
     reply: ReplyChannel,
     client: ClientOptions,
     from: Option<String>,
+    /// Looks for secrets in progress and log messages; what is asked is looked at where it leaves.
+    guard: Option<TalkGuard>,
     /// What the server asked in vain, because the client that was there did not offer it.
     missing: Option<InputKind>,
 }
@@ -119,9 +122,10 @@ impl ParkedCall {
         self.changes.subscribe()
     }
 
-    /// The name that a user reads before its questions.
-    pub(crate) fn asks_for(&self, from: Option<String>) {
-        lock(&self.state).from = from;
+    /// The name that a user reads before its questions, and what looks for secrets in its words.
+    pub(crate) fn asks_for(&self, from: Option<String>, guard: TalkGuard) {
+        let mut state = lock(&self.state);
+        (state.from, state.guard) = (from, Some(guard));
     }
 
     /// Notes how it ended, for a client whose answer got lost, or who answers a question that the server has given up.
@@ -175,6 +179,13 @@ impl ParkedCall {
 
 impl CallHandler for ParkedCall {
     fn notification(&self, notification: Notification) {
+        let is_heard = matches!(notification.method.as_str(), method::PROGRESS | method::MESSAGE);
+        let guard = lock(&self.state).guard.clone().filter(|_| is_heard);
+        let guarded = match guard {
+            Some(guard) => guard.message(notification),
+            None => Some(notification),
+        };
+        let Some(notification) = guarded else { return };
         let mut state = lock(&self.state);
         match notification.method.as_str() {
             method::PROGRESS => state.reply.progress(&notification, Some(&self.rising)),

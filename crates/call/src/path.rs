@@ -10,6 +10,7 @@ use toolcrib_protocol::Raw;
 use toolcrib_protocol::seal::Sealer;
 use toolcrib_session::Caller;
 use toolcrib_store::Store;
+use toolcrib_view::metrics::Metrics;
 
 use crate::admission::{AuditContext, GivenConsent};
 use crate::approvals::{ApprovalTimes, Approvals, InstallationSealer, SealRows};
@@ -53,6 +54,8 @@ pub struct PathParts {
     pub guards: Vec<Arc<dyn CallGuard>>,
     /// What is done with secrets in calls where nothing else is said.
     pub secret_actions: SecretActions,
+    /// Counts what is found.
+    pub metrics: Arc<Metrics>,
     /// Logs in to servers; `None` where nobody can.
     pub logins: Option<Arc<dyn Logins>>,
     /// Seals calls that wait for a yes; `None` for the key of the installation.
@@ -99,7 +102,7 @@ pub struct CallPath {
     /// The tasks that run here.
     pub tasks: Arc<OwnTasks>,
     /// Looks for secrets in calls.
-    pub secrets: SecretGuard,
+    pub secrets: Arc<SecretGuard>,
     pub(crate) throttle: Throttle,
     /// Results that were cut, whole.
     pub(crate) large_results: LargeResults,
@@ -142,7 +145,7 @@ impl CallPath {
             subscriptions: Subscriptions::default(),
             keep_arguments: parts.keep_arguments,
             sources: parts.sources,
-            secrets: SecretGuard::new(parts.secret_actions),
+            secrets: Arc::new(SecretGuard::new(parts.secret_actions, parts.metrics)),
             throttle: Throttle::default(),
             large_results: LargeResults::default(),
             started: Instant::now(),

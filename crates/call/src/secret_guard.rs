@@ -12,6 +12,7 @@ use toolcrib_protocol::raw::{self, Edit};
 use toolcrib_protocol::{Raw, json as wire};
 use toolcrib_scan::pointer::{self, Pointer};
 use toolcrib_scan::{Encodings, Finding, Hit, Scanner, json};
+use toolcrib_view::metrics::Metrics;
 
 /// Longer texts are looked at on a thread for what blocks: some milliseconds would hold up the calls of others.
 const LONG: usize = 256 * 1024;
@@ -39,6 +40,15 @@ impl Default for SecretActions {
 pub struct SecretGuard {
     scanner: ArcSwap<Scanner>,
     default: SecretActions,
+    metrics: Arc<Metrics>,
+}
+
+/// What definitions say of something: a profile, the server if there is one, and the tool if one is called.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GuardSources<'a> {
+    pub(crate) profile: &'a Guards,
+    pub(crate) server: Option<&'a Guards>,
+    pub(crate) tool: Option<&'a str>,
 }
 
 /// What a definition and a profile say together, for one direction.
@@ -67,8 +77,8 @@ pub(crate) struct GuardedText {
 
 impl SecretGuard {
     /// One that looks for known formats of tokens alone.
-    pub fn new(default: SecretActions) -> Self {
-        Self { scanner: ArcSwap::from_pointee(scanner(&[])), default }
+    pub fn new(default: SecretActions, metrics: Arc<Metrics>) -> Self {
+        Self { scanner: ArcSwap::from_pointee(scanner(&[])), default, metrics }
     }
 
     /// Also looks for these values from now on, each with the name that is told. Takes a while for thousands.
@@ -77,18 +87,16 @@ impl SecretGuard {
     }
 
     /// The rules for what is sent to a server.
-    pub(crate) fn of_arguments(&self, profile: &Guards, server: Option<&Guards>) -> GuardRules {
-        let said = [Some(profile), server].into_iter().flatten();
-        let action = said.clone().filter_map(|guards| guards.arguments).reduce(SecretAction::stricter);
-        let pointers = said.flat_map(|guards| guards.redact_arguments.iter().cloned()).collect();
+    pub(crate) fn of_arguments(&self, sources: GuardSources<'_>) -> GuardRules {
+        let action = sources.all().filter_map(|guards| guards.arguments).reduce(SecretAction::stricter);
+        let pointers = sources.all().flat_map(|guards| guards.redact_arguments.iter().cloned()).collect();
         GuardRules { action: action.unwrap_or(self.default.arguments), pointers, of: "arguments" }
     }
 
     /// The rules for what a server answers.
-    pub(crate) fn of_results(&self, profile: &Guards, server: Option<&Guards>) -> GuardRules {
-        let said = [Some(profile), server].into_iter().flatten();
-        let action = said.clone().filter_map(|guards| guards.results).reduce(SecretAction::stricter);
-        let pointers = said.flat_map(|guards| guards.redact_results.iter().cloned()).collect();
+    pub(crate) fn of_results(&self, sources: GuardSources<'_>) -> GuardRules {
+        let action = sources.all().filter_map(|guards| guards.results).reduce(SecretAction::stricter);
+        let pointers = sources.all().flat_map(|guards| guards.redact_results.iter().cloned()).collect();
         GuardRules { action: action.unwrap_or(self.default.results), pointers, of: "result" }
     }
 
@@ -110,44 +118,60 @@ impl SecretGuard {
         };
         let mut guarded = self.secrets(rules, result).await;
         if count > 0 {
+            self.metrics.record_guard_hits("pointer", "redacted", count);
             let place = format!("{} pointer {count} redacted", rules.of);
             guarded.note = Some(guarded.note.map_or(place.clone(), |note| format!("{note}; {place}")));
         }
         guarded
     }
 
-    async fn secrets(&self, rules: &GuardRules, text: Raw) -> GuardedText {
-        let untouched = |text: Raw| GuardedText { stored: text.clone(), passed: text, note: None, denied: None };
+    /// Looks at a text without a place where it could wait.
+    pub(crate) fn words(&self, rules: &GuardRules, text: Raw) -> GuardedText {
         if rules.action == SecretAction::Off {
-            return untouched(text);
+            return GuardedText::untouched(text);
+        }
+        let scanner = self.scanner.load();
+        let hits = json::scan(&scanner, text.as_str());
+        self.treated(rules, text, &scanner, &hits)
+    }
+
+    async fn secrets(&self, rules: &GuardRules, text: Raw) -> GuardedText {
+        if rules.action == SecretAction::Off || text.as_str().len() <= LONG {
+            return self.words(rules, text);
         }
         let scanner = self.scanner.load_full();
-        let hits = if text.as_str().len() > LONG {
-            let (scanner, long) = (Arc::clone(&scanner), text.clone());
-            let scanning = tokio::task::spawn_blocking(move || json::scan(&scanner, long.as_str()));
-            match scanning.await {
-                Ok(hits) => hits,
-                // The gateway is ending, or the scanner failed: nothing goes on that was not looked at.
-                Err(error) => {
-                    tracing::error!(%error, "a message could not be scanned for secrets");
-                    let denied = Problem::new(Kind::Internal, "the message could not be scanned for secrets");
-                    return GuardedText { denied: Some(denied), ..untouched(text) };
-                }
+        let (scans, long) = (Arc::clone(&scanner), text.clone());
+        match tokio::task::spawn_blocking(move || json::scan(&scans, long.as_str())).await {
+            Ok(hits) => self.treated(rules, text, &scanner, &hits),
+            // The gateway is ending, or the scanner failed: nothing goes on that was not looked at.
+            Err(error) => {
+                tracing::error!(%error, "a message could not be scanned for secrets");
+                let denied = Problem::new(Kind::Internal, "the message could not be scanned for secrets");
+                GuardedText { denied: Some(denied), ..GuardedText::untouched(text) }
             }
-        } else {
-            json::scan(&scanner, text.as_str())
-        };
+        }
+    }
+
+    fn treated(&self, rules: &GuardRules, text: Raw, scanner: &Scanner, hits: &[Hit]) -> GuardedText {
         if hits.is_empty() {
-            return untouched(text);
+            return GuardedText::untouched(text);
         }
         let name = |finding: Finding| scanner.name_of(finding).to_owned();
-        let redacted = redacted(&text, &hits, name);
-        let found = counted(&hits, name);
+        let redacted = redacted(&text, hits, name);
+        let found = counted(hits, name);
         let done = match rules.action {
             SecretAction::Deny => "denied",
             SecretAction::Redact => "redacted",
             SecretAction::Off | SecretAction::Record => "recorded",
         };
+        for hit in hits {
+            // Names of values are those of the vault's entries: not for everyone who reads metrics.
+            let kind = match hit.what {
+                Finding::Format(name) => name,
+                Finding::Value(_) => "value",
+            };
+            self.metrics.record_guard_hits(kind, done, 1);
+        }
         let notes = found.iter().map(|(name, count)| format!("{} {name} {count} {done}", rules.of));
         let note = Some(notes.collect::<Vec<_>>().join("; "));
         let denied = (rules.action == SecretAction::Deny).then(|| {
@@ -158,6 +182,33 @@ impl SecretGuard {
         });
         let passed = if rules.action.changes() { redacted.clone() } else { text };
         GuardedText { passed, stored: redacted, note, denied }
+    }
+}
+
+// === impl GuardSources ===
+
+impl<'a> GuardSources<'a> {
+    fn all(self) -> impl Iterator<Item = &'a Guards> {
+        let of_tool = self.server.zip(self.tool).into_iter().flat_map(|(server, tool)| server.of_tool(tool));
+        [Some(self.profile), self.server].into_iter().flatten().chain(of_tool)
+    }
+}
+
+// === impl GuardRules ===
+
+impl GuardRules {
+    /// The same for something else that goes in this direction, which has no data for pointers.
+    pub(crate) fn of(&self, what: &'static str) -> Self {
+        Self { action: self.action, pointers: Vec::new(), of: what }
+    }
+}
+
+// === impl GuardedText ===
+
+impl GuardedText {
+    /// It goes on as it is.
+    pub(crate) fn untouched(text: Raw) -> Self {
+        Self { stored: text.clone(), passed: text, note: None, denied: None }
     }
 }
 
@@ -256,7 +307,7 @@ mod tests {
     }
 
     async fn checked(action: SecretAction, pointers: &[&str], value: &Value) -> GuardedText {
-        let guard = SecretGuard::new(SecretActions::default());
+        let guard = SecretGuard::new(SecretActions::default(), Arc::default());
         guard.look_for(&[("vault:mail".to_owned(), Secret::new("correct-horse"))]);
         guard.result(&rules(action, pointers), Raw::from_value(value)).await
     }

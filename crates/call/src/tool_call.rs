@@ -90,14 +90,16 @@ impl RequestContext<'_> {
         let original = call.arguments.clone();
         // Before anything is written down: anyone who reads a handle could use it.
         let (arguments, session) = session::without_session(&call.tool, call.arguments);
-        let rules = self.argument_rules(call.tool.server());
+        let rules = self.argument_rules(call.tool.server(), Some(&call.tool.id.tool));
         let GuardedText { passed, stored, note, denied } = self.path.secrets.arguments(&rules, arguments).await;
         call.arguments = passed;
+        let answers = self.guarded_answers(&rules, call.params).await;
+        call.params = answers.passed;
         let recorded = (call.tool.session != SessionPart::Close).then_some(&call.arguments);
         let mut admitted = match self.admit_tool(&call, recorded, &stored).await {
             Ok(admitted) => admitted.counted_by(Arc::clone(call.tool.metrics())),
             Err(Refusal::Asked(asked)) => {
-                let unfit = match denied {
+                let unfit = match denied.or(answers.denied) {
                     Some(problem) => Some(problem),
                     None if is_session_tool(&call.tool) => Some(asked.problem()),
                     None => self.misfit(&call.tool, &call.arguments).await,
@@ -118,13 +120,14 @@ impl RequestContext<'_> {
             Err(refusal) => return Err(refusal.or_unknown(|| self.unknown_tool(&call.tool))),
         };
         admitted.note(note);
+        admitted.note(answers.note);
         if let Some(ticket) = ticket.take() {
             let answer = Box::pin(self.attached_call(&call, &original, ticket)).await;
             let own = answer.as_ref().ok().and_then(|answer| answer.problem.as_ref());
             admitted.end(own.map_or(Outcome::Ok, |problem| Outcome::Error(problem.kind)));
             return answer;
         }
-        let prepared = match denied {
+        let prepared = match denied.or(answers.denied) {
             Some(problem) => Err(problem),
             None => self.prepare(&mut admitted, &call).await,
         };
@@ -212,7 +215,8 @@ impl RequestContext<'_> {
         } else {
             self.exchange_tool(admitted, call, server, params).await
         };
-        let outcome = self.guarded_outcome(admitted, server, outcome).await;
+        let rules = self.result_rules(server, Some(&call.tool.id.tool));
+        let outcome = self.guarded_outcome(admitted, rules, outcome).await;
         self.outcome_of(call, server, outcome)
     }
 

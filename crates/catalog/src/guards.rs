@@ -1,9 +1,11 @@
 //! What guards do with secrets in calls, and which values they replace by their place: the key `guards` of servers and
 //! profiles.
 
+use toolcrib_base::Glob;
 use toolcrib_scan::pointer::Pointer;
 
 use crate::reader::{Cursor, Fields, choice};
+use crate::server::limits::PATTERNS;
 
 /// So many places are looked for in each message.
 const POINTERS: usize = 32;
@@ -33,6 +35,26 @@ pub struct Guards {
     pub redact_arguments: Vec<Pointer>,
     /// Values of results that reach no client.
     pub redact_results: Vec<Pointer>,
+    /// What holds for some tools of a server beside that, in the order of their patterns.
+    pub tools: Vec<ToolGuards>,
+}
+
+/// What is said of each tool that fits a pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolGuards {
+    /// Over the names that the server gives its tools.
+    pub pattern: Glob,
+    /// What is said; of no other tools.
+    pub guards: Guards,
+}
+
+// === impl Guards ===
+
+impl Guards {
+    /// What is said of a tool beside what is said of the whole server.
+    pub fn of_tool<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a Guards> + Clone {
+        self.tools.iter().filter(move |of_tool| of_tool.pattern.matches(tool)).map(|of_tool| &of_tool.guards)
+    }
 }
 
 // === impl SecretAction ===
@@ -60,8 +82,39 @@ impl crate::reader::TextPattern for Pointer {
     const PATTERN: &'static str = "^/";
 }
 
+/// What a profile says.
 pub(crate) fn read(cursor: Cursor<'_>) -> Option<Guards> {
     let fields = cursor.fields()?;
+    let guards = read_own(&fields);
+    fields.finish();
+    Some(guards)
+}
+
+/// What a server says, also of its tools.
+pub(crate) fn read_of_server(cursor: Cursor<'_>) -> Option<Guards> {
+    let fields = cursor.fields()?;
+    let tools = fields.get("tools").map(|cursor| tools(&cursor)).unwrap_or_default();
+    let guards = Guards { tools, ..read_own(&fields) };
+    fields.finish();
+    Some(guards)
+}
+
+fn tools(cursor: &Cursor<'_>) -> Vec<ToolGuards> {
+    let read = cursor.map(|pattern, cursor| match Glob::new(pattern) {
+        Ok(pattern) => Some(ToolGuards { pattern, guards: read(cursor.clone())? }),
+        Err(error) => {
+            let hint = "write the name that the server gives the tool, with `*` for any characters".to_owned();
+            cursor.problem(format!("expected guards of a pattern over names of tools: {error}"), Some(hint));
+            None
+        }
+    });
+    if read.len() > PATTERNS {
+        cursor.expected(format_args!("at most {PATTERNS} patterns"));
+    }
+    read.into_values().collect()
+}
+
+fn read_own(fields: &Fields<'_>) -> Guards {
     let mut guards = Guards::default();
     if let Some(secrets) = fields.get("secrets").and_then(Cursor::fields) {
         guards.arguments = secrets.get("arguments").and_then(|cursor| cursor.choice());
@@ -73,8 +126,7 @@ pub(crate) fn read(cursor: Cursor<'_>) -> Option<Guards> {
         guards.redact_results = pointers(&redact, "results");
         redact.finish();
     }
-    fields.finish();
-    Some(guards)
+    guards
 }
 
 fn pointers(fields: &Fields<'_>, key: &'static str) -> Vec<Pointer> {

@@ -272,7 +272,7 @@ impl Definition for ServerDefinition {
             verified_at: fields.text("verified_at"),
             auth,
             limits: fields.get("limits").and_then(limits::read).unwrap_or_default(),
-            guards: fields.get("guards").and_then(guards::read).unwrap_or_default(),
+            guards: fields.get("guards").and_then(guards::read_of_server).unwrap_or_default(),
         };
         // Read even when the name or the transport is wrong, so that all problems are reported at once.
         let placeholder = || ServerName::new("unnamed").ok();

@@ -186,6 +186,7 @@ impl GatewayBuilder {
             keep_arguments: self.keep_arguments,
             guards,
             secret_actions: self.secret_actions,
+            metrics: Arc::clone(&self.metrics),
             logins: self.logins,
             sealing: self.sealing,
             approval_times: self.approval_times,

@@ -56,6 +56,12 @@ struct LimitLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GuardLabels {
+    kind: &'static str,
+    action: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TotalLabels {
     outcome: &'static str,
 }
@@ -81,6 +87,7 @@ pub struct Metrics {
     places: Family<PlaceLabels, Gauge>,
     unanswered: Family<ToolLabels, Gauge>,
     limited: Family<LimitLabels, Counter>,
+    guard_hits: Family<GuardLabels, Counter>,
 }
 
 /// The counters of one tool, looked up once and kept with it.
@@ -127,6 +134,9 @@ impl Metrics {
         registry.register("tool_calls_unanswered", help, unanswered.clone());
         let limited = Family::default();
         registry.register("calls_limited", "Calls that met a limit of their server", limited.clone());
+        let guard_hits = Family::default();
+        let help = "What guards found in calls, by kind and by what was done with it";
+        registry.register("guard_hits", help, guard_hits.clone());
         let spans = Family::<TotalLabels, Counter>::default();
         registry.register("trace_spans", "Spans by what became of them: exported, or dropped", spans.clone());
         let spans = ["exported", "dropped"].map(|outcome| spans.get_or_create(&TotalLabels { outcome }).clone());
@@ -154,6 +164,7 @@ impl Metrics {
             places,
             unanswered,
             limited,
+            guard_hits,
         }
     }
 
@@ -226,6 +237,11 @@ impl Metrics {
                 self.unanswered.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
             }
         }
+    }
+
+    /// Counts what guards found, of a kind and by what was done: words of this program, so that labels are few.
+    pub fn record_guard_hits(&self, kind: &'static str, action: &'static str, count: usize) {
+        self.guard_hits.get_or_create(&GuardLabels { kind, action }).inc_by(count as u64);
     }
 
     /// All counters in the OpenMetrics text format.
@@ -317,6 +333,7 @@ mod tests {
         metrics.tokens.get_or_create(&TokenLabels { profile: "default".to_owned(), of: "listed" }).set(1);
         metrics.places.get_or_create(&PlaceLabels { server: server.clone(), state: "running" }).set(1);
         metrics.limited.get_or_create(&LimitLabels { server: server.clone(), limit: "queue" }).inc();
+        metrics.record_guard_hits("github-token", "recorded", 1);
         metrics.unanswered.get_or_create(&ToolLabels { server, tool }).set(1);
         let text = metrics.render();
         let there = samples(&text);

@@ -15,6 +15,7 @@ use crate::admission::AdmittedCall;
 use crate::context::RequestContext;
 use crate::dispatch::{self, CallOutcome, OutgoingCall};
 use crate::exchange::ServerRequest;
+use crate::offer::tool_of;
 use crate::parking::{Attachment, ParkTicket, ParkedCall, ParkedCallId, RETURN_MS, abandoned};
 
 /// How long further questions are waited for after the first.
@@ -41,7 +42,8 @@ impl RequestContext<'_> {
             Ok(entered) => entered,
             Err(problem) => return CallOutcome::Unanswered(problem),
         };
-        parked.asks_for(self.asks_for(request.server));
+        let guard = self.talk_guard(request.server, admitted.act().and_then(tool_of));
+        parked.asks_for(self.asks_for(request.server), guard);
         // Attached before it starts: a call without a waiting request is given up.
         let attachment = Attachment::new(&parked, &self.reply, &self.client);
         let server = request.server;

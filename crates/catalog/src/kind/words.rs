@@ -176,6 +176,13 @@ pub(crate) const SERVER: &[(&str, &str)] = &[
     ("guards.redact", "Values that are replaced wherever they are, by JSON pointers; `*` is any key or index."),
     ("guards.redact.arguments", "Of arguments, where they are stored."),
     ("guards.redact.results", "Of the data of results, before they reach a client."),
+    ("guards.tools", "The same for each tool that fits a pattern, by pattern; the stricter counts."),
+    ("guards.tools.look.secrets", "What is done where a secret is found in calls of the tool."),
+    ("guards.tools.look.secrets.arguments", "In its arguments."),
+    ("guards.tools.look.secrets.results", "In its results."),
+    ("guards.tools.look.redact", "Values of its calls that are replaced wherever they are."),
+    ("guards.tools.look.redact.arguments", "Of its arguments, where they are stored."),
+    ("guards.tools.look.redact.results", "Of its results, before they reach a client."),
 ];
 
 pub(crate) const PROFILE: &[(&str, &str)] = &[

@@ -375,7 +375,14 @@ fn guards_say_what_becomes_of_secrets_and_which_values_are_replaced() {
     let pointers = guards.redact_results.iter().chain(&guards.redact_arguments);
     assert_eq!(pointers.map(ToString::to_string).collect::<Vec<_>>(), ["/a/*/b", "/c", "/d"]);
     assert_eq!(crate::SecretAction::Deny.stricter(crate::SecretAction::Record), crate::SecretAction::Deny);
+    let of_tools = "name: files\ncommand: x\nguards: {tools: {'read_*': {secrets: {results: deny}}, write: {}}}\n";
+    let guards = good(of_tools).guards;
+    let said = |tool: &str| guards.of_tool(tool).map(|guards| guards.results).collect::<Vec<_>>();
+    assert_eq!((said("read_file"), said("write")), (vec![Some(crate::SecretAction::Deny)], vec![None]));
+    assert!(said("list").is_empty());
     for (wrong, expected) in [
+        ("{tools: {'a**': {secret: {}}}}", "expected a known key"),
+        ("{tools: {a: {tools: {}}}}", "expected a known key"),
         ("{secrets: {results: hide}}", "expected one of `off`, `record`, `redact`, `deny`"),
         ("{redact: {results: [a]}}", "expected a JSON pointer"),
         ("{secret: {}}", "expected a known key"),

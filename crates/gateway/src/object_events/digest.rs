@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use toolcrib_catalog::{
     ClientSecretRef, Guards, IdentityProvider, SecretAction, ServerAuth, ServerDefinition, ServerLimits, SessionScope,
-    Size, SpokenEra, Start, Teleport, TeleportIdentity, Timeouts, TokenExchange, ToolLimits,
+    Size, SpokenEra, Start, Teleport, TeleportIdentity, Timeouts, TokenExchange, ToolGuards, ToolLimits,
 };
 
 use toolcrib_call::servers::encoded as encoded_transport;
@@ -94,13 +94,17 @@ fn encoded(definition: &ServerDefinition) -> String {
 }
 
 fn encoded_guards(guards: &Guards) -> Value {
-    let Guards { arguments, results, redact_arguments, redact_results } = guards;
+    let Guards { arguments, results, redact_arguments, redact_results, tools } = guards;
+    let of_tool = |of_tool: &ToolGuards| {
+        said([("pattern", json!(of_tool.pattern.as_str())), ("guards", encoded_guards(&of_tool.guards))])
+    };
     let action = |action: &Option<SecretAction>| json!(action.map(SecretAction::as_str));
     said([
         ("arguments", action(arguments)),
         ("results", action(results)),
         ("redact_arguments", redact_arguments.iter().map(|pointer| Value::from(pointer.to_string())).collect()),
         ("redact_results", redact_results.iter().map(|pointer| Value::from(pointer.to_string())).collect()),
+        ("tools", tools.iter().map(of_tool).collect()),
     ])
 }
 
@@ -310,6 +314,7 @@ mod tests {
             "guards: {secrets: {results: deny}}",
             "guards: {redact: {arguments: [/a]}}",
             "guards: {redact: {results: [/a]}}",
+            "guards: {tools: {t: {secrets: {results: deny}}}}",
         ] {
             assert_ne!(digest(&definition(&format!("command: run\n{line}\n"))), plain, "{line}");
         }

@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 use toolcrib_base::Secret;
 use toolcrib_gateway::{KeepSecrets, KeptSecret};
 use toolcrib_testgateway::{Client, Setup, TestGateway, audited, profile, server_with};
+use toolcrib_testkit::script::{ScriptedServer, Speaks};
 
 use crate::vault::Memory;
+use crate::wire::{Wire, declared, outcome, over_http_with};
 
 const TOKEN: &str = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
 
@@ -152,4 +154,140 @@ async fn values_at_pointers_are_stored_nowhere_and_go_on() {
     assert!(client.text("alpha_counter", &json!({"note": TOKEN})).await.len() < 10);
     let stored: Vec<_> = audited(&store).await.into_iter().filter_map(|event| event.arguments).collect();
     assert_eq!(stored, [r#"{"text":"[redacted]"}"#, r#"{"note":"[redacted:github-token#1]"}"#]);
+}
+
+#[tokio::test]
+async fn a_guard_of_a_tool_counts_for_this_tool_beside_that_of_its_server() {
+    let guards = "guards: {secrets: {results: redact}, tools: {'ec*': {secrets: {arguments: deny}, \
+                  redact: {arguments: [/text]}}, counter: {secrets: {results: off}}}}\n";
+    let house = house(guards).await;
+    for (client, name, arguments) in doors(&house, TOKEN) {
+        let refused = client.call(name, &arguments).await;
+        assert!(refused["isError"] == true && refused.to_string().contains("a secret is in it"), "{name}: {refused}");
+    }
+    assert_eq!(notes(&house).await, vec![Some("arguments github-token 1 denied".to_owned()); 5]);
+    let other = house.modern("default").call("alpha_received", &json!({ "note": TOKEN })).await.to_string();
+    assert!(other.contains("[redacted:github-token#1]") && !other.contains(TOKEN), "the server's own holds: {other}");
+    let counted = house.gateway.metrics.render();
+    for line in [
+        r#"toolcrib_guard_hits_total{kind="github-token",action="denied"} 5"#,
+        r#"toolcrib_guard_hits_total{kind="github-token",action="recorded"} 1"#,
+        r#"toolcrib_guard_hits_total{kind="github-token",action="redacted"} 1"#,
+    ] {
+        assert!(counted.contains(line), "{line} is not in\n{counted}");
+    }
+}
+
+/// A server that says a secret in its progress, and asks with one, by its era.
+fn talkative(speaks: Speaks) -> Arc<ScriptedServer> {
+    let form = format!(r#"{{"message":"is it {TOKEN}?","requestedSchema":{{"type":"object","properties":{{}}}}}}"#);
+    let asks = format!(
+        r#"{{"resultType":"input_required","inputRequests":{{"q":{{"method":"elicitation/create","params":{form}}}}},"requestState":"{TOKEN}"}}"#
+    );
+    Arc::new(ScriptedServer::start(speaks, move |heard, say| match heard.method.as_str() {
+        "tools/list" => {
+            say.result(r#"{"tools":[{"name":"ask","inputSchema":{"type":"object"}}],"resultType":"complete"}"#);
+        }
+        "tools/call" if speaks == Speaks::Legacy => {
+            if let Some(token) = heard.value()["_meta"].get("progressToken") {
+                let said = format!(r#"{{"progressToken":{token},"progress":1,"message":"with {TOKEN}"}}"#);
+                say.notify("notifications/progress", &said);
+            }
+            let asked = say.ask("elicitation/create", &form);
+            let answer = say.wait_for_answer(&asked);
+            say.result(&format!(r#"{{"content":[],"structuredContent":{{"heard":{answer}}}}}"#));
+        }
+        "tools/call" if heard.params.contains("inputResponses") => {
+            let (answers, state) = (&heard.value()["inputResponses"], &heard.value()["requestState"]);
+            assert_eq!(*state, TOKEN, "what a server gives out comes back to it");
+            say.result(&format!(
+                r#"{{"resultType":"complete","content":[],"structuredContent":{{"heard":{answers}}}}}"#
+            ));
+        }
+        "tools/call" => say.result(&asks),
+        _ => {}
+    }))
+}
+
+/// The text of all that a client hears of a call that asks it once, and the result.
+async fn talk(wire: &mut Wire) -> (String, Value) {
+    let answer = format!(r#"{{"action":"accept","content":{{"key":"{TOKEN}"}}}}"#);
+    let mut params = json!({"name": "alpha_ask", "arguments": {}, "_meta": {"progressToken": 1}});
+    if wire.speaks == Speaks::Modern {
+        let meta = declared(&json!({"elicitation": {}}));
+        params["_meta"].as_object_mut().unwrap().extend(meta.as_object().unwrap().clone());
+    }
+    let (mut id, mut heard) = (wire.begin("tools/call", &params.to_string()).await, String::new());
+    loop {
+        let message = wire.next().await;
+        heard += &message;
+        let Some(result) = outcome(&message, id) else {
+            let asked: Value = serde_json::from_str(&message).unwrap();
+            if asked["method"] == "elicitation/create" {
+                let question = &asked["id"];
+                wire.say(&format!(r#"{{"jsonrpc":"2.0","id":{question},"result":{answer}}}"#)).await;
+            }
+            continue;
+        };
+        let result: Value = serde_json::from_str(&result).unwrap();
+        let Some(asked) = result["inputRequests"].as_object() else { return (heard, result) };
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let answers = asked.keys().map(|key| (key.clone(), answer.clone())).collect::<serde_json::Map<_, _>>();
+        (params["inputResponses"], params["requestState"]) = (answers.into(), result["requestState"].clone());
+        id = wire.begin("tools/call", &params.to_string()).await;
+    }
+}
+
+#[tokio::test]
+async fn questions_answers_and_progress_are_looked_at_in_every_era() {
+    for server_speaks in [Speaks::Legacy, Speaks::Modern] {
+        for client_speaks in [Speaks::Legacy, Speaks::Modern] {
+            let case = format!("{client_speaks:?} client, {server_speaks:?} server");
+            for (guards, in_question, in_answer) in [
+                ("", true, true),
+                ("guards: {secrets: {results: redact}}\n", false, false),
+                ("guards: {tools: {ask: {secrets: {arguments: redact}}}}\n", true, false),
+            ] {
+                let server = talkative(server_speaks);
+                let house = TestGateway::settled(&[over_http_with("alpha", &server, guards)]).await;
+                let mut wire = Wire::open(&house, "default", client_speaks, &json!({"elicitation": {}})).await;
+                let (heard, result) = talk(&mut wire).await;
+                let asked = heard.contains(&format!("is it {TOKEN}?"));
+                assert_eq!(asked, in_question, "{case}, {guards}: {heard}");
+                assert!(asked || heard.contains("is it [redacted:github-token#1]?"), "{case}, {guards}: {heard}");
+                assert_eq!(result.to_string().contains(TOKEN), in_answer, "{case}, {guards}: {result}");
+                if server_speaks == Speaks::Legacy {
+                    assert_eq!(heard.contains(&format!("with {TOKEN}")), in_question, "{case}, {guards}: {heard}");
+                    assert!(heard.contains("notifications/progress"), "{case}, {guards}: {heard}");
+                }
+            }
+            let denied = talkative(server_speaks);
+            let files = [over_http_with("alpha", &denied, "guards: {secrets: {results: deny}}\n")];
+            let house = TestGateway::settled(&files).await;
+            let mut wire = Wire::open(&house, "default", client_speaks, &json!({"elicitation": {}})).await;
+            let (heard, _) = talk(&mut wire).await;
+            let question = format!("is it {TOKEN}?");
+            assert!(!heard.contains(&question) && !heard.contains("notifications/progress"), "{case}: {heard}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn resources_prompts_and_completions_are_looked_at_like_calls() {
+    let house = house("guards: {secrets: {arguments: deny}}\n").await;
+    for client in house.both("default") {
+        for (method, params) in [
+            ("prompts/get", json!({"name": "alpha_greet", "arguments": {"name": TOKEN}})),
+            (
+                "completion/complete",
+                json!({"ref": {"type": "ref/prompt", "name": "alpha_greet"}, "argument": {"name": "name", "value": TOKEN}}),
+            ),
+            ("resources/read", json!({"uri": "fake://text", "_meta": {"note": TOKEN}})),
+        ] {
+            let error = client.ask(method, &params).await.unwrap_err();
+            assert!(error.message.contains("a secret is in it (`github-token`)"), "{method}: {error:?}");
+        }
+    }
+    let found = house.audited().await.into_iter().filter(|event| event.guard.is_some()).count();
+    assert_eq!(found, 6);
 }
