@@ -43,7 +43,7 @@ impl SealWalk {
         if floor.seq == 0 {
             return Ok(None);
         }
-        while let Some(next) = self.ahead.pop_front_if(|next| next.seq <= floor.seq) {
+        while let Some(next) = self.next_up_to(floor.seq) {
             let fault = self.check_signed(&next);
             if let Some(fault) = fault {
                 return Ok(Some((next.seq, fault)));
@@ -78,10 +78,15 @@ impl SealWalk {
         self.meet(row)
     }
 
+    fn next_up_to(&mut self, seq: u64) -> Option<Checkpoint> {
+        let is_next = self.ahead.front().is_some_and(|next| next.seq <= seq);
+        if is_next { self.ahead.pop_front() } else { None }
+    }
+
     /// Takes the checkpoints that end with a row.
     fn meet(&mut self, row: Head) -> Option<Fault> {
         // A change of the key may come right after another checkpoint, and then covers no row of its own.
-        while let Some(next) = self.ahead.pop_front_if(|next| next.seq <= row.seq) {
+        while let Some(next) = self.next_up_to(row.seq) {
             let fault = self.check(&next, row);
             if fault.is_some() {
                 return fault;
