@@ -55,8 +55,8 @@ fn event(number: u64) -> AuditEvent {
     AuditEvent {
         args_hash: Some(ArgsHash([7; 32])),
         decision: Decision::Permit("profile".into()),
-        guard: (number % 2 == 0).then(|| "g".to_owned()),
-        halt: (number % 3 == 0).then(|| "h".to_owned()),
+        guard: number.is_multiple_of(2).then(|| "g".to_owned()),
+        halt: number.is_multiple_of(3).then(|| "h".to_owned()),
         ..AuditEvent::new(at, PrincipalId::new("ann"), Door::MCP, "tools/call".into(), target)
     }
 }

@@ -4,8 +4,8 @@
 
 mod audit;
 mod authorization;
-mod checkpoints;
 mod call_approvals;
+mod checkpoints;
 mod kill;
 mod logins;
 mod open;

@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Shows the walk, then serves until the process is told to end, or not with `once`.
 pub(crate) async fn run(config: Config, events: LiveEvents, once: bool) -> anyhow::Result<()> {
     let scope = Scope::new();
-    let outcome = run_until_stopped(config, events, once, &scope).await;
+    let outcome = Box::pin(run_until_stopped(config, events, once, &scope)).await;
     scope.close(GRACE).await;
     outcome
 }
