@@ -75,6 +75,9 @@ pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
     if let Err(error) = chromium() {
         verdict.remarks.push(format!("the tests in a browser will be skipped: {error:#}"));
     }
+    if let Err(error) = rsyslog() {
+        verdict.remarks.push(format!("the tests with rsyslog will be skipped: {error:#}"));
+    }
     if let Err(error) = cargo_fuzz(workspace) {
         verdict.remarks.push(format!("fuzzing will be skipped: {error:#}"));
     }
@@ -149,6 +152,18 @@ fn chromium() -> Result<()> {
     }
     install("Chromium", &["chromium"])?;
     ensure!(browser().is_some(), "Chromium does not start after installing it");
+    Ok(())
+}
+
+/// A receiver of syslog with TLS, where none is installed. The tests start it themselves.
+fn rsyslog() -> Result<()> {
+    const PROGRAM: &str = "/usr/sbin/rsyslogd";
+    let is_there = || child::answers(PROGRAM, &["-v"]);
+    if is_there() {
+        return Ok(());
+    }
+    install("rsyslog", &["rsyslog", "rsyslog-openssl"])?;
+    ensure!(is_there(), "`{PROGRAM}` does not start after installing it");
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! The builder of a gateway: the program and every test use it.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
 use serde_json::{Value, json};
@@ -215,6 +215,7 @@ impl GatewayBuilder {
             builder: Mutex::new((builder, Quarantine::default())),
             policies,
             approval_news: self.approval_news,
+            sinks: OnceLock::new(),
         });
         let tools: Weak<Gateway> = Arc::downgrade(&gateway);
         gateway.path.resolve_by(tools.clone() as Weak<dyn CallTool>);

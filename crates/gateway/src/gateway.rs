@@ -1,7 +1,7 @@
 //! The gateway: the path of calls, and beside it what only its own meta-tools and operations need. It takes new
 //! definitions and builds the views; the modules above this one hold what it can do.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
@@ -15,6 +15,7 @@ use toolcrib_call::{
 use toolcrib_catalog::{Catalog, ChangedTools, Files};
 use toolcrib_protocol::{Notification, Raw};
 use toolcrib_session::{Caller, Principal, Sessions};
+use toolcrib_sink::{SinkStatus, Sinks};
 use toolcrib_store::{Door, Store};
 use toolcrib_view::metrics::Metrics;
 use toolcrib_view::view::{Builder, Entries, View, VisibilityRules};
@@ -68,6 +69,8 @@ pub struct Gateway {
     pub(crate) policies: PoliciesInForce,
     /// Who passes on what happens to approvals, if anyone does.
     pub(crate) approval_news: Option<mpsc::Sender<Value>>,
+    /// Where the audit log is delivered to, once the process has started that.
+    pub(crate) sinks: OnceLock<Arc<Sinks>>,
 }
 
 impl Gateway {
@@ -98,6 +101,22 @@ impl Gateway {
     /// The definitions in force.
     pub fn loaded(&self) -> Arc<Catalog> {
         self.loaded.load_full()
+    }
+
+    /// Takes the sinks of the audit log, once.
+    pub fn keep_sinks(&self, sinks: Arc<Sinks>) {
+        // The composition root does it once.
+        let _ = self.sinks.set(sinks);
+    }
+
+    /// The sinks of the audit log; none before the process has started them.
+    pub fn sinks(&self) -> Option<&Arc<Sinks>> {
+        self.sinks.get()
+    }
+
+    /// How each sink of the audit log is.
+    pub fn sink_statuses(&self) -> Vec<SinkStatus> {
+        self.sinks().map(|sinks| sinks.statuses()).unwrap_or_default()
     }
 
     /// The servers.

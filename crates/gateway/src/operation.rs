@@ -8,6 +8,7 @@
 
 mod approvals;
 mod audit;
+mod audit_export;
 mod bundles;
 mod config;
 mod definition;
@@ -102,6 +103,7 @@ impl Run {
 const FILES: &[&[Row]] = &[
     approvals::ROWS,
     audit::ROWS,
+    audit_export::ROWS,
     bundles::ROWS,
     config::ROWS,
     events::ROWS,

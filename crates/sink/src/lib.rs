@@ -17,4 +17,4 @@ pub use entry::Entry;
 pub use pump::Pace;
 pub use sinks::{SinkConfig, Sinks, SinksConfig};
 pub use status::SinkStatus;
-pub use target::{FileConfig, OtlpConfig, ResolveHeaders, SyslogConfig, SyslogMessage, SyslogTls, TargetConfig};
+pub use target::{FileConfig, OtlpConfig, ResolveHeaders, SyslogConfig, SyslogMessage, TargetConfig};

@@ -4,11 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 use toolcrib_base::Clock;
 use toolcrib_base::backoff::Backoff;
 use toolcrib_base::task::Stop;
-use toolcrib_store::{AuditCursors, AuditFilter, AuditLog, AuditOrder, AuditRecord, StoreError};
+use toolcrib_store::{
+    AuditCursors, AuditFilter, AuditLog, AuditOrder, AuditPlace, AuditRecord, Checkpoint, ReadCheckpoints, StoreError,
+};
 
 use crate::Entry;
 use crate::status::SinkStatusCell;
@@ -73,12 +76,14 @@ pub(crate) struct Pump {
     line: Line,
     /// Whether the receiver was asked what it has.
     is_resumed: bool,
-    /// The last event that was sent.
-    sent: u64,
-    /// The last event that the receiver certainly has.
-    confirmed: u64,
-    /// The last event whose place is noted.
-    saved: u64,
+    /// The last that was sent.
+    sent: AuditPlace,
+    /// The last that the receiver certainly has.
+    confirmed: AuditPlace,
+    /// The last that is noted.
+    saved: AuditPlace,
+    /// The number of the newest checkpoint.
+    signed: watch::Receiver<u64>,
     window: usize,
     /// When the first event was sent that is not confirmed.
     underway_since: Option<Instant>,
@@ -90,15 +95,16 @@ pub(crate) struct Pump {
 // === impl Pump ===
 
 impl Pump {
-    /// One that continues behind event `seq`.
-    pub(crate) fn new(line: Line, seq: u64) -> Self {
-        let (now, window) = (Instant::now(), line.pace.window);
+    /// One that continues behind this place.
+    pub(crate) fn new(line: Line, place: AuditPlace) -> Self {
+        let (now, window, signed) = (Instant::now(), line.pace.window, line.log.newest_checkpoint());
         Self {
             line,
             is_resumed: false,
-            sent: seq,
-            confirmed: seq,
-            saved: seq,
+            sent: place,
+            confirmed: place,
+            saved: place,
+            signed,
             window,
             underway_since: None,
             saved_at: now,
@@ -115,14 +121,17 @@ impl Pump {
                 () = self.work() => {}
                 () = stop.stopped() => break,
             }
-            match self.step().await {
-                Ok(()) => backoff.reset(),
-                Err(error) => {
-                    self.fail(&error);
-                    tokio::select! {
-                        () = tokio::time::sleep(backoff.next_wait()) => {}
-                        () = stop.stopped() => {}
-                    }
+            let before = self.confirmed;
+            let step = self.step().await;
+            // What was only sent is no success: a receiver may take it and close the connection each time.
+            if self.confirmed != before {
+                backoff.reset();
+            }
+            if let Err(error) = step {
+                self.fail(&error);
+                tokio::select! {
+                    () = tokio::time::sleep(backoff.next_wait()) => {}
+                    () = stop.stopped() => {}
                 }
             }
         }
@@ -134,11 +143,16 @@ impl Pump {
         let pace = &self.line.pace;
         let confirm = self.underway_since.map(|since| since + pace.confirm);
         let save = (self.confirmed != self.saved).then(|| self.saved_at + pace.save);
+        let mut signed = self.signed.clone();
         let more = async {
             tokio::time::sleep_until(self.next_read).await;
-            if self.line.log.beyond(self.sent).await.is_err() {
+            let more = tokio::select! {
+                more = self.line.log.beyond(self.sent.seq) => more.is_ok(),
+                more = signed.wait_for(|number| *number > self.sent.checkpoint) => more.is_ok(),
+            };
+            if !more {
                 // The log is closed: there will be no more, and the end comes soon.
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         };
         tokio::select! {
@@ -166,16 +180,19 @@ impl Pump {
 
     /// The last steps: everything in the log, confirmed, and the place noted.
     async fn finish(&mut self) {
-        let mut tries = 0;
+        let (mut tries, mut reached) = (0, self.confirmed);
         loop {
+            if self.confirmed != reached {
+                (tries, reached) = (0, self.confirmed);
+            }
             let is_done = match self.step().await {
-                Ok(()) if self.sent < self.head() => Ok(false),
+                Ok(()) if self.has_more() => Ok(false),
                 Ok(()) => self.confirm().await.map(|()| true),
                 Err(error) => Err(error),
             };
             match is_done {
                 Ok(true) => break,
-                Ok(false) => tries = 0,
+                Ok(false) => {}
                 Err(error) => {
                     self.fail(&error);
                     tries += 1;
@@ -189,7 +206,7 @@ impl Pump {
         if self.confirmed != self.saved {
             self.save().await;
         }
-        let lag = self.head().saturating_sub(self.confirmed);
+        let lag = self.head().saturating_sub(self.confirmed.seq);
         if lag > 0 {
             tracing::warn!(sink = %self.line.name, lag, "the audit sink gets the rest at the next start");
         }
@@ -199,20 +216,27 @@ impl Pump {
         self.line.log.health().head.seq
     }
 
+    /// Whether the log has events or checkpoints that were not sent.
+    fn has_more(&self) -> bool {
+        self.sent.seq < self.head() || self.sent.checkpoint < *self.signed.borrow()
+    }
+
     /// How many events are on their way.
     fn underway(&self) -> usize {
-        usize::try_from(self.sent - self.confirmed).unwrap_or(usize::MAX)
+        usize::try_from(self.sent.seq - self.confirmed.seq).unwrap_or(usize::MAX)
     }
 
     /// Asks the receiver what it has, where it can tell: more than was noted before a kill, maybe.
     async fn resume(&mut self) -> Result<(), DeliveryError> {
-        if let Some(LastEntry { seq, hash }) = self.line.target.last().await?
-            && seq > self.confirmed
+        if let Some(LastEntry { seq, hash, checkpoint }) = self.line.target.last().await?
+            && seq > self.confirmed.seq
         {
             let row = self.read(seq - 1, 1).await?;
             // A line of another log proves nothing about this one.
             if row.first().is_some_and(|row| row.seq == seq && row.hash == hash) {
-                (self.sent, self.confirmed) = (seq, seq);
+                let checkpoint = self.confirmed.checkpoint.max(checkpoint);
+                self.confirmed = AuditPlace { seq, checkpoint };
+                self.sent = self.confirmed;
                 self.line.status.update(|status| status.seq = seq);
             }
         }
@@ -220,25 +244,34 @@ impl Pump {
         Ok(())
     }
 
-    /// Delivers a batch, if the log has more.
+    /// Delivers a batch, if the log has more: events, and after the last event that it covers each checkpoint.
     async fn deliver(&mut self) -> Result<(), DeliveryError> {
         let most = self.line.pace.batch.min(self.window - self.underway().min(self.window));
-        if most == 0 || self.head() <= self.sent {
+        if most == 0 || !self.has_more() {
             return Ok(());
         }
-        let rows = self.read(self.sent, most).await?;
-        let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
-            let why = format!("the log has no event after {}: run `toolcrib audit verify`", self.sent);
+        let rows = if self.sent.seq < self.head() { self.read(self.sent.seq, most).await? } else { Vec::new() };
+        if rows.is_empty() && self.sent.seq < self.head() {
+            let why = format!("the log has no event after {}: run `toolcrib audit verify`", self.sent.seq);
             return Err(DeliveryError(why));
-        };
-        let (missed, last, count) = (first.seq - self.sent - 1, last.seq, rows.len());
+        }
+        let missed = rows.first().map_or(0, |first| first.seq - self.sent.seq - 1);
         if missed > 0 {
-            let (sink, since) = (&self.line.name, self.sent);
+            let (sink, since) = (&self.line.name, self.sent.seq);
             tracing::warn!(sink, since, missed, "audit events were removed from the log before the sink had them");
         }
-        let entries: Vec<Entry> = rows.iter().map(Entry::from).collect();
+        let (last, count) = (rows.last().map_or(self.sent.seq, |row| row.seq), rows.len());
+        let mut checkpoints = self.checkpoints(most).await?;
+        // One whose events come later comes with them.
+        checkpoints.retain(|checkpoint| checkpoint.seq <= last);
+        if rows.is_empty() && checkpoints.is_empty() {
+            let why = format!("the log has no checkpoint after {}: run `toolcrib audit verify`", self.sent.checkpoint);
+            return Err(DeliveryError(why));
+        }
+        let entries = merged(&rows, &checkpoints);
         let delivery = self.line.target.deliver(&entries).await?;
-        self.sent = last;
+        let checkpoint = checkpoints.last().map_or(self.sent.checkpoint, |checkpoint| checkpoint.number);
+        self.sent = AuditPlace { seq: last, checkpoint };
         if count < most {
             self.next_read = Instant::now() + self.line.pace.gather;
         }
@@ -274,7 +307,7 @@ impl Pump {
         self.confirmed = self.sent;
         self.underway_since = None;
         self.window = (self.window * 2).min(self.line.pace.window);
-        let seq = self.confirmed;
+        let seq = self.confirmed.seq;
         self.line.status.update(|status| status.seq = seq);
         if self.line.status.succeed() {
             tracing::info!(sink = %self.line.name, "the audit sink gets events again");
@@ -294,10 +327,10 @@ impl Pump {
 
     /// Notes the place. Where that fails, events are delivered again after a restart.
     async fn save(&mut self) {
-        let (cursors, name, seq) = (self.line.cursors.clone(), self.line.name.clone(), self.confirmed);
+        let (cursors, name, place) = (self.line.cursors.clone(), self.line.name.clone(), self.confirmed);
         self.saved_at = Instant::now();
-        match tokio::task::spawn_blocking(move || cursors.advance(&name, seq)).await {
-            Ok(Ok(())) => self.saved = seq,
+        match tokio::task::spawn_blocking(move || cursors.advance(&name, place)).await {
+            Ok(Ok(())) => self.saved = place,
             Ok(Err(error)) => tracing::debug!(sink = %self.line.name, %error, "cannot note the place of an audit sink"),
             Err(error) => tracing::error!(sink = %self.line.name, %error, "noting a place was interrupted"),
         }
@@ -306,11 +339,41 @@ impl Pump {
     async fn read(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, DeliveryError> {
         let log = self.line.log.clone();
         let filter = AuditFilter { order: AuditOrder::OldestFirst { after }, limit, ..AuditFilter::default() };
-        match tokio::task::spawn_blocking(move || log.list(&filter)).await {
-            Ok(rows) => rows.map_err(|error: StoreError| DeliveryError(error.to_string())),
-            Err(error) => Err(DeliveryError(error.to_string())),
-        }
+        of_database(move || log.list(&filter)).await
     }
+
+    /// Checkpoints that were not sent.
+    async fn checkpoints(&self, limit: usize) -> Result<Vec<Checkpoint>, DeliveryError> {
+        let (log, after) = (self.line.log.clone(), self.sent.checkpoint);
+        if *self.signed.borrow() <= after {
+            return Ok(Vec::new());
+        }
+        of_database(move || log.checkpoints(after, limit)).await
+    }
+}
+
+/// Reads on a thread that may block.
+async fn of_database<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, DeliveryError> {
+    match tokio::task::spawn_blocking(read).await {
+        Ok(rows) => rows.map_err(|error| DeliveryError(error.to_string())),
+        Err(error) => Err(DeliveryError(error.to_string())),
+    }
+}
+
+/// Events with the checkpoints after the last event that each covers.
+fn merged(rows: &[AuditRecord], checkpoints: &[Checkpoint]) -> Vec<Entry> {
+    let mut entries = Vec::with_capacity(rows.len() + checkpoints.len());
+    let mut checkpoints = checkpoints.iter().peekable();
+    for row in rows {
+        while let Some(checkpoint) = checkpoints.next_if(|checkpoint| checkpoint.seq < row.seq) {
+            entries.push(Entry::from(checkpoint));
+        }
+        entries.push(Entry::from(row));
+    }
+    entries.extend(checkpoints.map(Entry::from));
+    entries
 }
 
 /// A moment, if there is one.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use toolcrib_base::Clock;
 use toolcrib_base::task::Scope;
-use toolcrib_store::{Store, StoreError};
+use toolcrib_store::{AuditPlace, ReadCheckpoints, Store, StoreError};
 
 use crate::format::{Origin, Resource};
 use crate::pump::{Line, Pace, Pump};
@@ -53,15 +53,16 @@ impl Sinks {
     /// The places cannot be read.
     pub fn start(config: &SinksConfig, store: &Store, clock: &Arc<dyn Clock>) -> Result<Self, StoreError> {
         let scope = Scope::new();
-        let head = store.audit().health().head.seq;
-        let first = |sink: &SinkConfig| (sink.name.clone(), if sink.is_from_now { head } else { 0 });
+        let (seq, checkpoint) = (store.audit().health().head.seq, *store.audit().newest_checkpoint().borrow());
+        let now = AuditPlace { seq, checkpoint };
+        let first = |sink: &SinkConfig| (sink.name.clone(), if sink.is_from_now { now } else { AuditPlace::default() });
         let wanted: Vec<_> = config.sinks.iter().map(first).collect();
         let places = store.audit_cursors().begin(&wanted)?;
         let sender =
             Sender { origin: config.origin.clone(), resource: config.resource.clone(), patience: config.pace.patience };
         let mut cells = Vec::with_capacity(places.len());
-        for (sink, seq) in config.sinks.iter().zip(places) {
-            let status = SinkStatusCell::new(SinkStatus::new(&sink.name, &sink.target, seq));
+        for (sink, place) in config.sinks.iter().zip(places) {
+            let status = SinkStatusCell::new(SinkStatus::new(&sink.name, &sink.target, place.seq));
             cells.push(status.clone());
             let line = Line {
                 name: sink.name.clone(),
@@ -72,7 +73,7 @@ impl Sinks {
                 status,
                 pace: config.pace.clone(),
             };
-            scope.spawn(Pump::new(line, seq).run(scope.stop_signal()));
+            scope.spawn(Pump::new(line, place).run(scope.stop_signal()));
         }
         Ok(Self { store: store.clone(), scope, cells })
     }

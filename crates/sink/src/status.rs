@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use toolcrib_base::Timestamp;
 
 use crate::target::TargetConfig;
@@ -32,7 +32,7 @@ pub struct SinkStatus {
     /// Events that were removed from the log before it had them.
     pub missed: u64,
     /// Since when nothing can be delivered.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
     pub failing_since: Option<Timestamp>,
     /// Why the last attempt failed; kept while it lasts.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,6 +42,11 @@ pub struct SinkStatus {
 /// What the task of a sink says, to be read by others.
 #[derive(Debug, Clone)]
 pub(crate) struct SinkStatusCell(Arc<Mutex<SinkStatus>>);
+
+/// A time as people read it.
+fn as_text<S: Serializer>(moment: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&moment.map(|moment| moment.to_string()).unwrap_or_default())
+}
 
 // === impl SinkStatus ===
 

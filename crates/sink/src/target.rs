@@ -17,7 +17,7 @@ use crate::format::{Origin, Resource};
 
 pub use file::FileConfig;
 pub use otlp::{OtlpConfig, ResolveHeaders};
-pub use syslog::{SyslogConfig, SyslogMessage, SyslogTls};
+pub use syslog::{SyslogConfig, SyslogMessage};
 
 /// A kind of receiver with its settings.
 #[derive(Debug, Clone)]
@@ -53,20 +53,20 @@ pub(crate) enum Delivery {
 pub(crate) struct DeliveryError(pub(crate) String);
 
 /// The future of a delivery.
-pub(crate) type Delivering<'a, T> = Pin<Box<dyn Future<Output = Result<T, DeliveryError>> + Send + 'a>>;
+pub(crate) type DeliveryFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, DeliveryError>> + Send + 'a>>;
 
 /// A receiver. After an error it is tried again from the last entry that it confirmed.
 pub(crate) trait Target: fmt::Debug + Send + Sync {
-    /// The number of the last entry that it certainly has, where it can tell itself; asked once, before anything else.
-    fn last(&mut self) -> Delivering<'_, Option<LastEntry>> {
+    /// The last event that it certainly has, where it can tell itself; asked once, before anything else.
+    fn last(&mut self) -> DeliveryFuture<'_, Option<LastEntry>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
     /// Gives it entries. Has its own deadlines.
-    fn deliver<'a>(&'a mut self, entries: &'a [Entry]) -> Delivering<'a, Delivery>;
+    fn deliver<'a>(&'a mut self, entries: &'a [Entry]) -> DeliveryFuture<'a, Delivery>;
 
     /// Makes sure that it has all that was sent.
-    fn confirm(&mut self) -> Delivering<'_, ()> {
+    fn confirm(&mut self) -> DeliveryFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 }
@@ -77,6 +77,8 @@ pub(crate) struct LastEntry {
     pub(crate) seq: u64,
     /// The hash of the row, to tell whether it is a row of this log.
     pub(crate) hash: String,
+    /// The newest checkpoint behind it, by its number; 0 for none.
+    pub(crate) checkpoint: u64,
 }
 
 // === impl TargetConfig ===

@@ -47,7 +47,7 @@ pub(crate) use self::park::block_on;
 pub use self::chain::Head;
 pub use self::checkpoint::{CHECKPOINT_EVENTS, Checkpoint, CheckpointKey};
 pub use self::checkpoints::CHECKPOINTS_MAX;
-pub use self::cursors::AuditCursors;
+pub use self::cursors::{AuditCursors, AuditPlace};
 pub use self::event::{ARGUMENTS_MAX, AuditEvent, Custody, Decision, Door, Outcome, TEXT_MAX};
 pub use self::hash::{ArgsHash, BadHash, RowHash};
 pub use self::notary::{CHECKPOINT_EVERY, CheckpointError, SealKey};

@@ -10,6 +10,7 @@ mod listen;
 mod logins;
 mod sealing;
 mod sign_on;
+mod sinks;
 mod stdio;
 mod tls;
 mod user_values;
@@ -73,6 +74,9 @@ const READY_MOST: Duration = Duration::from_secs(15);
 const VAULT: Duration = Duration::from_secs(1);
 /// How many gateways over stdio may share a home, each with its own state.
 const INSTANCES: u32 = 64;
+/// How long the sinks of the audit log may take for what it still has: what they do not get then, they get at the next
+/// start.
+const LAST_EVENTS: Duration = Duration::from_secs(5);
 /// How long the audit log may take to reach the disk at the end.
 const LAST_WORDS: Duration = Duration::from_secs(30);
 
@@ -93,6 +97,8 @@ struct RunningGateway {
 /// What a gateway is built from.
 struct Ground {
     store: Store,
+    /// 0 for the state of the home, else the number of the one beside it.
+    instance: u32,
     definitions: watch::Receiver<Arc<Catalog>>,
     /// The tasks that watch the definitions, and later the house of the gateway.
     house: Scope,
@@ -151,7 +157,8 @@ impl HttpGateway {
         config.check_listen()?;
         let listener = listen::bind(config.listen).await?;
         let address = listener.local_addr().context("read the listener's address")?;
-        let ground = Ground::read(&config, open_store(config.home.state(), store_settings(&config))).await?;
+        let store = open_store(config.home.state(), store_settings(&config));
+        let ground = Ground::read(&config, async { Ok((store.await?, 0)) }).await?;
         config.check_profiles(&ground.definitions.borrow())?;
         let token_file = config.home.token_file();
         let token = {
@@ -246,10 +253,11 @@ impl HttpGateway {
 
 impl Ground {
     /// Opens the store and reads the definitions at the same time: neither needs the other.
-    async fn read(config: &Config, store: impl Future<Output = anyhow::Result<Store>>) -> anyhow::Result<Self> {
+    async fn read(config: &Config, store: impl Future<Output = anyhow::Result<(Store, u32)>>) -> anyhow::Result<Self> {
         let house = Scope::new();
         let (store, definitions) = tokio::join!(store, toolcrib_catalog::watch(config.home.path(), &house));
-        Ok(Self { store: store?, definitions, house })
+        let (store, instance) = store?;
+        Ok(Self { store, instance, definitions, house })
     }
 }
 
@@ -279,7 +287,7 @@ impl RunningGateway {
         told: LiveEvents,
         address: Option<SocketAddr>,
     ) -> anyhow::Result<Self> {
-        let Ground { store, mut definitions, house } = ground;
+        let Ground { store, instance, mut definitions, house } = ground;
         let doors = Scope::new();
         let (events, happened) = mpsc::channel(EVENTS);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -298,16 +306,7 @@ impl RunningGateway {
         logins.define(&loaded);
         let door = identity::front(&config, &store, client.clone(), &secrets, &house).await?;
         let FrontDoor { front, operations } = door.signing_on_with(&logins);
-        let deps = ServerDeps {
-            client: logins.proving(&client),
-            clock: Arc::clone(&clock),
-            events,
-            guard: Some(GuardCommand::this_binary().context("find this program's own file")?),
-            credentials: Some(Arc::clone(&logins) as Arc<dyn Credentials>),
-            limits: config.limits.clone(),
-            grace: config.grace,
-            starts: toolcrib_upstream::StartPlaces::default(),
-        };
+        let deps = server_deps(&config, &logins, &client, &clock, events)?;
         let vault = secrets.vault().clone();
         house.spawn(audit::sign(store.audit().clone(), vault.clone(), address.is_some() && !config.is_momentary));
         if let Some(age) = config.audit_age {
@@ -345,6 +344,7 @@ impl RunningGateway {
         }
         // Inside the runtime, because the servers' tasks start here.
         let gateway = tokio::task::spawn_blocking(move || builder.start()).await?;
+        Box::pin(sinks::start(&config, &gateway, &secrets, instance)).await?;
         logins.enter(&gateway);
         house.spawn(Arc::clone(&logins).keep_servers_in_step(house.stop_signal()));
         services.enter(&gateway);
@@ -422,6 +422,9 @@ impl RunningGateway {
         let closed = tokio::time::timeout(LAST_WORDS, store.close()).await;
         // At the deadline the disk hangs rather than fails: what is queued then is not on it.
         let lost = closed.unwrap_or_else(|_| Err(store.audit().unwritten()));
+        if let Some(sinks) = self.gateway.sinks() {
+            sinks.finish(LAST_EVENTS).await;
+        }
         lost.map_err(|lost| {
             let state = self.config.home.state();
             let problem = Problem::new(Kind::Internal, lost.to_string());
@@ -475,6 +478,26 @@ async fn listed(gateway: &Arc<Gateway>, awaited: impl Fn(&Server) -> bool) {
     let gateway = Arc::clone(gateway);
     // A panic while building leaves the views that were there.
     let _ = tokio::task::spawn_blocking(move || gateway.rebuild()).await;
+}
+
+/// What every server is started with.
+fn server_deps(
+    config: &Config,
+    logins: &Arc<GatewayLogins>,
+    client: &HttpClient,
+    clock: &Arc<dyn Clock>,
+    events: mpsc::Sender<toolcrib_upstream::Event>,
+) -> anyhow::Result<ServerDeps> {
+    Ok(ServerDeps {
+        client: logins.proving(client),
+        clock: Arc::clone(clock),
+        events,
+        guard: Some(GuardCommand::this_binary().context("find this program's own file")?),
+        credentials: Some(Arc::clone(logins) as Arc<dyn Credentials>),
+        limits: config.limits.clone(),
+        grace: config.grace,
+        starts: toolcrib_upstream::StartPlaces::default(),
+    })
 }
 
 /// Lets go of the program's pages: most of what a start runs is not run again.
@@ -549,12 +572,12 @@ fn store_settings(config: &Config) -> toolcrib_store::Config {
 }
 
 /// The first free state: clients start a gateway each, and each keeps its own audit chain.
-async fn open_instance(state: PathBuf, settings: toolcrib_store::Config) -> anyhow::Result<Store> {
+async fn open_instance(state: PathBuf, settings: toolcrib_store::Config) -> anyhow::Result<(Store, u32)> {
     let mut folder = state.clone();
     for instance in 1..=INSTANCES {
         let (path, settings) = (folder.clone(), settings.clone());
         match tokio::task::spawn_blocking(move || Store::open(&path, settings)).await? {
-            Ok(store) => return Ok(store),
+            Ok(store) => return Ok((store, instance - 1)),
             Err(StoreError::InUse { .. }) => folder = state.join("instances").join(instance.to_string()),
             Err(error) => return Err(Problem::from(error).into()),
         }

@@ -2,11 +2,13 @@
 //!
 //! Precedence: flag, variable, file, default. The table of keys is in [`key`]; to add a key, add its row there.
 
+mod audit;
 mod file;
 mod identity;
 mod key;
 mod otlp;
 mod parse;
+mod part;
 mod reach;
 
 use std::collections::BTreeMap;
@@ -22,6 +24,7 @@ use toolcrib_web::Network;
 
 use crate::home::{Environment, Home};
 
+pub(crate) use audit::{AuditConfig, AuditTargetConfig};
 pub(crate) use identity::{
     CertificatesConfig, ClientConfig, GrantConfig, Grantee, IdentityConfig, IssuerConfig, ServerConfig,
 };
@@ -67,6 +70,8 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     /// How many audit events may wait for the disk.
     pub(crate) audit_queue: usize,
+    /// Where the audit log is delivered to.
+    pub(crate) audit: AuditConfig,
     /// Whether redacted arguments are kept in the audit log.
     pub(crate) audit_arguments: bool,
     /// For how long audit events are kept; for ever without it.
@@ -183,6 +188,10 @@ impl Config {
             config.identity = Some(identity::read(&given)?);
             config.given.insert(identity::TABLE, given);
         }
+        if let Some(given) = from_file.remove(audit::LIST) {
+            config.audit = audit::read(&given)?.at_home(config.home.path());
+            config.given.insert(audit::LIST, given);
+        }
         config.otlp = Otlp::read(environment, config.otlp_endpoint.as_deref());
         Ok(config)
     }
@@ -212,6 +221,7 @@ impl Config {
             identity: None,
             limits: Limits::default(),
             audit_queue: 0,
+            audit: AuditConfig::default(),
             audit_arguments: false,
             audit_age: None,
             is_momentary: false,

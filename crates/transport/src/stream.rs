@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -15,14 +15,23 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::http::tls::{TlsError, authorities};
+use crate::http::tls::{TlsError, authorities, own_certificate};
 
 /// How long a connection, its handshake included, may take.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Whose certificates count for a connection with TLS.
+/// The files of a client of TLS.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsClientFiles {
+    /// The authorities that count, as PEM; `None` for those of the platform.
+    pub authorities: Option<PathBuf>,
+    /// Our own certificate and its key, as PEM, for a server that asks for one.
+    pub own: Option<(PathBuf, PathBuf)>,
+}
+
+/// What a client of TLS trusts, and what it shows.
 #[derive(Clone)]
-pub struct TlsTrust(Arc<ClientConfig>);
+pub struct TlsClient(Arc<ClientConfig>);
 
 /// An open connection. Shutting it down ends what is sent; what the other side sends can still be read.
 pub struct ByteStream(Box<dyn Bytes>);
@@ -32,9 +41,9 @@ trait Bytes: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Bytes for T {}
 
-impl fmt::Debug for TlsTrust {
+impl fmt::Debug for TlsClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TlsTrust")
+        f.write_str("TlsClient")
     }
 }
 
@@ -44,24 +53,33 @@ impl fmt::Debug for ByteStream {
     }
 }
 
-// === impl TlsTrust ===
+// === impl TlsClient ===
 
-impl TlsTrust {
-    /// The authorities of a file, or those of the platform. Reads files.
+impl TlsClient {
+    /// Reads the files, or the certificates of the platform.
     ///
     /// # Errors
-    /// A file cannot be read or holds no certificates.
-    pub fn read(file: Option<&Path>) -> Result<Self, TlsError> {
+    /// A file cannot be read, or holds something else.
+    pub fn read(files: &TlsClientFiles) -> Result<Self, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let of_platform = PathBuf::from("the platform's certificates");
+        let to_blame = files.own.as_ref().map(|(certificate, _)| certificate).or(files.authorities.as_ref());
+        let file = to_blame.unwrap_or(&of_platform);
+        let refused = |why: String| TlsError::Refused { file: file.clone(), why };
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let platform = Path::new("the platform's certificates");
-        let refused = |why: String| TlsError::Refused { file: file.unwrap_or(platform).to_owned(), why };
         let builder = builder.map_err(|error| refused(error.to_string()))?;
-        let builder = match file {
+        let builder = match &files.authorities {
             Some(file) => builder.with_root_certificates(authorities(file)?),
             None => builder.with_native_roots().map_err(|error| refused(error.to_string()))?,
         };
-        Ok(Self(Arc::new(builder.with_no_client_auth())))
+        let config = match &files.own {
+            Some((certificate, key)) => {
+                let (chain, key) = own_certificate(certificate, key)?;
+                builder.with_client_auth_cert(chain, key).map_err(|error| refused(error.to_string()))?
+            }
+            None => builder.with_no_client_auth(),
+        };
+        Ok(Self(Arc::new(config)))
     }
 }
 
@@ -72,11 +90,11 @@ impl ByteStream {
     ///
     /// # Errors
     /// There is no connection within ten seconds, or its certificate does not count.
-    pub async fn connect(host: &str, port: u16, tls: Option<&TlsTrust>) -> io::Result<Self> {
+    pub async fn connect(host: &str, port: u16, tls: Option<&TlsClient>) -> io::Result<Self> {
         let connecting = async {
             let stream = TcpStream::connect((host, port)).await?;
             stream.set_nodelay(true)?;
-            let Some(TlsTrust(config)) = tls else { return Ok(Self(Box::new(stream))) };
+            let Some(TlsClient(config)) = tls else { return Ok(Self(Box::new(stream))) };
             let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
             let stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await?;
             Ok(Self(Box::new(stream)))

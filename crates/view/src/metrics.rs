@@ -62,6 +62,17 @@ struct GuardLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SinkLabels {
+    sink: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SinkOutcomeLabels {
+    sink: String,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TotalLabels {
     outcome: &'static str,
 }
@@ -88,6 +99,22 @@ pub struct Metrics {
     unanswered: Family<ToolLabels, Gauge>,
     limited: Family<LimitLabels, Counter>,
     guard_hits: Family<GuardLabels, Counter>,
+    sink_lag: Family<SinkLabels, Gauge>,
+    sink_failing: Family<SinkLabels, Gauge>,
+    sink_events: Family<SinkOutcomeLabels, Counter>,
+}
+
+/// A sink of the audit log at a moment.
+#[derive(Debug, Clone, Copy)]
+pub struct SinkCounts<'a> {
+    /// Its name in the settings.
+    pub name: &'a str,
+    /// How many events of the log it does not have.
+    pub lag: u64,
+    /// Whether the last attempt failed.
+    pub is_failing: bool,
+    /// What became of events since the start.
+    pub totals: [(&'static str, u64); 3],
 }
 
 /// The counters of one tool, looked up once and kept with it.
@@ -137,6 +164,13 @@ impl Metrics {
         let guard_hits = Family::default();
         let help = "What guards found in calls, by kind and by what was done with it";
         registry.register("guard_hits", help, guard_hits.clone());
+        let sink_lag = Family::default();
+        registry.register("audit_sink_lag", "Audit events that a sink does not have", sink_lag.clone());
+        let sink_failing = Family::default();
+        registry.register("audit_sink_failing", "1 while a sink takes no audit events", sink_failing.clone());
+        let sink_events = Family::default();
+        let help = "Audit events that a sink was given, that it rejected, and that were removed before it had them";
+        registry.register("audit_sink_events", help, sink_events.clone());
         let spans = Family::<TotalLabels, Counter>::default();
         registry.register("trace_spans", "Spans by what became of them: exported, or dropped", spans.clone());
         let spans = ["exported", "dropped"].map(|outcome| spans.get_or_create(&TotalLabels { outcome }).clone());
@@ -165,6 +199,9 @@ impl Metrics {
             unanswered,
             limited,
             guard_hits,
+            sink_lag,
+            sink_failing,
+            sink_events,
         }
     }
 
@@ -242,6 +279,19 @@ impl Metrics {
     /// Counts what guards found, of a kind and by what was done: words of this program, so that labels are few.
     pub fn record_guard_hits(&self, kind: &'static str, action: &'static str, count: usize) {
         self.guard_hits.get_or_create(&GuardLabels { kind, action }).inc_by(count as u64);
+    }
+
+    /// Says how the sinks of the audit log are.
+    pub fn set_sinks<'a>(&self, sinks: impl Iterator<Item = SinkCounts<'a>>) {
+        for SinkCounts { name, lag, is_failing, totals } in sinks {
+            let labels = SinkLabels { sink: name.to_owned() };
+            self.sink_lag.get_or_create(&labels).set(i64::try_from(lag).unwrap_or(i64::MAX));
+            self.sink_failing.get_or_create(&labels).set(i64::from(is_failing));
+            for (outcome, count) in totals {
+                let labels = SinkOutcomeLabels { sink: name.to_owned(), outcome };
+                self.sink_events.get_or_create(&labels).inner().store(count, Ordering::Relaxed);
+            }
+        }
     }
 
     /// All counters in the OpenMetrics text format.
@@ -335,7 +385,11 @@ mod tests {
         metrics.limited.get_or_create(&LimitLabels { server: server.clone(), limit: "queue" }).inc();
         metrics.record_guard_hits("github-token", "recorded", 1);
         metrics.unanswered.get_or_create(&ToolLabels { server, tool }).set(1);
+        let totals = [("sent", 7), ("rejected", 0), ("missed", 0)];
+        metrics.set_sinks([SinkCounts { name: "siem", lag: 3, is_failing: true, totals }].into_iter());
         let text = metrics.render();
+        assert!(text.contains("toolcrib_audit_sink_lag{sink=\"siem\"} 3\n"), "{text}");
+        assert!(text.contains("toolcrib_audit_sink_events_total{sink=\"siem\",outcome=\"sent\"} 7\n"), "{text}");
         let there = samples(&text);
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana/toolcrib.json");
         let dashboard: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();

@@ -4,7 +4,7 @@ use super::Finding;
 use crate::workspace::{Package, Workspace};
 
 /// The `may use` column of the map in the design. Names are folders; the package is `toolcrib-<folder>`.
-const MAY_USE: [(&str, &[&str]); 26] = [
+const MAY_USE: [(&str, &[&str]); 27] = [
     ("base", &[]),
     ("protocol", &["base"]),
     ("search", &["base"]),
@@ -18,11 +18,15 @@ const MAY_USE: [(&str, &[&str]); 26] = [
     ("login", &["base", "protocol", "store", "auth", "transport"]),
     ("identity", &["base", "auth", "transport"]),
     ("authorization", &["base", "store", "auth", "transport", "identity"]),
+    ("sink", &["base", "store", "transport"]),
     ("upstream", &["base", "protocol", "transport"]),
     ("session", &["base", "protocol", "store", "catalog"]),
     ("view", &["base", "protocol", "search", "policy", "store", "catalog", "upstream", "session"]),
     ("call", &["base", "protocol", "policy", "scan", "store", "catalog", "upstream", "session", "view"]),
-    ("gateway", &["base", "protocol", "search", "policy", "store", "catalog", "upstream", "session", "view", "call"]),
+    (
+        "gateway",
+        &["base", "protocol", "search", "policy", "store", "sink", "catalog", "upstream", "session", "view", "call"],
+    ),
     ("flow", &["base", "protocol", "store", "catalog", "session", "view", "call", "gateway"]),
     (
         "web",
@@ -70,6 +74,7 @@ const MAY_USE: [(&str, &[&str]); 26] = [
             "web",
             "scenario",
             "embed",
+            "sink",
         ],
     ),
     ("testkit", &["base", "protocol", "transport", "search"]),

@@ -49,6 +49,7 @@ fn status(gateway: &Arc<Gateway>, caller: &Caller) -> Value {
     if scope.is_everything() {
         audit["queued"] = json!(health.queued);
         audit["lastError"] = health.last_error.into();
+        audit["sinks"] = json!(gateway.sink_statuses());
     }
     json!({
         "version": env!("CARGO_PKG_VERSION"),

@@ -229,3 +229,35 @@ async fn the_chain_is_whole_after_many_calls_at_once() {
     let verified = store.audit().verify(None).unwrap();
     assert!(matches!(verified, toolcrib_store::Verification::Intact(_)), "{verified:?}");
 }
+
+#[tokio::test]
+async fn an_export_is_in_the_formats_of_others_and_waits_for_events_of_others() {
+    let house = TestGateway::settled(&[stopped("alpha", &["one"], ""), profile("default", "groups: [admin]")]).await;
+    let admin = house.modern("default").admin();
+    for _ in 0..3 {
+        admin.call("core_status", &json!({})).await;
+    }
+    let exported =
+        async |arguments: Value| admin.call("core_audit_export", &arguments).await["structuredContent"].clone();
+    let first = exported(json!({"limit": 2})).await;
+    assert_eq!((&first["next"], &first["truncated"]), (&json!(2), &json!(true)));
+    let line: Value = serde_json::from_str(first["lines"][0].as_str().unwrap()).unwrap();
+    assert_eq!((line["seq"].as_u64(), line["target"].as_str()), (Some(1), Some("core_status")));
+    let rest = exported(json!({"after": first["next"], "format": "cef"})).await;
+    assert!(rest["lines"][0].as_str().unwrap().starts_with("CEF:0|Toolcrib|"), "{rest}");
+    assert_eq!(rest["lines"].as_array().unwrap().len(), 2, "the third call, and the first export: {rest}");
+    let empty = exported(json!({"since": "2099-01-01T00:00:00Z"})).await;
+    assert_eq!((&empty["lines"], &empty["next"]), (&json!([]), &json!(0)));
+    let after = house.audited().await.len();
+
+    let waiting = async { exported(json!({"after": after, "wait": 30})).await };
+    let others = async {
+        // Exports alone do not end it: each would bring the next one.
+        exported(json!({"after": after})).await;
+        admin.call("core_status", &json!({})).await;
+    };
+    let (waited, ()) = tokio::join!(waiting, others);
+    assert!(waited["lines"].to_string().contains("core_status"), "{waited}");
+    let error = admin.call("core_audit_export", &json!({"format": "xml"})).await;
+    assert!(error.to_string().contains("jsonl"), "{error}");
+}

@@ -62,11 +62,8 @@ fn cef_cut(entry: &Entry, most: usize) -> String {
         Severity::Warning => 7,
     };
     let most_of_header = most.min(HEADER_MAX);
-    let method = header(entry.text("method").unwrap_or("-"), most_of_header);
-    let name = header(
-        &format!("{} {}", entry.text("method").unwrap_or("-"), entry.text("outcome").unwrap_or("-")),
-        most_of_header,
-    );
+    let method = header(entry.method(), most_of_header);
+    let name = header(&format!("{} {}", entry.method(), entry.outcome()), most_of_header);
     let version = env!("CARGO_PKG_VERSION");
     let mut line = format!("CEF:0|Toolcrib|toolcrib|{version}|{method}|{name}|{severity}|");
     let mut extension = Extension { line: &mut line, most, is_first: true };

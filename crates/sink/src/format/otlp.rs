@@ -11,6 +11,16 @@ use crate::entry::Severity;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resource(pub Vec<(&'static str, String)>);
 
+// === impl Resource ===
+
+impl Resource {
+    /// This program, in this version.
+    pub fn program() -> Self {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Self(vec![("service.name", "toolcrib".to_owned()), ("service.version", version)])
+    }
+}
+
 /// The body of an `ExportLogsServiceRequest` with these entries.
 pub fn otlp_request(entries: &[Entry], resource: &Resource) -> String {
     let attributes: Vec<Value> = resource.0.iter().map(|(key, text)| attribute(key, &text.as_str().into())).collect();
@@ -33,14 +43,15 @@ fn record(entry: &Entry) -> Value {
     };
     // Milliseconds before 1970 are someone else's doing; the field has no sign.
     let nanos = (u64::try_from(entry.at.0).unwrap_or(0).saturating_mul(1_000_000)).to_string();
-    let fields = entry.fields.iter().filter(|(name, _)| *name != "at");
+    // The time of a checkpoint is signed as it is written.
+    let fields = entry.fields.iter().filter(|(name, _)| *name != "at" || entry.checkpoint.is_some());
     let attributes: Vec<Value> = fields.map(|(name, value)| attribute(&key(name), value)).collect();
     json!({
         "timeUnixNano": nanos,
         "observedTimeUnixNano": nanos,
         "severityNumber": number,
         "severityText": text,
-        "eventName": "toolcrib.audit",
+        "eventName": if entry.checkpoint.is_some() { "toolcrib.audit.checkpoint" } else { "toolcrib.audit" },
         "body": { "stringValue": cut(&entry.summary(), VALUE_MAX) },
         "attributes": attributes,
     })
@@ -61,7 +72,7 @@ fn attribute(key: &str, value: &Value) -> Value {
         Value::Bool(truth) => json!({ "boolValue": truth }),
         Value::Number(number) if number.is_i64() => json!({ "intValue": number.to_string() }),
         Value::Array(items) if items.iter().all(Value::is_string) => {
-            let items: Vec<Value> = items.iter().map(|item| string(item)).collect();
+            let items: Vec<Value> = items.iter().map(string).collect();
             json!({ "arrayValue": { "values": items } })
         }
         other => string(other),

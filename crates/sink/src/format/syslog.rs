@@ -24,8 +24,10 @@ const MESSAGE_ID_MAX: usize = 32;
 /// The longest message text that leaves room for the header and the structured data.
 const BODY_MAX: usize = MESSAGE_MAX - 2 * 1024;
 
-/// Fields that stand in the structured data, for receivers that file by them.
+/// Fields that stand in the structured data, for receivers that file by them; of a checkpoint all, to verify it by.
 const DATA: [&str; 6] = ["seq", "principal", "target", "decision", "outcome", "hash"];
+const CHECKPOINT_DATA: [&str; 10] =
+    ["number", "first", "seq", "hash", "root", "at", "previous", "key", "next", "signature"];
 
 /// Which process of which machine sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,15 +82,22 @@ fn header(entry: &Entry, origin: &Origin) -> String {
     let priority = FACILITY * 8 + severity;
     let host = printable(&origin.host, HOST_MAX);
     let process = printable(&origin.process, PROCESS_MAX);
-    let id = printable(entry.text("method").unwrap_or_default(), MESSAGE_ID_MAX);
+    let id = printable(entry.method(), MESSAGE_ID_MAX);
     format!("<{priority}>1 {} {host} toolcrib {process} {id} ", entry.at)
 }
 
 fn structured_data(entry: &Entry, most: usize, out: &mut String) {
-    let sequence = entry.seq.saturating_sub(1) % SEQUENCE_MAX + 1;
     // A text takes what is written to it.
-    let _ = write!(out, "[meta sequenceId=\"{sequence}\"][toolcrib@{ENTERPRISE}");
-    for name in DATA {
+    let names = if entry.checkpoint.is_some() {
+        let _ = write!(out, "[checkpoint@{ENTERPRISE}");
+        &CHECKPOINT_DATA[..]
+    } else {
+        let sequence = entry.seq.saturating_sub(1) % SEQUENCE_MAX + 1;
+        let _ = write!(out, "[meta sequenceId=\"{sequence}\"][toolcrib@{ENTERPRISE}");
+        &DATA[..]
+    };
+    for name in names {
+        let name = *name;
         let Some(value) = entry.fields.get(name) else { continue };
         let _ = write!(out, " {}=\"", camel_case(name));
         for character in cut(&value_text(value), most).chars() {

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde_json::Value;
 
-use super::{Delivering, Delivery, DeliveryError, LastEntry, Target};
+use super::{Delivery, DeliveryError, DeliveryFuture, LastEntry, Target};
 use crate::Entry;
 use crate::format::json_line;
 
 /// The longest line that is looked for at the end of a file, in bytes: more than a row has.
 const LINE_MAX: u64 = 256 * 1024;
-/// How each line begins. What begins otherwise is not ours to take off.
-const LINE_BEGIN: &[u8] = b"{\"seq\":";
+/// How lines begin, of events and of checkpoints. What begins otherwise is not ours to take off.
+const LINE_BEGINS: [&[u8]; 2] = [b"{\"seq\":", b"{\"number\":"];
 
 /// A file with those that it was before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,18 +72,21 @@ impl FileTarget {
 }
 
 impl Target for FileTarget {
-    fn last(&mut self) -> Delivering<'_, Option<LastEntry>> {
+    fn last(&mut self) -> DeliveryFuture<'_, Option<LastEntry>> {
         Box::pin(self.with(|config, mut open| {
-            let line = match open.last_line()? {
-                Some(line) => Some(line),
+            let last = match last_entry(&tail(&mut open.file)?) {
+                Some(last) => Some(last),
                 // The one that grows may have just begun.
-                None => last_line(&mut File::open(numbered(&config.path, 1)).or_else(|_| open.file.try_clone())?)?,
+                None => match File::open(numbered(&config.path, 1)) {
+                    Ok(mut older) => last_entry(&tail(&mut older)?),
+                    Err(_) => None,
+                },
             };
-            Ok((open, line.as_deref().and_then(last_entry)))
+            Ok((open, last))
         }))
     }
 
-    fn deliver<'a>(&'a mut self, entries: &'a [Entry]) -> Delivering<'a, Delivery> {
+    fn deliver<'a>(&'a mut self, entries: &'a [Entry]) -> DeliveryFuture<'a, Delivery> {
         let lines: Vec<String> = entries.iter().map(|entry| json_line(entry) + "\n").collect();
         Box::pin(async move {
             self.with(move |config, mut open| {
@@ -157,15 +160,11 @@ impl OpenFile {
         if torn.is_empty() {
             return Ok(());
         }
-        if !torn.starts_with(&LINE_BEGIN[..torn.len().min(LINE_BEGIN.len())]) {
+        if !LINE_BEGINS.iter().any(|begin| torn.starts_with(&begin[..torn.len().min(begin.len())])) {
             return Err(io::Error::other("its last line is not one of an audit log"));
         }
         self.length -= torn.len() as u64;
         self.file.set_len(self.length)
-    }
-
-    fn last_line(&mut self) -> io::Result<Option<String>> {
-        last_line(&mut self.file)
     }
 }
 
@@ -176,14 +175,6 @@ fn tail(file: &mut File) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(length.saturating_sub(LINE_MAX)))?;
     file.take(LINE_MAX).read_to_end(&mut tail)?;
     Ok(tail)
-}
-
-/// The last whole line of a file, if it has one.
-fn last_line(file: &mut File) -> io::Result<Option<String>> {
-    let tail = tail(file)?;
-    let Some(line) = tail.strip_suffix(b"\n") else { return Ok(None) };
-    let start = line.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    Ok(Some(String::from_utf8_lossy(&line[start..]).into_owned()))
 }
 
 /// Gives each older file the next number, the growing one the first, and begins a new one.
@@ -218,8 +209,16 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
     name.into()
 }
 
-/// Which row a line is of.
-fn last_entry(line: &str) -> Option<LastEntry> {
-    let line: Value = serde_json::from_str(line).ok()?;
-    Some(LastEntry { seq: line["seq"].as_u64()?, hash: line["hash"].as_str()?.to_owned() })
+/// The last event in whole lines, and the newest checkpoint after it.
+fn last_entry(tail: &[u8]) -> Option<LastEntry> {
+    let mut checkpoint = 0;
+    for line in String::from_utf8_lossy(tail).lines().rev() {
+        let line: Value = serde_json::from_str(line).ok()?;
+        if let Some(number) = line["number"].as_u64() {
+            checkpoint = checkpoint.max(number);
+            continue;
+        }
+        return Some(LastEntry { seq: line["seq"].as_u64()?, hash: line["hash"].as_str()?.to_owned(), checkpoint });
+    }
+    None
 }

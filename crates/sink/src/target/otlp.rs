@@ -11,7 +11,7 @@ use serde_json::Value;
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::http::tls::authorities;
 
-use super::{Delivering, Delivery, DeliveryError, Sender, Target};
+use super::{Delivery, DeliveryError, DeliveryFuture, Sender, Target};
 use crate::Entry;
 use crate::format::otlp_request;
 
@@ -100,7 +100,7 @@ impl OtlpTarget {
 }
 
 impl Target for OtlpTarget {
-    fn deliver<'a>(&'a mut self, entries: &'a [Entry]) -> Delivering<'a, Delivery> {
+    fn deliver<'a>(&'a mut self, entries: &'a [Entry]) -> DeliveryFuture<'a, Delivery> {
         Box::pin(async {
             let patience = self.sender.patience;
             match tokio::time::timeout(patience, self.post(entries)).await {

@@ -4,13 +4,12 @@
 //! ended by our half from time to time, and what was sent on it counts as received once the receiver, which reads up to
 //! that end, has ended its own half. A connection that breaks before takes all of that with it, and it is sent again.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use toolcrib_transport::stream::{ByteStream, TlsTrust};
+use toolcrib_transport::stream::{ByteStream, TlsClient, TlsClientFiles};
 
-use super::{Delivering, Delivery, DeliveryError, Sender, Target};
+use super::{Delivery, DeliveryError, DeliveryFuture, Sender, Target};
 use crate::Entry;
 use crate::format::{SyslogBody, framed, syslog};
 
@@ -28,16 +27,9 @@ pub struct SyslogConfig {
     /// Its port.
     pub port: u16,
     /// TLS, if it speaks that.
-    pub tls: Option<SyslogTls>,
+    pub tls: Option<TlsClientFiles>,
     /// What the text of messages is.
     pub message: SyslogMessage,
-}
-
-/// How the receiver proves who it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SyslogTls {
-    /// The authorities that count, as PEM; `None` for those of the platform.
-    pub ca: Option<PathBuf>,
 }
 
 /// The connection to a receiver.
@@ -68,17 +60,17 @@ impl SyslogTarget {
     }
 
     async fn connect(&self) -> Result<ByteStream, DeliveryError> {
-        let trust = match &self.config.tls {
+        let tls = match &self.config.tls {
             Some(tls) => {
-                let ca = tls.ca.clone();
+                let files = tls.clone();
                 // Read again for each connection, so that a file that was replaced counts.
-                let read = tokio::task::spawn_blocking(move || TlsTrust::read(ca.as_deref())).await;
+                let read = tokio::task::spawn_blocking(move || TlsClient::read(&files)).await;
                 let read = read.map_err(|error| DeliveryError(error.to_string()))?;
                 Some(read.map_err(|error| DeliveryError(error.to_string()))?)
             }
             None => None,
         };
-        let connected = ByteStream::connect(&self.config.host, self.config.port, trust.as_ref()).await;
+        let connected = ByteStream::connect(&self.config.host, self.config.port, tls.as_ref()).await;
         connected.map_err(|error| DeliveryError(format!("cannot connect to `{}`: {error}", self.config.place())))
     }
 
@@ -135,11 +127,11 @@ impl SyslogTarget {
 }
 
 impl Target for SyslogTarget {
-    fn deliver<'a>(&'a mut self, entries: &'a [Entry]) -> Delivering<'a, Delivery> {
+    fn deliver<'a>(&'a mut self, entries: &'a [Entry]) -> DeliveryFuture<'a, Delivery> {
         Box::pin(self.write(entries))
     }
 
-    fn confirm(&mut self) -> Delivering<'_, ()> {
+    fn confirm(&mut self) -> DeliveryFuture<'_, ()> {
         Box::pin(self.end())
     }
 }

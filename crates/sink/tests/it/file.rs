@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use toolcrib_sink::{FileConfig, Pace, SinkConfig, Sinks, TargetConfig};
+use toolcrib_store::AuditPlace;
 use toolcrib_testkit::eventually;
 
 use crate::log::{Log, becomes, caught_up, pace, sink};
@@ -68,7 +69,7 @@ async fn after_a_kill_it_goes_on_behind_the_last_whole_line() {
     let sinks = log.start(vec![large(&path)], pace());
     caught_up(&sinks).await;
     eventually("the end", sinks.finish(std::time::Duration::from_secs(30))).await;
-    log.store.audit_cursors().advance("archive", 3).unwrap();
+    log.store.audit_cursors().advance("archive", AuditPlace { seq: 3, checkpoint: 0 }).unwrap();
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, &text[..text.len() - 20]).unwrap();
 

@@ -19,7 +19,7 @@ fn entry(changes: Value) -> Entry {
     });
     let (Value::Object(fields), Value::Object(changes)) = (&mut fields, changes) else { panic!("objects") };
     fields.extend(changes);
-    Entry { seq: fields["seq"].as_u64().unwrap(), at, fields: fields.clone() }
+    Entry { seq: fields["seq"].as_u64().unwrap(), at, checkpoint: None, fields: fields.clone() }
 }
 
 fn origin() -> Origin {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use toolcrib_base::{PrincipalId, SystemClock, Timestamp};
 use toolcrib_sink::format::{Origin, Resource};
 use toolcrib_sink::{Pace, SinkConfig, SinkStatus, Sinks, SinksConfig, TargetConfig};
-use toolcrib_store::{AuditEvent, Config, Decision, Door, Store};
+use toolcrib_store::{AuditEvent, Config, Decision, Door, SealKey, Store};
 use toolcrib_testkit::{eventually, eventually_finds};
 
 /// How long the end may take; what does not end by then is lost for the test.
@@ -45,12 +45,35 @@ pub(crate) fn config(sinks: Vec<SinkConfig>, pace: Pace) -> SinksConfig {
     }
 }
 
+/// Seals nothing.
+#[derive(Debug)]
+struct NoVault;
+
+impl SealKey for NoVault {
+    fn seal(&self, key: &[u8]) -> Vec<u8> {
+        key.to_vec()
+    }
+
+    fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, String> {
+        Ok(sealed.to_vec())
+    }
+}
+
 // === impl Log ===
 
 impl Log {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path(), Config::default()).unwrap();
+        Self { folder, store }
+    }
+
+    /// One that is signed all the time.
+    pub(crate) fn signed() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config { checkpoint_every: Duration::from_millis(5), ..Config::default() };
+        let store = Store::open(folder.path(), config).unwrap();
+        store.audit().sign_with(Arc::new(NoVault)).unwrap();
         Self { folder, store }
     }
 

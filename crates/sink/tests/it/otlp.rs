@@ -28,9 +28,9 @@ fn collector(server: &HttpServer, headers: Headers) -> SinkConfig {
 }
 
 /// A collector whose n-th answer, counted from 0, is `answer`, and the numbers of the events that it took.
-fn answering(answer: impl Fn(usize, &mut Reply<'_>) -> bool + Send + Sync + 'static) -> (HttpServer, Taken) {
-    let (taken, count) = (Taken::default(), AtomicUsize::new(0));
-    let kept = Taken(Arc::clone(&taken.0));
+fn answering(answer: impl Fn(usize, &mut Reply<'_>) -> bool + Send + Sync + 'static) -> (HttpServer, ReceivedEvents) {
+    let (taken, count) = (ReceivedEvents::default(), AtomicUsize::new(0));
+    let kept = ReceivedEvents(Arc::clone(&taken.0));
     let server = HttpServer::start(move |request, reply| {
         if answer(count.fetch_add(1, Ordering::SeqCst), reply) {
             kept.0.lock().unwrap().extend(seqs(request));
@@ -40,9 +40,9 @@ fn answering(answer: impl Fn(usize, &mut Reply<'_>) -> bool + Send + Sync + 'sta
 }
 
 #[derive(Debug, Default)]
-struct Taken(Arc<std::sync::Mutex<Vec<u64>>>);
+struct ReceivedEvents(Arc<std::sync::Mutex<Vec<u64>>>);
 
-impl Taken {
+impl ReceivedEvents {
     fn seqs(&self) -> Vec<u64> {
         self.0.lock().unwrap().clone()
     }

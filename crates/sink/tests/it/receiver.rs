@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use toolcrib_testkit::certificate::IssuedCertificate;
 
 /// What a receiver does with its connections, which are counted from 0.
@@ -25,6 +26,13 @@ pub(crate) enum Habit {
     Restarted { after: usize },
 }
 
+/// A connection, counted from 0, and what becomes of it.
+#[derive(Debug, Clone, Copy)]
+struct Visit {
+    number: usize,
+    habit: Habit,
+}
+
 /// The receiver. It runs until the test ends.
 #[derive(Debug)]
 pub(crate) struct Receiver {
@@ -40,7 +48,12 @@ impl Receiver {
     }
 
     pub(crate) fn with_tls(habit: Habit, certificate: &IssuedCertificate) -> Self {
-        Self::listen(habit, Some(tls(certificate)))
+        Self::listen(habit, Some(tls(certificate, None)))
+    }
+
+    /// One that is good, to clients with a certificate of this authority.
+    pub(crate) fn with_client_tls(certificate: &IssuedCertificate, authority: &IssuedCertificate) -> Self {
+        Self::listen(Habit::Good, Some(tls(certificate, Some(authority))))
     }
 
     fn listen(habit: Habit, tls: Option<Arc<ServerConfig>>) -> Self {
@@ -59,7 +72,7 @@ impl Receiver {
                         None => Box::new(BufReader::new(stream)),
                     };
                     // A sender that breaks the connection ends it; the test sees what arrived.
-                    let _ = receive((number, habit), &mut reader, &copy, &kept);
+                    let _ = receive(Visit { number, habit }, &mut reader, &copy, &kept);
                 });
             }
         });
@@ -84,7 +97,7 @@ fn seq(message: &str) -> u64 {
 }
 
 fn receive(
-    (number, habit): (usize, Habit),
+    Visit { number, habit }: Visit,
     reader: &mut dyn BufRead,
     stream: &TcpStream,
     kept: &Mutex<Vec<String>>,
@@ -132,10 +145,20 @@ fn frame(reader: &mut dyn BufRead) -> io::Result<Option<String>> {
     Ok(Some(String::from_utf8(message).expect("messages are UTF-8")))
 }
 
-fn tls(certificate: &IssuedCertificate) -> Arc<ServerConfig> {
+fn tls(certificate: &IssuedCertificate, clients: Option<&IssuedCertificate>) -> Arc<ServerConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_safe_default_protocol_versions().unwrap();
     let chain = vec![CertificateDer::from(certificate.der().to_vec())];
     let key = PrivateKeyDer::try_from(certificate.key_der().to_vec()).unwrap();
-    Arc::new(builder.with_no_client_auth().with_single_cert(chain, key).unwrap())
+    let builder = match clients {
+        Some(authority) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(CertificateDer::from(authority.der().to_vec())).unwrap();
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            builder.with_client_cert_verifier(verifier.build().unwrap())
+        }
+        None => builder.with_no_client_auth(),
+    };
+    Arc::new(builder.with_single_cert(chain, key).unwrap())
 }

@@ -1,17 +1,23 @@
 //! Syslog to receivers that are good, slow, killed, deaf or never at an end.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
-use toolcrib_sink::{Pace, SyslogConfig, SyslogMessage, SyslogTls, TargetConfig};
+use toolcrib_sink::{Pace, SyslogConfig, SyslogMessage, TargetConfig};
 use toolcrib_testkit::certificate::CertificateRequest;
+use toolcrib_transport::stream::TlsClientFiles;
 
 use crate::log::{Log, becomes, caught_up, check_in_order, pace, sink};
 use crate::receiver::{Habit, Receiver};
 
-fn target(receiver: &Receiver, tls: Option<SyslogTls>) -> TargetConfig {
+fn target(receiver: &Receiver, tls: Option<TlsClientFiles>) -> TargetConfig {
     let (host, port) = (receiver.address.ip().to_string(), receiver.address.port());
     TargetConfig::Syslog(SyslogConfig { host, port, tls, message: SyslogMessage::Cef })
+}
+
+fn trusting(ca: &Path) -> TlsClientFiles {
+    TlsClientFiles { authorities: Some(ca.to_owned()), own: None }
 }
 
 /// Few events at a time, so that there are many connections.
@@ -84,7 +90,7 @@ async fn tls_counts_only_with_a_certificate_of_the_authority_and_of_the_host() {
     let other = CertificateRequest::new("siem").host("siem.example.com").signed_by(&authority);
     let log = Log::new();
     let ca = log.folder.path().join("ca.pem");
-    let tls = Some(SyslogTls { ca: Some(ca.clone()) });
+    let tls = Some(trusting(&ca));
     let receiver = Receiver::with_tls(Habit::Good, &own);
     let sinks = log.start(vec![sink("siem", target(&receiver, tls.clone()))], small_steps());
     log.record(20).await;
@@ -99,7 +105,7 @@ async fn tls_counts_only_with_a_certificate_of_the_authority_and_of_the_host() {
     let log = Log::new();
     let receiver = Receiver::with_tls(Habit::Good, &other);
     fs::write(log.folder.path().join("ca.pem"), authority.pem()).unwrap();
-    let tls = Some(SyslogTls { ca: Some(log.folder.path().join("ca.pem")) });
+    let tls = Some(trusting(&log.folder.path().join("ca.pem")));
     let sinks = log.start(vec![sink("siem", target(&receiver, tls))], small_steps());
     log.record(20).await;
     let status = becomes(&sinks, "a failure", |status| status.last_error.is_some()).await;
@@ -116,8 +122,31 @@ async fn a_receiver_of_tls_that_is_killed_gets_everything_again() {
     fs::write(&ca, authority.pem()).unwrap();
     let receiver = Receiver::with_tls(Habit::Killed { connections: 3, after: 5 }, &own);
     log.record(200).await;
-    let sinks = log.start(vec![sink("siem", target(&receiver, Some(SyslogTls { ca: Some(ca) })))], small_steps());
+    let sinks = log.start(vec![sink("siem", target(&receiver, Some(trusting(&ca))))], small_steps());
     caught_up(&sinks).await;
     log.end(&sinks).await;
     check_in_order(&receiver.seqs(), 200);
+}
+
+#[tokio::test]
+async fn a_receiver_that_asks_for_a_certificate_gets_ours() {
+    let authority = CertificateRequest::new("authority").authority().signed_by_itself();
+    let own = CertificateRequest::new("siem").loopback().signed_by(&authority);
+    let client = CertificateRequest::new("gate").host("gate.example.com").signed_by(&authority);
+    let log = Log::new();
+    let path = |name: &str| log.folder.path().join(name);
+    fs::write(path("ca.pem"), authority.pem()).unwrap();
+    fs::write(path("gate.pem"), client.pem()).unwrap();
+    let receiver = Receiver::with_client_tls(&own, &authority);
+    let files = TlsClientFiles { own: Some((path("gate.pem"), path("gate.key"))), ..trusting(&path("ca.pem")) };
+    let without = sink("without", target(&receiver, Some(trusting(&path("ca.pem")))));
+    let sinks = log.start(vec![sink("siem", target(&receiver, Some(files))), without], small_steps());
+    log.record(20).await;
+    let status = becomes(&sinks, "a failure", |status| status.last_error.is_some()).await;
+    assert!(status.last_error.unwrap().contains("gate.key"), "the key is not there yet");
+    fs::write(path("gate.key"), client.key_pem()).unwrap();
+    becomes(&sinks, "every event there", |status| status.lag == 0).await;
+    log.end(&sinks).await;
+    check_in_order(&receiver.seqs(), 20);
+    assert_eq!(sinks.statuses()[1].lag, 20, "who shows none is refused");
 }

@@ -19,6 +19,15 @@ pub struct AuditCursors {
     clock: Arc<dyn Clock>,
 }
 
+/// A place in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AuditPlace {
+    /// The last row.
+    pub seq: u64,
+    /// The last checkpoint, by its number.
+    pub checkpoint: u64,
+}
+
 // === impl AuditCursors ===
 
 impl AuditCursors {
@@ -31,17 +40,19 @@ impl AuditCursors {
     ///
     /// # Errors
     /// The database says no.
-    pub fn begin(&self, sinks: &[(String, u64)]) -> Result<Vec<u64>, StoreError> {
+    pub fn begin(&self, sinks: &[(String, AuditPlace)]) -> Result<Vec<AuditPlace>, StoreError> {
         let (sinks, now) = (sinks.to_vec(), self.clock.now().0);
         let begun = self.database.commit(move |connection| {
             connection.execute("UPDATE audit_sink SET is_wanted = 0", [])?;
-            let begin = "INSERT INTO audit_sink (name, seq, at, is_wanted) VALUES (?1, ?2, ?3, 1)
+            let begin = "INSERT INTO audit_sink (name, seq, checkpoint, at, is_wanted) VALUES (?1, ?2, ?3, ?4, 1)
                          ON CONFLICT (name) DO UPDATE SET is_wanted = 1";
             let mut places = Vec::with_capacity(sinks.len());
             for (name, first) in &sinks {
-                connection.execute(begin, params![name, to_sql(*first), now])?;
-                let sql = "SELECT seq FROM audit_sink WHERE name = ?1";
-                places.push(from_sql(connection.query_row(sql, [name], |row| row.get(0))?));
+                connection.execute(begin, params![name, to_sql(first.seq), to_sql(first.checkpoint), now])?;
+                let sql = "SELECT seq, checkpoint FROM audit_sink WHERE name = ?1";
+                places.push(connection.query_row(sql, [name], |row| {
+                    Ok(AuditPlace { seq: from_sql(row.get(0)?), checkpoint: from_sql(row.get(1)?) })
+                })?);
             }
             let forget = "DELETE FROM audit_sink WHERE is_wanted = 0 AND at < ?1";
             connection.execute(forget, [now.saturating_sub(FORGOTTEN_AFTER)])?;
@@ -50,15 +61,16 @@ impl AuditCursors {
         begun.map_err(self.database.error("read the places of the audit sinks"))
     }
 
-    /// Notes that a sink has the rows up to `seq`. A power cut may take this note; the sink then gets rows again.
+    /// Notes that a sink has what is up to this place. A power cut may take this note; the sink then gets rows again.
     ///
     /// # Errors
     /// The database says no.
-    pub fn advance(&self, sink: &str, seq: u64) -> Result<(), StoreError> {
+    pub fn advance(&self, sink: &str, place: AuditPlace) -> Result<(), StoreError> {
         let now = self.clock.now().0;
         let noted = self.database.write_soon(|transaction| {
-            let sql = "UPDATE audit_sink SET seq = ?2, at = ?3 WHERE name = ?1";
-            transaction.prepare_cached(sql)?.execute(params![sink, to_sql(seq), now]).map(drop)
+            let sql = "UPDATE audit_sink SET seq = ?2, checkpoint = ?3, at = ?4 WHERE name = ?1";
+            let values = params![sink, to_sql(place.seq), to_sql(place.checkpoint), now];
+            transaction.prepare_cached(sql)?.execute(values).map(drop)
         });
         noted.map_err(self.database.error("note the place of an audit sink"))
     }
@@ -90,16 +102,23 @@ mod tests {
         (AuditCursors::new(database, Arc::clone(&clock) as Arc<dyn Clock>), clock)
     }
 
+    /// A row, and a checkpoint with the same number.
+    fn place(seq: u64) -> AuditPlace {
+        AuditPlace { seq, checkpoint: seq }
+    }
+
     fn begin(cursors: &AuditCursors, sinks: &[(&str, u64)]) -> Vec<u64> {
-        let sinks: Vec<(String, u64)> = sinks.iter().map(|(name, first)| ((*name).to_owned(), *first)).collect();
-        cursors.begin(&sinks).unwrap()
+        let sinks: Vec<_> = sinks.iter().map(|(name, first)| ((*name).to_owned(), place(*first))).collect();
+        let places = cursors.begin(&sinks).unwrap();
+        assert!(places.iter().all(|begun| *begun == place(begun.seq)), "{places:?}");
+        places.iter().map(|place| place.seq).collect()
     }
 
     #[test]
     fn a_sink_continues_where_it_was() {
         let (cursors, _) = cursors();
         assert_eq!(begin(&cursors, &[("file", 0), ("siem", 40)]), [0, 40]);
-        cursors.advance("file", 7).unwrap();
+        cursors.advance("file", place(7)).unwrap();
         assert_eq!(begin(&cursors, &[("siem", 99), ("file", 99)]), [40, 7], "where it began does not count again");
     }
 
@@ -109,7 +128,7 @@ mod tests {
         let never = Timestamp(0);
         assert_eq!(cursors.taken_by_all(never).unwrap(), None);
         begin(&cursors, &[("file", 0), ("siem", 0)]);
-        cursors.advance("file", 7).unwrap();
+        cursors.advance("file", place(7)).unwrap();
         assert_eq!(cursors.taken_by_all(never).unwrap(), Some(0));
         begin(&cursors, &[("file", 0)]);
         assert_eq!(cursors.taken_by_all(never).unwrap(), Some(7));
@@ -121,7 +140,7 @@ mod tests {
     fn a_sink_that_was_taken_out_is_forgotten_after_a_while() {
         let (cursors, clock) = cursors();
         begin(&cursors, &[("siem", 0)]);
-        cursors.advance("siem", 9).unwrap();
+        cursors.advance("siem", place(9)).unwrap();
         begin(&cursors, &[]);
         assert_eq!(begin(&cursors, &[("siem", 0)]), [9]);
         begin(&cursors, &[]);

@@ -1,5 +1,7 @@
 //! `toolcrib audit`: who did what to which tool, whether the record is intact, and what proves it elsewhere.
 
+pub(crate) mod export;
+
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +25,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Action {
     /// List audit events, newest first
     List(ListArguments),
+    /// Print audit events for other systems, oldest first
+    Export(export::ExportArguments),
     /// Check that no audit event was changed, removed or added
     Verify(VerifyArguments),
     /// Print the proof of one audit event, which is checked without the log
@@ -101,6 +105,9 @@ pub(crate) struct KeyArguments {
 
 /// The largest file of kept checkpoints or of a proof that is read: checkpoints of some months.
 const FILE_BYTES: u64 = 256 << 20;
+
+/// In milliseconds.
+const DAY: i64 = 24 * 60 * 60 * 1_000;
 
 const COLUMNS: &[Column] = &[
     Column::new("SEQ", |event| field(event, "seq")),
@@ -290,8 +297,9 @@ fn text_of(file: &Path) -> Result<String, Problem> {
 
 /// A date, also of how long ago.
 fn date(when: &str, now: Timestamp) -> String {
-    let Ok(ago) = when.parse::<Period>() else { return when.to_owned() };
-    let millis = i64::try_from(ago.duration().as_millis()).unwrap_or(i64::MAX);
+    let days = when.strip_suffix('d').and_then(|days| days.parse::<u32>().ok()).map(|days| i64::from(days) * DAY);
+    let ago = when.parse::<Period>().ok().map(|ago| i64::try_from(ago.duration().as_millis()).unwrap_or(i64::MAX));
+    let Some(millis) = days.or(ago) else { return when.to_owned() };
     Timestamp(now.0.saturating_sub(millis)).to_string()
 }
 
@@ -303,6 +311,7 @@ mod tests {
     fn times_ago_become_dates() {
         let now = Timestamp(3_600_000);
         assert_eq!(date("1h", now), "1970-01-01T00:00:00.000Z");
+        assert_eq!(date("1d", Timestamp(2 * DAY)), "1970-01-02T00:00:00.000Z");
         assert_eq!(date("2026-01-01T00:00:00Z", now), "2026-01-01T00:00:00Z");
     }
 

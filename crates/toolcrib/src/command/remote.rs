@@ -141,26 +141,7 @@ pub(super) fn run(command: RemoteCommand, environment: &Environment) -> anyhow::
         RemoteCommand::Policy(arguments) => {
             with_rest(arguments.client(), environment, async |rest, output| policy::run(&arguments, rest, output).await)
         }
-        RemoteCommand::Audit(arguments) => match &arguments.action {
-            audit::Action::List(action) => with_gateway(&action.client, environment, async |client, output| {
-                audit::list(action, client, output).await
-            }),
-            audit::Action::Verify(action) if action.is_offline() => {
-                until_interrupted(async { audit::verify_proof(action, action.client.output(environment)?) })
-            }
-            audit::Action::Verify(action) => with_gateway(&action.client, environment, async |client, output| {
-                audit::verify(action, client, output).await
-            }),
-            audit::Action::Prove(action) => with_gateway(&action.client, environment, async |client, output| {
-                audit::prove(action, client, output).await
-            }),
-            audit::Action::Checkpoints(action) => with_gateway(&action.client, environment, async |client, output| {
-                audit::checkpoints(action, client, output).await
-            }),
-            audit::Action::Key(action) => with_gateway(&action.client, environment, async |client, output| {
-                audit::key(action, client, output).await
-            }),
-        },
+        RemoteCommand::Audit(arguments) => audit_action(&arguments.action, environment),
         RemoteCommand::Api(arguments) => {
             let given = arguments.gather()?;
             with_rest(&arguments.client, environment, async |rest, output| {
@@ -174,5 +155,31 @@ pub(super) fn run(command: RemoteCommand, environment: &Environment) -> anyhow::
             let output = arguments.client.output(environment)?;
             version::run(&arguments, environment, output).await
         }),
+    }
+}
+
+fn audit_action(action: &audit::Action, environment: &Environment) -> anyhow::Result<ExitCode> {
+    match action {
+        audit::Action::List(action) => {
+            with_gateway(&action.client, environment, async |client, output| audit::list(action, client, output).await)
+        }
+        audit::Action::Export(action) => {
+            with_gateway(&action.client, environment, async |client, _| audit::export::run(action, client).await)
+        }
+        audit::Action::Verify(action) if action.is_offline() => {
+            until_interrupted(async { audit::verify_proof(action, action.client.output(environment)?) })
+        }
+        audit::Action::Verify(action) => with_gateway(&action.client, environment, async |client, output| {
+            audit::verify(action, client, output).await
+        }),
+        audit::Action::Prove(action) => {
+            with_gateway(&action.client, environment, async |client, output| audit::prove(action, client, output).await)
+        }
+        audit::Action::Checkpoints(action) => with_gateway(&action.client, environment, async |client, output| {
+            audit::checkpoints(action, client, output).await
+        }),
+        audit::Action::Key(action) => {
+            with_gateway(&action.client, environment, async |client, output| audit::key(action, client, output).await)
+        }
     }
 }

@@ -34,6 +34,17 @@ const COLUMNS: &[Column] = &[
     Column::wide("NEXT RETRY", |server| moment(server, "nextRetry")),
 ];
 
+const SINK_COLUMNS: &[Column] = &[
+    Column::new("AUDIT SINK", |sink| field(sink, "name")),
+    Column::new("TYPE", |sink| field(sink, "type")),
+    Column::new("TO", |sink| field(sink, "to")),
+    Column::new("LAG", |sink| field(sink, "lag")),
+    Column::new("FAILING SINCE", |sink| moment(sink, "failingSince")),
+    Column::wide("SENT", |sink| field(sink, "sent")),
+    Column::wide("REJECTED", |sink| field(sink, "rejected")),
+    Column::wide("MISSED", |sink| field(sink, "missed")),
+];
+
 impl Arguments {
     /// Whether it is about one thing instead of the gateway.
     pub(crate) fn is_of_one(&self) -> bool {
@@ -65,6 +76,11 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
     output.text(&heading(&value))?;
     let servers = value["servers"].as_array().map(Vec::as_slice).unwrap_or_default();
     output.rows("servers", COLUMNS, servers)?;
+    let sinks = value["audit"]["sinks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if !sinks.is_empty() && output.format != Format::Name {
+        output.text("")?;
+        output.rows("audit sinks", SINK_COLUMNS, sinks)?;
+    }
     let troubles = troubles(&value);
     if !troubles.is_empty() {
         output.text(&format!("\n{}", troubles.join("\n\n")))?;
@@ -103,6 +119,12 @@ fn troubles(value: &Value) -> Vec<String> {
         let hint = warning["hint"].as_str().map(|hint| format!("\n  → {hint}")).unwrap_or_default();
         all.push(format!("{}{hint}", field(warning, "warning")));
     }
+    for sink in value["audit"]["sinks"].as_array().into_iter().flatten() {
+        let Some(error) = sink["lastError"].as_str() else { continue };
+        let (name, lag) = (field(sink, "name"), field(sink, "lag"));
+        let what = format!("audit sink {name} takes no events, {lag} wait in the log: {error}");
+        all.push(format!("{what}\n  → check the receiver, and `[[audit.sink]]` in config.toml; calls are unaffected"));
+    }
     if let Some(error) = value["audit"]["lastError"].as_str().filter(|_| value["audit"]["recording"] == false) {
         all.push(format!("the audit log cannot be written, so calls wait: {error}\n  → free space on the disk"));
     }
@@ -116,7 +138,11 @@ mod tests {
     #[test]
     fn problems_are_reported_with_what_to_do() {
         let value = json!({
-            "version": "1", "uptime_s": 3_725, "sessions": 2, "audit": { "recording": true, "lastError": null },
+            "version": "1", "uptime_s": 3_725, "sessions": 2,
+            "audit": { "recording": true, "lastError": null, "sinks": [
+                { "name": "archive", "lag": 0 },
+                { "name": "siem", "lag": 7, "lastError": "the collector answered 503 Service Unavailable" },
+            ]},
             "servers": [
                 { "name": "good", "state": "ready" },
                 { "name": "bad", "state": "failed", "lastError": "it ended with status 1: no such file", "next": "fix it" },
@@ -132,7 +158,9 @@ mod tests {
                 "bad failed: it ended with status 1: no such file\n  → fix it",
                 "stripped failed\n  → ask an admin",
                 "servers/x.yaml:1:2: wrong\n  → write it",
-                "y"
+                "y",
+                "audit sink siem takes no events, 7 wait in the log: the collector answered 503 Service Unavailable\n  \
+                 → check the receiver, and `[[audit.sink]]` in config.toml; calls are unaffected",
             ]
         );
     }

@@ -9,7 +9,7 @@ use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{MASK, is_secret_value};
 
-use super::{KEYS, ValueWithSource, identity};
+use super::{KEYS, ValueWithSource, audit, identity};
 
 /// A settings file has some dozen lines; a larger one is something else.
 const FILE_BYTES: u64 = 1 << 20;
@@ -68,7 +68,7 @@ fn parse(path: &Path, text: &str) -> Result<BTreeMap<&'static str, ValueWithSour
 
 /// What may stand at the top of the file.
 fn names() -> impl Iterator<Item = &'static str> {
-    KEYS.iter().map(|key| key.name).chain([identity::TABLE])
+    KEYS.iter().map(|key| key.name).chain([audit::LIST, identity::TABLE])
 }
 
 fn unknown(place: &str, name: &str) -> Problem {

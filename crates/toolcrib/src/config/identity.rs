@@ -3,13 +3,13 @@
 
 mod server;
 
-use toml::{Table, Value};
-use toolcrib_base::nearest::similar;
+use toml::Value;
 use toolcrib_base::{Kind, Problem, ProfileName, Role};
 use toolcrib_catalog::SecretRef;
 use url::{Host, Url};
 
 use super::ValueWithSource;
+use super::part::Part;
 
 pub(crate) use server::{ClientConfig, ServerConfig};
 
@@ -123,14 +123,6 @@ pub(crate) struct SignInConfig {
     pub(crate) client_secret: Option<SecretRef>,
     /// `openid` is among them.
     pub(crate) scopes: Vec<String>,
-}
-
-/// A part of the table, with its name for errors.
-struct Part<'a> {
-    table: &'a Table,
-    /// Such as `identity.issuer[0]`.
-    name: String,
-    place: &'a str,
 }
 
 /// Reads the table.
@@ -260,7 +252,7 @@ fn profiles(part: &Part<'_>) -> Result<Vec<ProfileName>, Problem> {
 const ROLES: &str = "`viewer`, `member`, `operator`, `admin` or `owner`";
 
 fn credentials(part: &Part<'_>) -> Result<IntrospectConfig, Problem> {
-    let client_secret = secret(part, part.required("client_secret")?)?;
+    let client_secret = part.secret("client_secret", part.required("client_secret")?)?;
     let each_request = part.flag("each_request")?;
     Ok(IntrospectConfig { client_id: part.required("client_id")?.to_owned(), client_secret, each_request })
 }
@@ -273,18 +265,8 @@ fn pages(part: &Part<'_>) -> Result<SignInConfig, Problem> {
     if !scopes.iter().any(|scope| scope == "openid") {
         scopes.insert(0, "openid".to_owned());
     }
-    let client_secret = part.text("client_secret")?.map(|text| secret(part, text)).transpose()?;
+    let client_secret = part.text("client_secret")?.map(|text| part.secret("client_secret", text)).transpose()?;
     Ok(SignInConfig { client_id: part.required("client_id")?.to_owned(), client_secret, scopes })
-}
-
-fn secret(part: &Part<'_>, text: &str) -> Result<SecretRef, Problem> {
-    match text.parse() {
-        Ok(SecretRef::Literal(_) | SecretRef::User(_)) | Err(_) => {
-            let expected = "a reference such as `env:CLIENT_SECRET`, `file:PATH` or `vault:NAME`";
-            Err(part.wrong("client_secret", expected))
-        }
-        Ok(reference) => Ok(reference),
-    }
 }
 
 // === impl IdentityConfig ===
@@ -293,73 +275,6 @@ impl IdentityConfig {
     /// The host of the URL with its port, as clients send it in `Host`.
     pub(crate) fn host(&self) -> &str {
         self.url.split_once("://").map_or("", |(_, host)| host)
-    }
-}
-
-// === impl Part ===
-
-impl<'a> Part<'a> {
-    /// A table with just these keys.
-    fn new(value: &'a Value, name: String, place: &'a str, keys: &[&str]) -> Result<Self, Problem> {
-        let Some(table) = value.as_table() else {
-            return Err(Problem::new(Kind::Definition, format!("{place}: `{name}`: expected a table")));
-        };
-        if let Some(unknown) = table.keys().find(|key| !keys.contains(&key.as_str())) {
-            let shown: String = crate::text::line(unknown).chars().take(80).collect();
-            let hint = match similar(unknown, keys.iter().copied()).first() {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known keys: {}", keys.join(", ")),
-            };
-            return Err(Problem::new(Kind::Definition, format!("{place}: unknown key `{name}.{shown}`")).hint(hint));
-        }
-        Ok(Self { table, name, place })
-    }
-
-    fn wrong(&self, key: &str, expected: &str) -> Problem {
-        Problem::new(Kind::Definition, format!("{}: `{}.{key}`: expected {expected}", self.place, self.name))
-    }
-
-    fn text(&self, key: &str) -> Result<Option<&'a str>, Problem> {
-        match self.table.get(key) {
-            None => Ok(None),
-            Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
-            Some(_) => Err(self.wrong(key, "a text")),
-        }
-    }
-
-    fn required(&self, key: &str) -> Result<&'a str, Problem> {
-        self.text(key)?.ok_or_else(|| {
-            Problem::new(Kind::Definition, format!("{}: `{}` has no `{key}`", self.place, self.name))
-                .hint(format!("add `{key}` to it"))
-        })
-    }
-
-    fn flag(&self, key: &str) -> Result<bool, Problem> {
-        match self.table.get(key) {
-            None => Ok(false),
-            Some(Value::Boolean(flag)) => Ok(*flag),
-            Some(_) => Err(self.wrong(key, "`true` or `false`")),
-        }
-    }
-
-    fn texts(&self, key: &str) -> Result<Vec<String>, Problem> {
-        let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
-        let texts = value
-            .as_array()
-            .and_then(|items| items.iter().map(|item| item.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>());
-        texts.ok_or_else(|| self.wrong(key, "a list of texts"))
-    }
-
-    fn part(&self, key: &str, keys: &[&str]) -> Result<Option<Part<'a>>, Problem> {
-        let value = self.table.get(key);
-        value.map(|value| Part::new(value, format!("{}.{key}", self.name), self.place, keys)).transpose()
-    }
-
-    fn parts(&self, key: &str, keys: &[&str]) -> Result<Vec<Part<'a>>, Problem> {
-        let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
-        let items = value.as_array().ok_or_else(|| self.wrong(key, "a list of tables"))?;
-        let named = items.iter().enumerate();
-        named.map(|(at, item)| Part::new(item, format!("{}.{key}[{at}]", self.name), self.place, keys)).collect()
     }
 }
 
@@ -400,6 +315,8 @@ fn is_scope(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use toml::Table;
+
     use super::*;
 
     fn parse(text: &str) -> Result<IdentityConfig, String> {

@@ -31,17 +31,25 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const WRITTEN: &str = "127.0.0.1:8700";
 const OVER_HTTP: &str = "127.0.0.1:8701";
 /// Commands that change nothing are repeated until they print what is expected: a changed file is seen after a moment.
-const REPEATED: [&str; 6] =
-    ["toolcrib list ", "toolcrib find ", "toolcrib describe ", "toolcrib audit list", "toolcrib status", "curl -s "];
+const REPEATED: [&str; 7] = [
+    "toolcrib list ",
+    "toolcrib find ",
+    "toolcrib describe ",
+    "toolcrib audit list",
+    "toolcrib status",
+    "curl -s ",
+    "cat ",
+];
 
 /// What a reader's system has beside `toolcrib`.
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 26] = [
+const GUIDES: [&str; 27] = [
     "README.md",
     "docs/guides/approvals.md",
     "docs/guides/audit.md",
+    "docs/guides/audit-sinks.md",
     "docs/guides/authorization-server.md",
     "docs/guides/bridge.md",
     "docs/guides/cli.md",
@@ -80,6 +88,11 @@ fn approvals() {
 #[test]
 fn audit() {
     run("docs/guides/audit.md");
+}
+
+#[test]
+fn audit_sinks() {
+    run("docs/guides/audit-sinks.md");
 }
 
 #[test]

@@ -281,6 +281,14 @@ pub fn authorities(file: &Path) -> Result<RootCertStore, TlsError> {
     roots(file, &bytes(file)?)
 }
 
+/// A certificate with those that lead to its authority, and its key. Blocks.
+pub(crate) fn own_certificate(
+    certificate: &Path,
+    key_file: &Path,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+    Ok((certificates(certificate, &bytes(certificate)?)?, key(key_file)?))
+}
+
 fn roots(file: &Path, text: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(file, text)? {

@@ -9,6 +9,7 @@ use toolcrib_base::{Proof, Role};
 use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
 use toolcrib_upstream::State;
+use toolcrib_view::metrics::SinkCounts;
 
 use crate::{Site, respond};
 
@@ -54,6 +55,13 @@ pub(super) async fn metrics(site: &Arc<Site>, principal: &Principal) -> Response
             site.gateway.gauge_tokens().await;
             let table = site.gateway.servers().table();
             site.gateway.metrics.set_calls(table.values().map(|running| &running.server));
+            let sinks = site.gateway.sink_statuses();
+            site.gateway.metrics.set_sinks(sinks.iter().map(|sink| SinkCounts {
+                name: &sink.name,
+                lag: sink.lag,
+                is_failing: sink.failing_since.is_some(),
+                totals: [("sent", sink.sent), ("rejected", sink.rejected), ("missed", sink.missed)],
+            }));
             site.gateway.metrics.render()
         }
         false => site.gateway.metrics.render_totals(),

@@ -4,7 +4,7 @@ use toml::Value;
 use toolcrib_base::{Kind, Problem, ProfileName, Role};
 use toolcrib_catalog::SecretRef;
 
-use super::{Part, ROLES, secret};
+use super::{Part, ROLES};
 
 pub(super) const KEYS: [&str; 3] = ["registration", "assertions", "client"];
 const CLIENT_KEYS: [&str; 8] = ["id", "name", "redirect_uris", "client_secret", "jwks", "role", "profiles", "exchange"];
@@ -64,7 +64,7 @@ fn client(part: &Part<'_>) -> Result<ClientConfig, Problem> {
     let role = part.text("role")?.map(|role| role.parse().map_err(|_| part.wrong("role", ROLES))).transpose()?;
     let profiles = part.texts("profiles")?.iter().map(|name| ProfileName::new(name)).collect::<Result<Vec<_>, _>>();
     let profiles = profiles.map_err(|_| part.wrong("profiles", "names of profiles"))?;
-    let secret = part.text("client_secret")?.map(|text| secret(part, text)).transpose()?;
+    let secret = part.text("client_secret")?.map(|text| part.secret("client_secret", text)).transpose()?;
     let (keys, redirects) = (keys.transpose()?, part.texts("redirect_uris")?);
     if redirects.is_empty() && role.is_none() && !switch(part, "exchange")? {
         return Err(part.wrong("redirect_uris", "where its answers go, or a `role` for what it does in its own name"));
