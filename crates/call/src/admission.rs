@@ -42,7 +42,7 @@ use toolcrib_session::Caller;
 use toolcrib_store::{ArgsHash, AuditEvent, AuditLog, AuditSlot, Decision, Outcome};
 use toolcrib_view::metrics::ToolMetrics;
 
-use crate::approvals::Consent;
+use crate::consent::GivenConsent;
 use crate::live_events::{LiveEvent, LiveEvents};
 use crate::throttle::CallSlot;
 
@@ -72,17 +72,6 @@ pub struct AuditContext<'a> {
     pub credential: Option<&'static str>,
     /// What was said yes to before.
     pub given: GivenConsent<'a>,
-}
-
-/// What was said yes to before, where the rules want a yes.
-#[derive(Debug, Clone, Copy)]
-pub enum GivenConsent<'a> {
-    /// To nothing.
-    Nothing,
-    /// To exactly this.
-    Yes(&'a Consent),
-    /// It is about a call that has begun: whatever yes that needed was given.
-    Begun,
 }
 
 /// A call from its admission to its end: the proof that the rules let it through, its audit event in the making, its

@@ -1,14 +1,11 @@
 //! Approvals of calls: a call that the rules let through only after a yes is written down, waits for it, and runs once.
 //!
 //! What waits is in the store, so that it survives the process; here are those who wait for it, the confirmations that
-//! are remembered, and the key that calls are sealed with. `held` is the request that waits, `question` what its person
-//! is asked, `decision` the yes and the no, `run` the one run.
+//! are remembered, and the key that calls are sealed with. `record` is what is sealed, `question` what a person is
+//! asked. The request that waits, the decision and the run are in `held_calls`.
 
-mod decision;
-mod held;
-mod question;
-mod record;
-mod run;
+pub(crate) mod question;
+pub(crate) mod record;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,20 +15,18 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Timestamp, ToolId};
-use toolcrib_catalog::pin::Digest;
 use toolcrib_policy::Demand;
 use toolcrib_protocol::seal::Sealer;
 use toolcrib_session::Session;
 use toolcrib_store::{CallApproval, CallApprovals};
-use toolcrib_view::view::Tool;
 
-pub use decision::{ApprovalVerdict, no_approval};
-pub(crate) use held::AskedToolCall;
+use crate::consent::Consent;
+
 pub(crate) use question::without_invisible;
 pub use record::ShownCall;
 
 /// How many open approvals one principal may have: more than people decide in an hour, few enough to be listed.
-const OPEN_OF_ONE: usize = 100;
+pub(crate) const OPEN_OF_ONE: usize = 100;
 /// How many confirmations are remembered; with more, the oldest is asked for again.
 const REMEMBERED: usize = 10_000;
 
@@ -67,35 +62,22 @@ pub trait ObserveApprovals: fmt::Debug + Send + Sync {
     fn changed(&self, approval: &CallApproval);
 }
 
-/// The yes that a call runs with.
-#[derive(Debug, Clone)]
-pub struct Consent {
-    /// What it was given to.
-    pub(crate) demand: Demand,
-    /// The approval that it was given in.
-    pub(crate) approval: String,
-    /// Who gave it.
-    pub(crate) approver: PrincipalId,
-    /// Of the tool's definition, as it was then.
-    pub(crate) digest: String,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub struct Approvals {
-    store: CallApprovals,
-    sealing: Arc<dyn SealRows>,
-    times: ApprovalTimes,
+    pub(crate) store: CallApprovals,
+    pub(crate) sealing: Arc<dyn SealRows>,
+    pub(crate) times: ApprovalTimes,
     /// The URL below which people see how one stands.
-    pages: Option<String>,
-    waiting: Mutex<HashMap<String, Waiting>>,
+    pub(crate) pages: Option<String>,
+    waiting: Mutex<HashMap<String, ApprovalWatch>>,
     remembered: Mutex<HashMap<RememberedCall, RememberedYes>>,
     observer: OnceLock<Weak<dyn ObserveApprovals>>,
 }
 
 /// What of an approval is in memory alone.
 #[derive(Debug)]
-struct Waiting {
+struct ApprovalWatch {
     /// Counts its changes.
     changes: watch::Sender<u64>,
     /// The session that asked, whose person servers may ask in the course of the run.
@@ -105,11 +87,11 @@ struct Waiting {
 
 /// What a confirmation is remembered for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct RememberedCall {
-    principal: PrincipalId,
-    profile: ProfileName,
-    tool: ToolId,
-    digest: String,
+pub(crate) struct RememberedCall {
+    pub(crate) principal: PrincipalId,
+    pub(crate) profile: ProfileName,
+    pub(crate) tool: ToolId,
+    pub(crate) digest: String,
 }
 
 #[derive(Debug)]
@@ -121,15 +103,6 @@ struct RememberedYes {
 /// Seals with the key of the installation, which is beside what it seals: for a gateway without a vault.
 #[derive(Debug)]
 pub(crate) struct InstallationSealer(pub(crate) Sealer);
-
-// === impl Consent ===
-
-impl Consent {
-    /// Whether the tool is as it was when the yes was given.
-    pub(crate) fn is_for(&self, tool: &Tool) -> bool {
-        Digest::of(&tool.entry.raw).to_string() == self.digest
-    }
-}
 
 // === impl ApprovalTimes ===
 
@@ -200,7 +173,7 @@ impl Approvals {
     }
 
     /// Those that wait at it look again, and whoever observes learns of it.
-    async fn changed(&self, id: &str) {
+    pub(crate) async fn changed(&self, id: &str) {
         let seen = match self.get(id).await {
             Ok(Some(approval)) => approval,
             Ok(None) => return,
@@ -221,33 +194,33 @@ impl Approvals {
     }
 
     /// Counts the changes of one that has not ended. Look at it after this.
-    fn watch(&self, id: &str, until: Timestamp, now: Timestamp) -> watch::Receiver<u64> {
+    pub(crate) fn watch(&self, id: &str, until: Timestamp, now: Timestamp) -> watch::Receiver<u64> {
         let mut waiting = lock(&self.waiting);
         waiting.retain(|_, it| it.until > now || it.changes.receiver_count() > 0);
         let of_it = waiting.entry(id.to_owned());
-        let of_it = of_it.or_insert_with(|| Waiting { changes: watch::Sender::new(0), session: None, until });
+        let of_it = of_it.or_insert_with(|| ApprovalWatch { changes: watch::Sender::new(0), session: None, until });
         of_it.changes.subscribe()
     }
 
     /// Keeps the session that a call came by, as long as it waits.
-    fn keep_session(&self, id: &str, session: &Arc<Session>) {
+    pub(crate) fn keep_session(&self, id: &str, session: &Arc<Session>) {
         if let Some(it) = lock(&self.waiting).get_mut(id) {
             it.session = Some(Arc::downgrade(session));
         }
     }
 
-    fn session(&self, id: &str) -> Option<Arc<Session>> {
+    pub(crate) fn session(&self, id: &str) -> Option<Arc<Session>> {
         lock(&self.waiting).get(id)?.session.as_ref()?.upgrade()
     }
 
     /// The yes that was given to the same tool before and still counts.
-    fn remembered(&self, call: &RememberedCall, demand: &Demand) -> Option<Consent> {
+    pub(crate) fn remembered(&self, call: &RememberedCall, demand: &Demand) -> Option<Consent> {
         let remembered = lock(&self.remembered);
         let yes = remembered.get(call).filter(|yes| yes.until > Instant::now() && yes.consent.demand == *demand);
         yes.map(|yes| yes.consent.clone())
     }
 
-    fn remember(&self, call: RememberedCall, consent: Consent) {
+    pub(crate) fn remember(&self, call: RememberedCall, consent: Consent) {
         let Some(time) = consent.demand.remember else { return };
         let now = Instant::now();
         let mut remembered = lock(&self.remembered);
@@ -264,7 +237,9 @@ impl Approvals {
 }
 
 /// Does something that waits for the disk.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => {

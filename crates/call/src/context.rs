@@ -10,9 +10,9 @@ use toolcrib_session::{Caller, RunningRequest};
 use toolcrib_upstream::Server;
 use toolcrib_view::view::View;
 
-use crate::admission::{self, AdmittedCall, AuditContext, AuditedRequest, GivenConsent, Refusal};
-use crate::approvals::Consent;
+use crate::admission::{self, AdmittedCall, AuditContext, AuditedRequest, Refusal};
 use crate::client::{self, ClientOptions};
+use crate::consent::{Consent, GivenConsent};
 use crate::login::LoginPlace;
 use crate::path::CallPath;
 use crate::reply::ReplyChannel;

@@ -8,7 +8,7 @@
 //! 3. `secret_guard` (before anything is written), [`admission`]: rules and audit log; then `limits` and `throttle`,
 //!    [`guard`], `checks` (arguments).
 //! 4. `tool_call`, `offer`, `listen` (subscriptions), `exchange/tasks`: one file for each kind of request.
-//! 5. `approvals`: a call that needs a yes first waits there, and runs once somebody has said it.
+//! 5. `held_calls`: a call that needs a yes first waits there, and runs once somebody has said it.
 //! 6. `exchange`: the call with all that may come in between; `dispatch` is the only place that calls a server.
 //!
 //! Knows sessions and views; knows no operation, no meta-tool and no door.
@@ -19,12 +19,14 @@ mod approvals;
 mod build;
 mod checks;
 mod client;
+mod consent;
 mod context;
 mod conversations;
 mod dispatch;
 mod environment;
 mod exchange;
 pub mod guard;
+mod held_calls;
 mod large_results;
 mod limits;
 mod listen;
@@ -54,14 +56,14 @@ mod views;
 
 pub use admission::{AdmittedCall, AuditContext, AuditedRequest, Refusal};
 pub use answer::CallAnswer;
-pub use approvals::{
-    ApprovalTimes, ApprovalVerdict, Approvals, Consent, ObserveApprovals, SealRows, ShownCall, no_approval,
-};
+pub use approvals::{ApprovalTimes, Approvals, ObserveApprovals, SealRows, ShownCall};
 pub use build::{Build, HeldBy, PolicySet, ViewMaker, Views};
 pub use client::{ClientOptions, name_at_servers, principal_at_servers};
+pub use consent::{Consent, GivenConsent};
 pub use context::RequestContext;
 pub use environment::EnvironmentChange;
 pub use guard::{CallGuard, GuardedCall};
+pub use held_calls::{ApprovalVerdict, no_approval};
 pub use live_events::{LiveEvent, LiveEvents};
 pub use login::{
     LoginFailure, LoginPlace, LoginRequest, LoginState, LoginStatus, LoginStep, Logins, SignOn, UserValue,

@@ -12,9 +12,10 @@ use toolcrib_session::Caller;
 use toolcrib_store::Store;
 use toolcrib_view::metrics::Metrics;
 
-use crate::admission::{AuditContext, GivenConsent};
+use crate::admission::AuditContext;
 use crate::approvals::{ApprovalTimes, Approvals, InstallationSealer, SealRows};
 use crate::checks::Checks;
+use crate::consent::GivenConsent;
 use crate::conversations::Conversations;
 use crate::guard::{CallGuard, GuardedCall};
 use crate::large_results::LargeResults;

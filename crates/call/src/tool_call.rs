@@ -20,9 +20,8 @@ use toolcrib_view::schema::CheckOutcome;
 use toolcrib_view::view::{Home, SessionPart, Tool};
 use toolcrib_view::{reply, resolve, shape};
 
-use crate::admission::{AdmittedCall, Refusal};
+use crate::admission::{AdmittedCall, AskedCall, Refusal};
 use crate::answer::CallAnswer;
-use crate::approvals::AskedToolCall;
 use crate::context::RequestContext;
 use crate::dispatch::{CallOutcome, unavailable};
 use crate::exchange::{ServerRequest, needs_task};
@@ -47,6 +46,27 @@ pub struct ToolCall {
     pub arguments: Raw,
     /// The meta-tool by which it was called, if any.
     pub by: Option<&'static MetaName>,
+}
+
+/// A call that the rules let through only after a yes.
+#[derive(Debug)]
+pub(crate) struct AskedToolCall<'c> {
+    pub(crate) call: &'c ToolCall,
+    /// The arguments as they were sent.
+    pub(crate) original: &'c Raw,
+    /// The same without secrets.
+    pub(crate) shown: &'c Raw,
+    pub(crate) asked: Box<AskedCall>,
+    pub(crate) ticket: Option<ApprovalTicket>,
+}
+
+/// What a request carries that comes back for its approval.
+#[derive(Debug)]
+pub(crate) struct ApprovalTicket {
+    /// The approval.
+    pub(crate) id: String,
+    /// What the person answered.
+    pub(crate) answer: Option<Raw>,
 }
 
 /// How a call of a tool ended: for the record, and for the caller.

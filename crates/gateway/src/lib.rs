@@ -5,9 +5,9 @@
 //!
 //! | modules | own |
 //! |---|---|
-//! | `active`, `learning`, `examples`, `configuring`, `verification`, `configuration`, `vault`, `object_events`, `approval_events`, `advice`, `embed` | one piece of what the gateway keeps; know no [`Gateway`] |
+//! | `active`, `learning`, `examples`, `configuring`, `verification`, `configuration`, `vault`, `object_events`, `advice`, `embed` | one piece of what the gateway keeps; know no [`Gateway`] |
 //! | [`gateway`] | all of it in one value, new definitions and views |
-//! | `builder`, `upkeep`, `active_sets`, [`approval`], [`verify`], `configure`, `install`, `explain`, `search`, `economy` | one thing that is done with it |
+//! | `builder`, `approval_events`, `upkeep`, `active_sets`, [`approval`], [`verify`], `configure`, `install`, `explain`, `search`, `economy` | one thing that is done with it |
 //! | `meta`, `operation` | one file for each meta-tool and group of operations |
 //! | [`request`], `operate`, [`front`], [`duplex`] | what doors call |
 //!

@@ -8,6 +8,7 @@
 mod argument;
 mod check;
 mod class;
+mod demand;
 mod look;
 mod moment;
 mod policies;
@@ -20,6 +21,7 @@ mod text;
 
 pub use check::{Vocabulary, check};
 pub use class::{Class, PolicyVerdict, Why};
+pub use demand::{AskingTools, Demand};
 pub use moment::Moment;
 pub use policies::Policies;
 pub use policy::{Ask, Effect, PolicyRule};

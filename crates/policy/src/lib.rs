@@ -5,16 +5,14 @@
 //! Cedar; a profile's rules are asked first, and what they permit must be permitted by policies as well.
 
 mod cedar;
-mod demand;
 mod request;
 mod rules;
 mod verdict;
 
 pub use cedar::{
-    Ask, BASELINE, BASELINE_FILE, Class, Effect, Fault, LabelTable, Labels, Moment, Policies, PolicyRule, PolicyText,
-    PolicyVerdict, Subject, Vocabulary, WORKFLOWS, Why, check, labels_of,
+    Ask, AskingTools, BASELINE, BASELINE_FILE, Class, Demand, Effect, Fault, LabelTable, Labels, Moment, Policies,
+    PolicyRule, PolicyText, PolicyVerdict, Subject, Vocabulary, WORKFLOWS, Why, check, labels_of,
 };
-pub use demand::{AskingTools, Demand};
 pub use request::{Act, Annotations, Caller, Request};
 pub use rules::{ClassRules, HeldItems, Rules, Settings};
 pub use verdict::{Denial, Permit, Reason, Rule};

@@ -1,6 +1,7 @@
 //! The composition of the gateway from its crates: parse, bind, build, serve; and the way back down.
 
 mod approval_hook;
+mod approvals;
 mod audit;
 mod authorization;
 mod demo;
@@ -27,7 +28,7 @@ use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, SystemClock};
 use toolcrib_call::Servers;
-use toolcrib_call::{ApprovalTimes, LiveEvents, Source};
+use toolcrib_call::{LiveEvents, Source};
 use toolcrib_catalog::{Catalog, DefinitionProblem};
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
@@ -35,7 +36,6 @@ use toolcrib_gateway::Gateway;
 use toolcrib_gateway::KeepSecrets;
 use toolcrib_session::Sessions;
 use toolcrib_store::{Store, StoreError};
-use toolcrib_transport::http::checked::{CheckedClient, SystemResolver};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::http::server::Listener;
 use toolcrib_transport::http::workers::Workers;
@@ -53,10 +53,9 @@ use crate::secrets::HomeSecrets;
 use crate::settings::ProcessSettings;
 use crate::token;
 
-use approval_hook::ApprovalHook;
+use approvals::ApprovalParts;
 use identity::FrontDoor;
 use logins::{GatewayLogins, LoginParts};
-use sealing::VaultSealing;
 
 pub(crate) use demo::run as demo;
 pub(crate) use eval::{Measurement, Question, run as eval};
@@ -317,19 +316,14 @@ impl RunningGateway {
         let servers = Servers::new(deps, Arc::clone(&secrets) as _, &store, house.clone()).at_home(config.home.path());
         let sessions = Sessions::new(config.limits.sessions, config.limits.session_idle, Arc::clone(&clock));
         let (keep_arguments, secret_actions) = (config.audit_arguments, config.secret_actions);
-        let approval_times = ApprovalTimes { wait: config.approvals.wait, ..ApprovalTimes::default() };
         let embed = crate::model::start(&config.home.state());
         let workflows = Workflows::new(store.runs(), &house);
         let services = Services::new(config.home.path(), store.services(), Arc::clone(&clock), &house);
-        let hook = hook(&config, client.clone(), &secrets)?;
-        let mut builder = Gateway::builder(store, clock, servers, sessions)
+        let builder = Gateway::builder(store, clock, servers, sessions)
             .loaded(loaded)
             .metrics(Arc::new(Metrics::new()))
             .keep_arguments(keep_arguments)
             .secret_actions(secret_actions)
-            .sealing(Arc::new(VaultSealing(vault.clone())))
-            .approval_times(approval_times)
-            .approval_pages(logins::approval_pages(&config, address))
             .events(told)
             .vault(Arc::clone(&secrets) as Arc<dyn KeepSecrets>)
             .logins(Arc::clone(&logins) as Arc<dyn toolcrib_call::Logins>)
@@ -337,11 +331,8 @@ impl RunningGateway {
             .source(Arc::clone(&services) as Arc<dyn Source>)
             .source(Arc::clone(&workflows) as Arc<dyn Source>)
             .sources(operations);
-        if let Some(hook) = hook {
-            let (news, happened) = mpsc::channel(approval_hook::WAITING);
-            builder = builder.approval_news(news);
-            house.spawn(hook.run(happened, house.stop_signal()));
-        }
+        let parts = ApprovalParts { config: &config, client: &client, secrets: &secrets, house: &house, address };
+        let builder = approvals::attach(builder, &parts)?;
         // Inside the runtime, because the servers' tasks start here.
         let gateway = tokio::task::spawn_blocking(move || builder.start()).await?;
         Box::pin(sinks::start(&config, &gateway, &secrets, instance)).await?;
@@ -436,23 +427,6 @@ impl RunningGateway {
                 .into()
         })
     }
-}
-
-/// What is told of approvals, where the settings name an address.
-fn hook(config: &Config, client: HttpClient, secrets: &Arc<HomeSecrets>) -> anyhow::Result<Option<ApprovalHook>> {
-    let approvals = &config.approvals;
-    let Some(url) = approvals.webhook.clone() else { return Ok(None) };
-    let Some(secret) = &approvals.webhook_secret else {
-        let problem = Problem::new(Kind::Definition, "`approvals.webhook` requires `approvals.webhook_secret`");
-        return Err(problem.hint("make one with `toolcrib secret set hook`, and set it to `vault:hook`").into());
-    };
-    Ok(Some(ApprovalHook {
-        url,
-        secret: identity::own_secret(secret, secrets),
-        is_private: approvals.webhook_private,
-        http: CheckedClient::new(client, Arc::new(SystemResolver)),
-        clock: Arc::new(SystemClock),
-    }))
 }
 
 /// Whether nothing is known of what the server offers, and that is about to change.

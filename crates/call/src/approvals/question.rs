@@ -9,7 +9,7 @@ use toolcrib_protocol::{Raw, json as wire, method};
 use toolcrib_store::CallApproval;
 
 /// Under which key a modern client is asked.
-pub(super) const KEY: &str = "toolcrib-approval";
+pub(crate) const KEY: &str = "toolcrib-approval";
 /// The longest arguments that a dialog shows, in bytes: no one reads more in a window. Longer ones are confirmed where
 /// they can be read whole.
 const ARGUMENTS_MAX: usize = 8 * 1024;
@@ -18,7 +18,7 @@ const FIELD: &str = "confirm";
 
 /// What a person answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PersonAnswer {
+pub(crate) enum PersonAnswer {
     Yes,
     No,
     /// The window was closed, or the answer says neither.
@@ -32,16 +32,16 @@ pub(crate) fn without_invisible(text: &str) -> String {
 
 /// What is asked beside the call itself.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct AskedCall<'a> {
-    pub(super) demand: &'a Demand,
+pub(crate) struct AskedCall<'a> {
+    pub(crate) demand: &'a Demand,
     /// The labels of the tool's server.
-    pub(super) labels: &'a [String],
+    pub(crate) labels: &'a [String],
     /// Why, as the rule says.
-    pub(super) said: &'a str,
+    pub(crate) said: &'a str,
 }
 
 /// The form for a call; `None` where its arguments are too long for one.
-pub(super) fn question(approval: &CallApproval, about: AskedCall<'_>, shown: &str) -> Option<InputRequest> {
+pub(crate) fn question(approval: &CallApproval, about: AskedCall<'_>, shown: &str) -> Option<InputRequest> {
     let AskedCall { demand, labels, said } = about;
     let arguments = without_invisible(shown);
     if arguments.len() > ARGUMENTS_MAX {
@@ -68,7 +68,7 @@ pub(super) fn question(approval: &CallApproval, about: AskedCall<'_>, shown: &st
 }
 
 /// What an answer to the form says. Only an accepted form whose field is set is a yes.
-pub(super) fn answer(given: &Raw) -> PersonAnswer {
+pub(crate) fn answer(given: &Raw) -> PersonAnswer {
     let field = given.get("content").and_then(|content| content.get(FIELD));
     match (given.text("action").as_deref(), field.as_ref().map(Raw::as_str)) {
         (Some("accept"), Some("true")) => PersonAnswer::Yes,

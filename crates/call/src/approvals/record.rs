@@ -15,29 +15,30 @@ use toolcrib_store::{CallApproval, Door};
 
 use super::{Approvals, blocking};
 use crate::answer::CallAnswer;
+use crate::source::Invocation;
 
 /// The doors by which calls come. A record of any other is read as one of MCP.
-const DOORS: [Door; 4] = [Door::MCP, Door::REST, Door::CLI, crate::Invocation::DOOR];
+const DOORS: [Door; 4] = [Door::MCP, Door::REST, Door::CLI, Invocation::DOOR];
 
 /// A call that waits.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct HeldCall {
+pub(crate) struct HeldCall {
     /// The parameters of the request without what belongs to that request alone.
-    pub(super) params: String,
+    pub(crate) params: String,
     /// The arguments as they were sent.
-    pub(super) arguments: String,
+    pub(crate) arguments: String,
     /// The same without secrets, for people.
-    pub(super) shown: String,
-    pub(super) demand: HeldDemand,
-    pub(super) caller: HeldCaller,
+    pub(crate) shown: String,
+    pub(crate) demand: HeldDemand,
+    pub(crate) caller: HeldCaller,
     /// The id of the request, for records.
-    pub(super) request: String,
-    pub(super) depth: u8,
+    pub(crate) request: String,
+    pub(crate) depth: u8,
 }
 
 /// What was asked for, in the form of the record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct HeldDemand {
+pub(crate) struct HeldDemand {
     needs_approval: bool,
     by: Vec<String>,
     groups: Vec<String>,
@@ -48,7 +49,7 @@ pub(super) struct HeldDemand {
 
 /// Who called, in the form of the record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct HeldCaller {
+pub(crate) struct HeldCaller {
     principal: String,
     role: String,
     proof: String,
@@ -62,12 +63,12 @@ pub(super) struct HeldCaller {
     door: String,
     revision: String,
     /// The hash of the key of the profile by which it came, if one did.
-    pub(super) key: Option<String>,
+    pub(crate) key: Option<String>,
 }
 
 /// How a call ended, for its caller.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct EndedCall {
+pub(crate) struct EndedCall {
     result: Option<String>,
     form: String,
     error: Option<String>,
@@ -114,7 +115,7 @@ impl From<&Demand> for HeldDemand {
 }
 
 impl HeldDemand {
-    pub(super) fn demand(&self) -> Demand {
+    pub(crate) fn demand(&self) -> Demand {
         Demand {
             needs_approval: self.needs_approval,
             by: self.by.iter().map(|by| by.as_str().into()).collect(),
@@ -129,7 +130,7 @@ impl HeldDemand {
 // === impl HeldCaller ===
 
 impl HeldCaller {
-    pub(super) fn new(caller: &Caller, key: Option<String>) -> Self {
+    pub(crate) fn new(caller: &Caller, key: Option<String>) -> Self {
         let Principal { id, role, identity } = &caller.principal;
         let owned = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
         Self {
@@ -150,7 +151,7 @@ impl HeldCaller {
     }
 
     /// Who called, as it was proven then.
-    pub(super) fn principal(&self) -> Principal {
+    pub(crate) fn principal(&self) -> Principal {
         let boxed = |text: &Option<String>| text.as_deref().map(Into::into);
         let mut identity = Identity::by(Proof::named(&self.proof).unwrap_or(Proof::Record));
         identity.issuer = boxed(&self.issuer);
@@ -165,11 +166,11 @@ impl HeldCaller {
         Principal { id: PrincipalId::new(&self.principal), role, identity: Arc::new(identity) }
     }
 
-    pub(super) fn door(&self) -> Door {
+    pub(crate) fn door(&self) -> Door {
         DOORS.into_iter().find(|door| door.as_str() == self.door).unwrap_or(Door::MCP)
     }
 
-    pub(super) fn revision(&self) -> Revision {
+    pub(crate) fn revision(&self) -> Revision {
         Revision::parse(&self.revision).unwrap_or(Revision::LATEST_LEGACY)
     }
 }
@@ -177,11 +178,11 @@ impl HeldCaller {
 // === impl HeldCall ===
 
 impl HeldCall {
-    pub(super) fn arguments(&self) -> Option<Raw> {
+    pub(crate) fn arguments(&self) -> Option<Raw> {
         read(&self.arguments)
     }
 
-    pub(super) fn params(&self) -> Option<Raw> {
+    pub(crate) fn params(&self) -> Option<Raw> {
         read(&self.params)
     }
 }
@@ -193,7 +194,7 @@ fn read(text: &str) -> Option<Raw> {
 // === impl EndedCall ===
 
 impl EndedCall {
-    pub(super) fn new(ended: &Result<CallAnswer, RpcError>) -> Self {
+    pub(crate) fn new(ended: &Result<CallAnswer, RpcError>) -> Self {
         match ended {
             Ok(answer) => Self {
                 result: Some(answer.marked().as_str().to_owned()),
@@ -208,7 +209,7 @@ impl EndedCall {
     }
 
     /// The same as the run's own answer.
-    pub(super) fn answer(&self) -> Result<CallAnswer, RpcError> {
+    pub(crate) fn answer(&self) -> Result<CallAnswer, RpcError> {
         let lost = || RpcError::from(&Problem::new(Kind::Internal, "the result of the call cannot be read"));
         if let Some(error) = &self.error {
             let error = read(error).ok_or_else(lost)?;
@@ -222,7 +223,7 @@ impl EndedCall {
     }
 
     /// The same for people who look at the approval.
-    pub(super) fn shown(&self) -> serde_json::Value {
+    pub(crate) fn shown(&self) -> serde_json::Value {
         let value = |text: &Option<String>| text.as_deref().and_then(read).map(|raw| raw.to_value());
         match value(&self.result) {
             Some(result) => json!({ "result": result }),
@@ -235,7 +236,7 @@ impl EndedCall {
 
 impl Approvals {
     /// The call of an approval, opened.
-    pub(super) async fn held(&self, approval: &CallApproval) -> Result<HeldCall, Problem> {
+    pub(crate) async fn held(&self, approval: &CallApproval) -> Result<HeldCall, Problem> {
         let (sealing, sealed, id) = (Arc::clone(&self.sealing), approval.sealed.clone(), approval.id.clone());
         blocking(move || {
             let text = sealing.open(&sealed, &call_row(&id)).map_err(|problem| unreadable(&id, &problem))?;
@@ -246,7 +247,7 @@ impl Approvals {
     }
 
     /// How the call of an approval ended; `None` while it has not, or where the result is not kept any more.
-    pub(super) async fn ended(&self, approval: &CallApproval) -> Result<Option<EndedCall>, Problem> {
+    pub(crate) async fn ended(&self, approval: &CallApproval) -> Result<Option<EndedCall>, Problem> {
         let Some(sealed) = approval.result.clone() else { return Ok(None) };
         let (sealing, id) = (Arc::clone(&self.sealing), approval.id.clone());
         blocking(move || {
@@ -282,12 +283,12 @@ impl Approvals {
 }
 
 /// What a sealed call is bound to.
-pub(super) fn call_row(id: &str) -> [&str; 2] {
+pub(crate) fn call_row(id: &str) -> [&str; 2] {
     ["call_approval", id]
 }
 
 /// What a sealed result is bound to.
-pub(super) fn result_row(id: &str) -> [&str; 2] {
+pub(crate) fn result_row(id: &str) -> [&str; 2] {
     ["call_approval_result", id]
 }
 

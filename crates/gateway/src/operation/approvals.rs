@@ -94,7 +94,7 @@ const DECISION: &str = r#"{"type":"object","properties":{"id":{"type":"string","
 const APPROVAL: &str = r#"{"type":"object","properties":{"id":{"type":"string"},"kind":{"enum":["confirm","approve"]},"state":{"enum":["open","approved","running","done","denied","expired","unknown"]},"tool":{"type":"string"},"principal":{"type":"string"},"profile":{"type":"string"},"createdAt":{"type":"string"},"expiresAt":{"type":"string"},"decidedAt":{"type":"string"},"approver":{"type":"string"},"reason":{"type":"string"},"endedAt":{"type":"string"},"own":{"type":"boolean"},"arguments":{"type":"string"},"askedBy":{"type":"array","items":{"type":"string"}},"groups":{"type":"array","items":{"type":"string"}},"door":{"type":"string"},"chain":{"type":"string","description":"The program that called, and who acts in whose name"},"outcome":{"type":"object"}},"required":["id","kind","state","tool","principal","profile","createdAt","expiresAt","own"]}"#;
 
 /// What an approval is to someone who asks about it.
-struct Standing {
+struct DecisionRights {
     /// Whether it is about a call of the same user.
     is_own: bool,
     /// Whether that one may say yes.
@@ -110,7 +110,7 @@ async fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Resul
         let is_visible = is_own
             || match gateway.path.approvals.get(&listed.id).await? {
                 Some(whole) => match gateway.path.approvals.shown(&whole).await {
-                    Ok(call) => standing(gateway, caller, &whole, &call).is_visible(),
+                    Ok(call) => rights_of(gateway, caller, &whole, &call).is_visible(),
                     Err(_) => false,
                 },
                 None => false,
@@ -126,8 +126,8 @@ async fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Resul
 }
 
 async fn show(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
-    let (approval, call, standing) = find(gateway, caller, arguments).await?;
-    let mut whole = value(&approval, standing.is_own);
+    let (approval, call, rights) = find(gateway, caller, arguments).await?;
+    let mut whole = value(&approval, rights.is_own);
     whole["arguments"] = call.arguments.as_str().into();
     whole["askedBy"] = call.demand.by.iter().map(|by| &**by).collect::<Vec<&str>>().into();
     whole["groups"] = json!(call.demand.groups);
@@ -135,7 +135,7 @@ async fn show(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Resul
     if !approval.call.chain.is_empty() {
         whole["chain"] = approval.call.chain.as_str().into();
     }
-    if standing.is_own
+    if rights.is_own
         && let Some(end) = gateway.path.approvals.shown_end(&approval).await?
     {
         whole["outcome"] = end;
@@ -153,8 +153,8 @@ async fn decide(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw, says_y
         let message = "a program that acts in a person's name does not decide about calls";
         return Err(Problem::new(Kind::Forbidden, message).hint("the person decides with a token of its own"));
     }
-    let (approval, _, standing) = find(gateway, caller, arguments).await?;
-    if says_yes && !standing.may_approve {
+    let (approval, _, rights) = find(gateway, caller, arguments).await?;
+    if says_yes && !rights.may_approve {
         let message = format!("approval `{}` is of your own call", approval.id);
         return Err(Problem::new(Kind::Forbidden, message).hint("somebody else approves it"));
     }
@@ -162,7 +162,7 @@ async fn decide(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw, says_y
     let by = &caller.principal.id;
     let verdict = ApprovalVerdict { id: &approval.id, says_yes, by, reason: reason.as_deref() };
     let decided = gateway.path.decide_approval(verdict).await?;
-    Ok(value(&decided, standing.is_own))
+    Ok(value(&decided, rights.is_own))
 }
 
 /// The approval that the arguments name, if the caller may know of it: to anyone else it does not exist.
@@ -170,24 +170,24 @@ async fn find(
     gateway: &Arc<Gateway>,
     caller: &Caller,
     arguments: &Raw,
-) -> Result<(CallApproval, ShownCall, Standing), Problem> {
+) -> Result<(CallApproval, ShownCall, DecisionRights), Problem> {
     let id = text(arguments, "id")?.unwrap_or_default();
     let approval = gateway.path.approvals.get(&id).await?.ok_or_else(|| no_approval(&id))?;
     let call = gateway.path.approvals.shown(&approval).await?;
-    let standing = standing(gateway, caller, &approval, &call);
-    if standing.is_visible() { Ok((approval, call, standing)) } else { Err(no_approval(&id)) }
+    let rights = rights_of(gateway, caller, &approval, &call);
+    if rights.is_visible() { Ok((approval, call, rights)) } else { Err(no_approval(&id)) }
 }
 
-// === impl Standing ===
+// === impl DecisionRights ===
 
-impl Standing {
+impl DecisionRights {
     fn is_visible(&self) -> bool {
         self.is_own || self.may_approve
     }
 }
 
 /// What an approval is to a caller.
-fn standing(gateway: &Gateway, caller: &Caller, approval: &CallApproval, call: &ShownCall) -> Standing {
+fn rights_of(gateway: &Gateway, caller: &Caller, approval: &CallApproval, call: &ShownCall) -> DecisionRights {
     let principal = &caller.principal;
     let is_own = is_same_user(gateway, &principal.id, &approval.call.principal);
     let owns_both = || [&principal.id, &approval.call.principal].iter().all(|it| name_at_servers(it).is_none());
@@ -197,7 +197,7 @@ fn standing(gateway: &Gateway, caller: &Caller, approval: &CallApproval, call: &
         ApprovalKind::Confirm if is_own || owns_both() => true,
         ApprovalKind::Confirm | ApprovalKind::Approve => may_approve(gateway, caller, approval, call),
     };
-    Standing { is_own, may_approve }
+    DecisionRights { is_own, may_approve }
 }
 
 /// Whether policy and roles let a caller approve a call of somebody else, and it is in each group that is asked for.

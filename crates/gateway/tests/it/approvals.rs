@@ -13,7 +13,7 @@ use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Id, Raw, RequestTrace};
 use toolcrib_session::Principal;
 use toolcrib_store::{Config, Store};
-use toolcrib_testgateway::{Client, File, Setup, TestGateway, profile, server, text_of};
+use toolcrib_testgateway::{Client, File, Setup, TestGateway, profile, server, server_with, text_of};
 use toolcrib_testkit::{eventually, eventually_sees};
 
 const APPROVE: &str = r#"@id("asks") @approve("ops") @reason("counting is dear")
@@ -451,6 +451,29 @@ async fn a_hundred_calls_of_one_principal_wait_and_no_more() {
     let refused = client.call("alpha_echo", &json!({"text": "100"})).await;
     assert!(text_of(&refused).contains("100 of your calls wait"), "{refused}");
     id_of(&house.modern_of("user:acme/bob", "default").call("alpha_echo", &json!({"text": "100"})).await);
+}
+
+#[tokio::test]
+async fn profiles_and_servers_ask_without_any_policy() {
+    let lines = "exposure: direct\ngroups: [admin]\ntools: {confirm: [alpha/echo], approve: ['alpha/count*']}";
+    let files = [server_with("alpha", &[], "confirm: [pid]\n"), profile("default", lines)];
+    let house = TestGateway::settled(&files).await;
+    let client = house.modern_of("user:acme/bob", "default");
+    for (tool, kind, by) in [
+        ("alpha_echo", "confirm", "tools.confirm: alpha/echo of profile default"),
+        ("alpha_counter", "approve", "tools.approve: alpha/count* of profile default"),
+        ("alpha_pid", "confirm", "confirm of server alpha"),
+    ] {
+        let id = id_of(&client.call(tool, &json!({"text": "a"})).await);
+        let shown = owner(&house).operate("core_approval_show", &json!({ "id": id })).await.expect("it is shown");
+        assert_eq!((&shown["kind"], &shown["askedBy"]), (&json!(kind), &json!([by])), "{shown}");
+        // Without policies operators approve, and members do not.
+        let mut other = house.modern_of("user:acme/eve", "default");
+        assert_eq!(approve(&other, &id).await.expect_err("a member").kind, Kind::NotFound);
+        other.caller.principal.role = Role::Operator;
+        approve(&other, &id).await.expect("an operator");
+        until(&other, &id, "done").await;
+    }
 }
 
 // === confirm ===

@@ -11,12 +11,13 @@ use cedar_policy::{Context, Entities, Request};
 use toolcrib_base::{ServerName, ToolId};
 
 use super::argument::Arguments;
+use super::demand::Demand;
 use super::moment::Moment;
 use super::policies::CompiledSet;
 use super::policy::{Ask, CompiledPolicy, Effect, Outcome, PolicyRule};
 use super::resource::{LabelTable, Shape, Target};
 use super::subject::ClassKey;
-use crate::{Act, Annotations, Demand};
+use crate::{Act, Annotations};
 
 /// How many shapes are kept of a class. Policies that look at names make one of each tool.
 const SHAPES: usize = 16_384;

@@ -111,9 +111,9 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Known;
+    struct TestSecret;
 
-    impl ReadSecret for Known {
+    impl ReadSecret for TestSecret {
         fn read(&self) -> Result<Secret, String> {
             Ok(Secret::new("key"))
         }
@@ -122,7 +122,7 @@ mod tests {
     fn hook(url: &str, is_private: bool) -> ApprovalHook {
         let http = CheckedClient::new(HttpClient::new().unwrap(), Arc::new(SystemResolver));
         let clock = Arc::new(ManualClock::at(Timestamp(1_700_000_000_000)));
-        ApprovalHook { url: url.to_owned(), secret: Arc::new(Known), is_private, http, clock }
+        ApprovalHook { url: url.to_owned(), secret: Arc::new(TestSecret), is_private, http, clock }
     }
 
     #[test]

@@ -9,10 +9,11 @@ use toolcrib_protocol::{Id, RequestTrace, RpcError};
 use toolcrib_session::{Caller, Session};
 use toolcrib_store::{ApprovalState, CallApproval, CallApprovals};
 
-use super::record::{EndedCall, HeldCall, result_row};
-use super::{Consent, blocking};
 use crate::answer::CallAnswer;
+use crate::approvals::blocking;
+use crate::approvals::record::{EndedCall, HeldCall, result_row};
 use crate::client::ClientOptions;
+use crate::consent::Consent;
 use crate::context::RequestContext;
 use crate::path::CallPath;
 use crate::reply::ReplyChannel;

@@ -9,8 +9,8 @@ use toolcrib_policy::{Moment, Request};
 use toolcrib_session::Principal;
 use toolcrib_store::{ApprovalDecision, ApprovalState, CallApproval};
 
-use super::blocking;
-use super::record::HeldCall;
+use crate::approvals::blocking;
+use crate::approvals::record::HeldCall;
 use crate::path::CallPath;
 use crate::snapshot::{ProfileSnapshot, key_principal};
 

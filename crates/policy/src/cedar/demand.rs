@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use toolcrib_base::{Glob, ToolId};
 
-use crate::{Ask, PolicyRule};
+use super::policy::{Ask, Effect, PolicyRule};
 
 /// The yes that a call needs, by all rules that ask for one. It counts for the same demand only: rules that ask for
 /// more, for others, or that were changed, make another one.
@@ -45,7 +45,7 @@ impl Demand {
         let mut demand = None;
         for rule in asking {
             let demand = demand.get_or_insert_with(|| Self::new(Arc::clone(revision)));
-            let crate::Effect::Ask(ask) = &rule.effect else { continue };
+            let Effect::Ask(ask) = &rule.effect else { continue };
             demand.add(Arc::clone(&rule.id), ask);
         }
         demand
@@ -140,7 +140,7 @@ mod tests {
             id: id.into(),
             file: "a.cedar".into(),
             line: 1,
-            effect: crate::Effect::Ask(ask),
+            effect: Effect::Ask(ask),
             records_only: false,
             description: None,
             reason: None,
@@ -155,30 +155,26 @@ mod tests {
         rule(id, Ask::Approve { group: group.to_owned(), expires: expires.map(Duration::from_secs) })
     }
 
-    /// Who is asked, the groups, the seconds to give and to remember it.
+    /// Who is asked, the groups, the seconds to give it and those to remember it.
     #[track_caller]
-    fn check(rules: &[PolicyRule], expect: (&str, &[&str], Option<u64>, Option<u64>)) {
+    fn check(rules: &[PolicyRule], whose: &str, groups: &[&str], seconds: [Option<u64>; 2]) {
         let demand = Demand::of_policies(rules.iter(), &"r1".into()).expect("something asks");
-        let seconds = |time: Option<Duration>| time.map(|time| time.as_secs());
-        let groups: Vec<&str> = demand.groups.iter().map(String::as_str).collect();
-        let whose = if demand.needs_approval { "approve" } else { "confirm" };
-        assert_eq!((whose, &groups[..], seconds(demand.expires), seconds(demand.remember)), expect, "{rules:?}");
-        assert_eq!(demand.by.len(), rules.len());
+        assert_eq!(demand.groups, groups, "{rules:?}");
+        assert_eq!([demand.expires, demand.remember].map(|time| time.map(|time| time.as_secs())), seconds, "{rules:?}");
+        assert_eq!((demand.needs_approval, demand.by.len()), (whose == "approve", rules.len()), "{rules:?}");
     }
 
     #[test]
     fn all_rules_that_ask_are_asked_for_together() {
-        check(&[confirm("a", None)], ("confirm", &[], None, None));
-        check(&[confirm("a", Some(60)), confirm("b", Some(30))], ("confirm", &[], None, Some(30)));
-        check(&[confirm("a", Some(60)), confirm("b", None)], ("confirm", &[], None, None));
-        check(&[confirm("a", None), confirm("b", Some(60))], ("confirm", &[], None, None));
-        check(&[confirm("a", Some(60)), approve("b", "ops", None)], ("approve", &["ops"], None, None));
-        check(&[approve("b", "ops", Some(60)), confirm("a", Some(60))], ("approve", &["ops"], Some(60), None));
-        check(
-            &[approve("a", "ops", Some(60)), approve("b", "dba", Some(30))],
-            ("approve", &["ops", "dba"], Some(30), None),
-        );
-        check(&[approve("a", "", None), approve("b", "ops", None)], ("approve", &["ops"], None, None));
+        check(&[confirm("a", None)], "confirm", &[], [None, None]);
+        check(&[confirm("a", Some(60)), confirm("b", Some(30))], "confirm", &[], [None, Some(30)]);
+        check(&[confirm("a", Some(60)), confirm("b", None)], "confirm", &[], [None, None]);
+        check(&[confirm("a", None), confirm("b", Some(60))], "confirm", &[], [None, None]);
+        check(&[confirm("a", Some(60)), approve("b", "ops", None)], "approve", &["ops"], [None, None]);
+        check(&[approve("b", "ops", Some(60)), confirm("a", Some(60))], "approve", &["ops"], [Some(60), None]);
+        let two = [approve("a", "ops", Some(60)), approve("b", "dba", Some(30))];
+        check(&two, "approve", &["ops", "dba"], [Some(30), None]);
+        check(&[approve("a", "", None), approve("b", "ops", None)], "approve", &["ops"], [None, None]);
         assert_eq!(Demand::of_policies([].into_iter(), &"r1".into()), None);
     }
 

@@ -19,16 +19,16 @@ use toolcrib_view::shape;
 use toolcrib_view::view::Tool;
 
 use super::decision::{ApprovalVerdict, keys_of};
-use super::question::{self, KEY, PersonAnswer};
-use super::record::{HeldCall, HeldCaller, HeldDemand, call_row};
-use super::{Consent, OPEN_OF_ONE, RememberedCall, blocking};
-use crate::admission::AskedCall;
 use crate::answer::CallAnswer;
+use crate::approvals::question::{self, KEY, PersonAnswer};
+use crate::approvals::record::{HeldCall, HeldCaller, HeldDemand, call_row};
+use crate::approvals::{OPEN_OF_ONE, RememberedCall, blocking};
+use crate::consent::Consent;
 use crate::context::RequestContext;
 use crate::listener::ANSWER;
 use crate::own_tasks::{OwnTask, TaskStart};
 use crate::path::CallPath;
-use crate::tool_call::{CallResult, ToolCall, problem_of};
+use crate::tool_call::{ApprovalTicket, AskedToolCall, CallResult, ToolCall, problem_of};
 
 /// What the sealed states are for.
 const PURPOSE: &str = "call-approval";
@@ -36,26 +36,6 @@ const PURPOSE: &str = "call-approval";
 const PAGE_KEY: &str = "toolcrib-approval-page";
 /// How long one request waits for a call that runs, whatever its deadlines are.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
-
-/// A call that the rules let through only after a yes.
-#[derive(Debug)]
-pub(crate) struct AskedToolCall<'c> {
-    pub(crate) call: &'c ToolCall,
-    /// The arguments as they were sent.
-    pub(crate) original: &'c Raw,
-    /// The same without secrets.
-    pub(crate) shown: &'c Raw,
-    pub(crate) asked: Box<AskedCall>,
-    pub(crate) ticket: Option<ApprovalTicket>,
-}
-
-/// What a request carries that comes back for its approval.
-#[derive(Debug)]
-pub(crate) struct ApprovalTicket {
-    id: String,
-    /// What the person answered.
-    answer: Option<Raw>,
-}
 
 /// What a sealed state says. Whose it is, and for which call, is in the store.
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,0 +1,8 @@
+//! Calls that need a yes: the request that waits (`request`), the yes and the no (`decision`), the one run (`run`). What is
+//! kept of them is in `approvals`.
+
+mod decision;
+mod request;
+mod run;
+
+pub use decision::{ApprovalVerdict, no_approval};
