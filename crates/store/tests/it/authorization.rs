@@ -53,7 +53,7 @@ fn of_a_hundred_thousand_registrations_the_newest_thousand_stay() {
 }
 
 #[test]
-fn of_a_hundred_thousand_requests_those_within_the_bound_stay_and_what_is_unknown_leaves_nothing() {
+fn of_a_hundred_thousand_requests_those_within_the_bound_stay() {
     let (rows_of, many) = (in_memory(), strangers());
     let request = |number: usize| RequestRecord {
         id: hash(number),
