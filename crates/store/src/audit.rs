@@ -12,6 +12,7 @@
 
 mod chain;
 mod checkpoint;
+mod checkpoint_walk;
 mod checkpoints;
 mod cursors;
 mod event;
@@ -21,7 +22,6 @@ mod notary;
 mod park;
 mod proof;
 mod query;
-mod seals;
 mod tree;
 mod verify;
 mod writer;
@@ -503,7 +503,5 @@ fn installation_key(connection: &Connection) -> rusqlite::Result<String> {
     crate::database::installation_secret(connection, "audit_arguments_key")
 }
 
-#[cfg(test)]
-mod tampering;
 #[cfg(test)]
 mod tests;

@@ -307,10 +307,7 @@ impl RunningGateway {
         let FrontDoor { front, operations } = door.signing_on_with(&logins);
         let deps = server_deps(&config, &logins, &client, &clock, events)?;
         let vault = secrets.vault().clone();
-        house.spawn(audit::sign(store.audit().clone(), vault.clone(), address.is_some() && !config.is_momentary));
-        if let Some(age) = config.audit_age {
-            house.spawn(audit::cut(store.clone(), age));
-        }
+        audit::keep(&store, &config, &vault, address.is_some(), &house);
         // Before any secret is resolved, so that no change is missed.
         let mut known = vault.stamp();
         let servers = Servers::new(deps, Arc::clone(&secrets) as _, &store, house.clone()).at_home(config.home.path());
@@ -343,8 +340,7 @@ impl RunningGateway {
         let mut reported = ReportedProblems::default();
         reported.report(&gateway.loaded(), config.home.path());
         house.spawn(Arc::clone(&gateway).keep_in_step(happened, house.stop_signal()));
-        let home = config.home.path().to_owned();
-        let (applied, said) = (Arc::clone(&gateway), Arc::clone(&logins));
+        let (home, applied, said) = (config.home.path().to_owned(), Arc::clone(&gateway), Arc::clone(&logins));
         house.spawn(async move {
             let mut look = tokio::time::interval(VAULT);
             look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

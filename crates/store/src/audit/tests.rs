@@ -1,5 +1,7 @@
 //! What the log does when it cannot write or has no room. Needs the connection behind it, hence not in `tests/`.
 
+mod tampering;
+
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};

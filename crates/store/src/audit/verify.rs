@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::Head;
 use super::chain::{Fields, LATER, row_hash};
 use super::checkpoint::{Checkpoint, CheckpointKey};
-use super::seals::SealWalk;
+use super::checkpoint_walk::CheckpointWalk;
 use super::writer::{from_sql, read_head, to_sql};
 use crate::database::Database;
 use crate::error::StoreError;
@@ -118,11 +118,11 @@ pub(super) fn verify(database: &Database, expected: Expectation) -> Result<Verif
     }
     let end = from_sql(last);
     let Expectation { head: expected, key, kept } = expected;
-    let mut seals = SealWalk::new(from_sql(checkpoint), key, kept);
-    if let Some((seq, fault)) = seals.start(database, floor).map_err(&failed)? {
+    let mut walked = CheckpointWalk::new(from_sql(checkpoint), key, kept);
+    if let Some((seq, fault)) = walked.start(database, floor).map_err(&failed)? {
         return Ok(Verification::Broken(ChainBreak { seq, fault }));
     }
-    let mut walk = Walk { last: floor, scratch: Vec::new(), expected, seals };
+    let mut walk = Walk { last: floor, scratch: Vec::new(), expected, checkpoints: walked };
     while walk.last.seq < end {
         let fault = walk.chunk(database, end).map_err(&failed)?;
         if let Some(broken) = fault {
@@ -143,10 +143,10 @@ pub(super) fn verify(database: &Database, expected: Expectation) -> Result<Verif
     if recorded.hash != last.hash {
         return broken(last.seq, Fault::NotTheHead);
     }
-    if let Some((seq, fault)) = walk.seals.end(last.seq) {
+    if let Some((seq, fault)) = walk.checkpoints.end(last.seq) {
         return broken(seq, fault);
     }
-    let (signed, key) = walk.seals.signed();
+    let (signed, key) = walk.checkpoints.signed();
     let events = last.seq - floor.seq;
     let (first, newest) = if events == 0 { (None, None) } else { (Some(floor.seq + 1), Some(last.seq)) };
     Ok(Verification::Intact(IntactChain { events, first, last: newest, head: last, signed, key }))
@@ -185,13 +185,13 @@ struct Walk {
     last: Head,
     scratch: Vec<u8>,
     expected: Option<Head>,
-    seals: SealWalk,
+    checkpoints: CheckpointWalk,
 }
 
 impl Walk {
     /// Checks the next rows up to `end`.
     fn chunk(&mut self, database: &Database, end: u64) -> rusqlite::Result<Option<ChainBreak>> {
-        self.seals.fill(database)?;
+        self.checkpoints.fill(database)?;
         let connection = database.reader();
         let sql = "SELECT * FROM audit WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
         let mut statement = connection.prepare_cached(sql)?;
@@ -226,7 +226,7 @@ impl Walk {
             return Ok(Some(Fault::NotTheExpected));
         }
         self.last = Head { seq, hash };
-        Ok(self.seals.step(self.last))
+        Ok(self.checkpoints.step(self.last))
     }
 }
 

@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolcrib_auth::{KeyPreference, Sealer, Vault};
+use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock as _, SystemClock, Timestamp};
 use toolcrib_store::{AuditLog, SealKey, Store};
+
+use crate::config::Config;
 
 /// How often old events are looked for.
 const LOOK: Duration = Duration::from_secs(60 * 60);
@@ -17,9 +20,17 @@ const ROW: [&str; 2] = ["audit_key", "ed25519"];
 /// The vault as the keeper of the key.
 struct VaultSeal(Sealer);
 
+/// Has the log signed, and cut where the settings say so. One that `serves` makes a vault where there is none.
+pub(super) fn keep(store: &Store, config: &Config, vault: &Vault, serves: bool, house: &Scope) {
+    house.spawn(sign(store.audit().clone(), vault.clone(), serves && !config.is_momentary));
+    if let Some(age) = config.audit_age {
+        house.spawn(cut(store.clone(), age));
+    }
+}
+
 /// Opens the key that signs the audit log. A keyring may take its time, so no start waits for it. `makes` a vault where
 /// there is none: a gateway that leaves again leaves no key behind.
-pub(super) async fn sign(log: AuditLog, vault: Vault, makes: bool) {
+async fn sign(log: AuditLog, vault: Vault, makes: bool) {
     let opened = tokio::task::spawn_blocking(move || {
         let sealer = match makes {
             true => vault.sealer(KeyPreference::Keyring).map(Some),
@@ -37,7 +48,7 @@ pub(super) async fn sign(log: AuditLog, vault: Vault, makes: bool) {
 }
 
 /// Removes what is older, again and again, as far as sinks have it.
-pub(super) async fn cut(store: Store, age: Duration) {
+async fn cut(store: Store, age: Duration) {
     let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
     let mut look = tokio::time::interval(LOOK);
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

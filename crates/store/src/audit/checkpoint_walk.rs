@@ -14,7 +14,7 @@ const UNSIGNED: u64 = 2 * CHECKPOINT_EVENTS;
 
 /// The checkpoints, as far as they were read.
 #[derive(Debug)]
-pub(super) struct SealWalk {
+pub(super) struct CheckpointWalk {
     /// What was read and not met yet.
     ahead: VecDeque<Checkpoint>,
     last: Option<Checkpoint>,
@@ -30,7 +30,7 @@ pub(super) struct SealWalk {
     kept: Option<Checkpoint>,
 }
 
-impl SealWalk {
+impl CheckpointWalk {
     pub(super) fn new(newest: u64, expected: Option<CheckpointKey>, kept: Option<Checkpoint>) -> Self {
         let (is_seen, ahead) = (expected.is_none(), VecDeque::new());
         Self { ahead, last: None, read: 0, newest, tree: HashTree::default(), expected, is_seen, kept }

@@ -6,11 +6,11 @@ use std::sync::MutexGuard;
 use rusqlite::types::Value;
 use toolcrib_base::{ManualClock, PrincipalId};
 
-use super::chain::row_hash;
-use super::checkpoint::SigningPair;
-use super::tree::HashTree;
-use super::writer::{read_head, to_sql};
-use super::*;
+use crate::audit::chain::row_hash;
+use crate::audit::checkpoint::SigningPair;
+use crate::audit::tree::HashTree;
+use crate::audit::writer::{read_head, to_sql};
+use crate::audit::*;
 
 /// Rows of the log; all are signed.
 const ROWS: u64 = 5;
