@@ -32,7 +32,7 @@
 mod redact;
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use toolcrib_base::{Clock, Kind, PrincipalId, Problem, ServerName, Timestamp};
@@ -43,7 +43,10 @@ use toolcrib_store::{ArgsHash, AuditEvent, AuditLog, AuditSlot, Decision, Outcom
 use toolcrib_view::metrics::ToolMetrics;
 
 use crate::consent::GivenConsent;
+use crate::canaries::FoundCanary;
+use crate::halts::{Halt, Halts};
 use crate::live_events::{LiveEvent, LiveEvents};
+use crate::source::Invocation;
 use crate::throttle::CallSlot;
 
 /// What the audit log records about a call before it is decided.
@@ -68,6 +71,8 @@ pub struct AuditContext<'a> {
     pub keep_arguments: bool,
     /// Where the end of the call is published.
     pub events: &'a LiveEvents,
+    /// Who is halted.
+    pub halts: &'a Arc<Halts>,
     /// Whose credential goes to the server, as a word.
     pub credential: Option<&'static str>,
     /// What was said yes to before.
@@ -80,6 +85,7 @@ pub struct AuditContext<'a> {
 pub struct AdmittedCall {
     /// `None` once [`AdmittedCall::detach`] has taken it away.
     permit: Option<Permit>,
+    halts: Arc<Halts>,
     entry: Entry,
     slot: Option<CallSlot>,
 }
@@ -91,6 +97,10 @@ struct Entry {
     metrics: Option<Arc<ToolMetrics>>,
     started: Instant,
     events: LiveEvents,
+    /// The halt that ended it, or that it is about.
+    halt: OnceLock<Arc<str>>,
+    /// The canary that was found in it, or that it is about.
+    canary: OnceLock<Arc<str>>,
 }
 
 /// Why a call was not let through.
@@ -100,6 +110,8 @@ pub enum Refusal {
     Denied(Denial),
     /// The rules want a yes first.
     Asked(Box<AskedCall>),
+    /// The caller is halted.
+    Halted(Arc<Halt>),
     /// The audit log is closed: the gateway is ending.
     Closing,
 }
@@ -121,6 +133,7 @@ impl Refusal {
         match self {
             Self::Denied(denial) => denied(denial),
             Self::Asked(asked) => denied(&asked.denial),
+            Self::Halted(halt) => halt.problem(),
             Self::Closing => closing_problem(),
         }
     }
@@ -131,6 +144,7 @@ impl Refusal {
             Self::Denied(_) => unknown(),
             // What can be asked for is no secret.
             Self::Asked(asked) => RpcError::from(&denied(&asked.denial)),
+            Self::Halted(halt) => RpcError::from(&halt.problem()),
             Self::Closing => closing(),
         }
     }
@@ -158,10 +172,16 @@ impl AdmittedCall {
     /// Reserves a place in the log, decides, and records a refusal at once.
     ///
     /// # Errors
-    /// The rules say no, or the gateway is ending.
+    /// The caller is halted, the rules say no, or the gateway is ending.
     pub async fn open(audit: AuditContext<'_>, act: &Act, asked: AuditedRequest<'_>) -> Result<Self, Refusal> {
         let AuditContext { log, clock, rules, caller, .. } = audit;
         let slot = log.reserve().await.map_err(|_| Refusal::Closing)?;
+        // What sources call has the id of their run as that of the request, JSON text.
+        let run = (caller.door == Invocation::DOOR).then(|| asked.request_id.trim_matches('"'));
+        if let Some(halt) = audit.halts.of_act(caller, act, run) {
+            refuse_halted(audit, slot, asked, &halt, None);
+            return Err(Refusal::Halted(halt));
+        }
         let hash = asked.arguments.map(|arguments| log.hash_arguments(arguments));
         let policy_caller = toolcrib_policy::Caller { principal: &caller.principal.id, role: caller.principal.role };
         let request = Request { caller: policy_caller, act };
@@ -187,7 +207,7 @@ impl AdmittedCall {
                 if let GivenConsent::Yes(consent) = audit.given {
                     entry.mark(&consent.approval, Some(&consent.approver));
                 }
-                Ok(Self { permit: Some(permit), entry, slot: None })
+                Ok(Self { permit: Some(permit), halts: Arc::clone(audit.halts), entry, slot: None })
             }
             Err(denial) if denial.demand.is_some() => {
                 let demand = denial.demand.as_deref().cloned().expect("it was just looked at");
@@ -221,6 +241,29 @@ impl AdmittedCall {
         event.guard = Some(event.guard.take().map_or_else(|| found.clone(), |before| format!("{before}; {found}")));
     }
 
+    /// Puts on record which halt ended it, or which one it is about. The first counts.
+    pub fn names_halt(&self, id: &Arc<str>) {
+        let _ = self.entry.halt.set(Arc::clone(id));
+    }
+
+    /// Puts on record which canary was found in it, or which one it is about. The first counts.
+    pub fn names_canary(&self, id: &Arc<str>) {
+        let _ = self.entry.canary.set(Arc::clone(id));
+    }
+
+    /// Puts on record that a canary was found in it, and the halt that came of it.
+    pub(crate) fn names(&self, found: &FoundCanary) {
+        self.names_canary(&found.id);
+        self.names_halt(&found.halt.id);
+    }
+
+    /// Waits until its caller is halted. Cancel-safe.
+    pub(crate) async fn halted(&self, caller: &Caller) -> Arc<Halt> {
+        let halt = self.halts.halted(caller).await;
+        self.names_halt(&halt.id);
+        halt
+    }
+
     /// What the permit was given for.
     pub(crate) fn act(&self) -> Option<&Act> {
         self.permit.as_ref().map(Permit::act)
@@ -235,8 +278,9 @@ impl AdmittedCall {
     /// principal stays here, and ends with the request; nothing can be called with what is left.
     pub fn detach(&mut self) -> Self {
         let (started, events) = (self.entry.started, self.entry.events.clone());
-        let left = Entry { open: None, metrics: None, started, events };
-        Self { permit: self.permit.take(), entry: std::mem::replace(&mut self.entry, left), slot: None }
+        let left = Entry::begun(started, events);
+        let halts = Arc::clone(&self.halts);
+        Self { permit: self.permit.take(), halts, entry: std::mem::replace(&mut self.entry, left), slot: None }
     }
 
     /// Ends the call: records the event, counts it, and gives its place free. Does nothing more once it was detached.
@@ -321,6 +365,26 @@ pub async fn record_unknown(audit: AuditContext<'_>, asked: AuditedRequest<'_>) 
     Entry::new(slot, event, audit.events).close(Outcome::Denied);
 }
 
+/// Records a request of a caller who is halted, which went no further; with the canary that was found in it, if one was.
+pub async fn record_halted(audit: AuditContext<'_>, asked: AuditedRequest<'_>, halt: &Halt, canary: Option<&str>) {
+    if let Ok(slot) = audit.log.reserve().await {
+        refuse_halted(audit, slot, asked, halt, canary);
+    }
+}
+
+fn refuse_halted(
+    audit: AuditContext<'_>,
+    slot: AuditSlot,
+    asked: AuditedRequest<'_>,
+    halt: &Halt,
+    canary: Option<&str>,
+) {
+    let hash = asked.arguments.map(|arguments| audit.log.hash_arguments(arguments));
+    let event = event(audit.clock.now(), audit.caller, asked, hash, Decision::Deny(Cow::Borrowed("halted")));
+    let event = AuditEvent { halt: Some(halt.id.to_string()), canary: canary.map(str::to_owned), ..event };
+    Entry::new(slot, event, audit.events).close(Outcome::Denied);
+}
+
 fn event(
     at: Timestamp,
     caller: &Caller,
@@ -358,7 +422,14 @@ fn method_text(method: &str) -> Cow<'static, str> {
 
 impl Entry {
     fn new(slot: AuditSlot, event: AuditEvent, events: &LiveEvents) -> Self {
-        Self { open: Some((slot, event)), metrics: None, started: Instant::now(), events: events.clone() }
+        let mut entry = Self::begun(Instant::now(), events.clone());
+        entry.open = Some((slot, event));
+        entry
+    }
+
+    /// One with no event to record.
+    fn begun(started: Instant, events: LiveEvents) -> Self {
+        Self { open: None, metrics: None, started, events, halt: OnceLock::new(), canary: OnceLock::new() }
     }
 
     /// Notes the approval that the call waits for, or runs with.
@@ -376,6 +447,8 @@ impl Entry {
         }
         event.outcome = outcome;
         event.duration = duration;
+        event.halt = event.halt.or_else(|| self.halt.take().map(|id| id.to_string()));
+        event.canary = event.canary.or_else(|| self.canary.take().map(|id| id.to_string()));
         self.events.publish(|| LiveEvent::call(&event));
         slot.record(event);
     }

@@ -105,14 +105,19 @@ pub(crate) async fn call(
             Err(error) => CallOutcome::Failed(error),
         }
     };
-    match running {
-        None => asking.await,
-        // Biased: what was cancelled while it waited for its turn is not sent at all.
-        Some(running) => tokio::select! {
-            biased;
-            () = running.cancelled() => CallOutcome::Cancelled,
-            outcome = asking => outcome,
-        },
+    let cancelled = async {
+        match running {
+            Some(running) => running.cancelled().await,
+            None => std::future::pending().await,
+        }
+    };
+    // Biased: what was cancelled while it waited for its turn is not sent at all. All three are cancel-safe, but for the
+    // call, which is taken back at the server.
+    tokio::select! {
+        biased;
+        () = cancelled => CallOutcome::Cancelled,
+        outcome = asking => outcome,
+        halt = admitted.halted(caller) => CallOutcome::Unanswered(halt.problem()),
     }
 }
 

@@ -96,6 +96,7 @@ impl RequestContext<'_> {
         mut rules: GuardRules,
         outcome: CallOutcome,
     ) -> CallOutcome {
+        let outcome = self.without_canary(admitted, outcome).await;
         match outcome {
             CallOutcome::Answered(Ok(result)) => {
                 let questions = ask::is_input_required(&result).then(|| result.get("inputRequests")).flatten();
@@ -144,6 +145,25 @@ impl RequestContext<'_> {
         }
         let with = |answers: &Raw| params.edit(&[(ask::INPUT_RESPONSES, Edit::Set(answers.as_str()))]);
         GuardedText { passed: with(&guarded.passed), stored: with(&guarded.stored), ..guarded }
+    }
+
+    /// What a server answered, unless a canary is in it: then its caller is halted.
+    async fn without_canary(&self, admitted: &AdmittedCall, outcome: CallOutcome) -> CallOutcome {
+        let looked = match &outcome {
+            CallOutcome::Answered(Ok(result)) => self.path.look_for_canary(self.caller, result, "a result").await,
+            CallOutcome::Answered(Err(error)) => {
+                self.path.look_for_canary(self.caller, &error.to_raw(), "an error").await
+            }
+            _ => return outcome,
+        };
+        match looked {
+            Ok(None) => outcome,
+            Ok(Some(found)) => {
+                admitted.names(&found);
+                CallOutcome::Unanswered(found.halt.problem())
+            }
+            Err(problem) => CallOutcome::Unanswered(problem),
+        }
     }
 
     /// Whether a request is no further call at the server, but comes back for one that waits for its client.

@@ -19,6 +19,8 @@ use toolcrib_protocol::{Capabilities, Raw, RpcError, json};
 use toolcrib_session::Caller;
 use toolcrib_store::{Store, StoreError, TaskRecord};
 
+use crate::halts::Halts;
+
 /// How many may run, each a future in memory.
 const RUNNING: usize = 256;
 /// How many of one principal.
@@ -44,6 +46,7 @@ pub struct OwnTaskState {
 pub struct OwnTasks {
     store: Store,
     clock: Arc<dyn Clock>,
+    halts: Arc<Halts>,
     running: Mutex<HashMap<String, OwnTask>>,
 }
 
@@ -227,8 +230,8 @@ impl OwnTask {
 // === impl OwnTasks ===
 
 impl OwnTasks {
-    pub(crate) fn new(store: Store, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, running: Mutex::default() }
+    pub(crate) fn new(store: Store, clock: Arc<dyn Clock>, halts: Arc<Halts>) -> Self {
+        Self { store, clock, halts, running: Mutex::default() }
     }
 
     fn enter(&self, task: &OwnTask) -> Result<(), Problem> {
@@ -329,12 +332,14 @@ impl OwnTasks {
         written.await?;
         let handle = lock(&task.shared.state).record.to_handle();
         let mut stop = scope.stop_signal();
+        let caller = caller.clone();
         scope.spawn(async move {
             let TaskSlot { tasks, task } = &entered;
             let mut cancelled = task.shared.cancelled.subscribe();
             let ended = tokio::select! {
                 biased;
                 _ = cancelled.wait_for(|cancelled| *cancelled) => None,
+                halt = tasks.halts.halted(&caller) => Some(Err(RpcError::from(&halt.problem()))),
                 // Written down as running, it is found failed after the restart.
                 () = stop.stopped() => return,
                 ended = tokio::time::timeout(LIFE, work(task.clone())) => Some(ended.unwrap_or_else(|_| {

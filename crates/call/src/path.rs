@@ -14,10 +14,12 @@ use toolcrib_view::metrics::Metrics;
 
 use crate::admission::AuditContext;
 use crate::approvals::{ApprovalTimes, Approvals, InstallationSealer, SealRows};
+use crate::canaries::Canaries;
 use crate::checks::Checks;
 use crate::consent::GivenConsent;
 use crate::conversations::Conversations;
 use crate::guard::{CallGuard, GuardedCall};
+use crate::halts::Halts;
 use crate::large_results::LargeResults;
 use crate::live_events::LiveEvents;
 use crate::login::Logins;
@@ -102,6 +104,10 @@ pub struct CallPath {
     pub approvals: Approvals,
     /// The tasks that run here.
     pub tasks: Arc<OwnTasks>,
+    /// Looks for canaries in calls.
+    pub canaries: Canaries,
+    /// Who is halted.
+    pub halts: Arc<Halts>,
     /// Looks for secrets in calls.
     pub secrets: Arc<SecretGuard>,
     pub(crate) throttle: Throttle,
@@ -129,13 +135,16 @@ impl CallPath {
         });
         let sealer = Sealer::new(key);
         let sealing = parts.sealing.unwrap_or_else(|| Arc::new(InstallationSealer(sealer.clone())));
+        let halts = Arc::new(Halts::open(parts.store.halts(), Arc::clone(&parts.clock)));
         Self {
             approvals: Approvals::new(parts.store.call_approvals(), sealing, parts.approval_times)
                 .with_pages(parts.approval_pages),
             pins: Pins::new(parts.store.pins()),
-            tasks: Arc::new(OwnTasks::new(parts.store.clone(), Arc::clone(&parts.clock))),
+            tasks: Arc::new(OwnTasks::new(parts.store.clone(), Arc::clone(&parts.clock), Arc::clone(&halts))),
             parking: ParkedCalls::new(sealer.clone()),
             sealer,
+            halts,
+            canaries: Canaries::default(),
             store: parts.store,
             clock: parts.clock,
             servers: parts.servers,
@@ -191,6 +200,7 @@ impl CallPath {
             caller,
             keep_arguments: self.keep_arguments,
             events: &self.events,
+            halts: &self.halts,
             credential: None,
             given: GivenConsent::Nothing,
         }

@@ -15,6 +15,7 @@ use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_view::{Operation, ToolSource, ToolSources, View};
 
+use crate::halts::Halts;
 use crate::reply::ReplyChannel;
 
 pub use invocation::{DEEPEST, Invocation};
@@ -28,6 +29,9 @@ pub trait Source: ToolSource {
     /// Runs one of its tools, [`Invocation::tool`]. The result is one of `tools/call`. Dropping the future cancels the
     /// run.
     fn run(&self, invocation: Invocation) -> BoxFuture<'static, Result<Raw, Problem>>;
+
+    /// Ends what it runs for those who are halted, after each new halt. May not wait.
+    fn end_halted(&self, _halts: &Halts) {}
 
     /// Its operations, rows made with `..Operation::OF_SOURCE`.
     fn operations(&self) -> &'static [Operation];

@@ -136,6 +136,7 @@ impl RequestContext<'_> {
             Err(refusal @ Refusal::Denied(Denial { hidden: false, .. })) => {
                 return ToolOutcome::failed(refusal.problem()).answer;
             }
+            Err(refusal @ Refusal::Halted(_)) => return ToolOutcome::failed(refusal.problem()).answer,
             // Only what is visible was resolved; the rules say the same again, or the view was built by older ones.
             Err(refusal) => return Err(refusal.or_unknown(|| self.unknown_tool(&call.tool))),
         };

@@ -24,6 +24,16 @@ choice! {
     }
 }
 
+choice! {
+    /// Who is halted when a canary is found: the key `canary_halts` of profiles.
+    CanaryHalt {
+        /// The principal, by whichever door.
+        Principal = "principal",
+        /// The session, or what was granted to the client; the principal where there is neither.
+        Session = "session",
+    }
+}
+
 /// What a server or a profile says; of two the stricter counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Guards {

@@ -60,7 +60,7 @@ pub use entry::{
     RegistryEntry, Runtime, Source, Variable,
 };
 pub use expected::{KINDS as PROGRAM_KINDS, ProgramKind, expected_variables, kinds_of, missing as missing_variables};
-pub use guards::{Guards, SecretAction, ToolGuards};
+pub use guards::{CanaryHalt, Guards, SecretAction, ToolGuards};
 pub use kind::DefinitionKind;
 pub use object_name::{ObjectName, ObjectNameError};
 pub use pattern::{Pattern, PatternError};

@@ -13,7 +13,7 @@ use toolcrib_base::{Glob, ProfileName};
 
 use crate::define::{self, Definition, GlobTarget};
 use crate::folder::{self, Contents, Folder};
-use crate::guards::{self, Guards};
+use crate::guards::{self, CanaryHalt, Guards};
 use crate::kind::DefinitionKind;
 use crate::period::Period;
 use crate::reader::{Cursor, Fields, choice};
@@ -78,6 +78,8 @@ pub struct ProfileDefinition {
     pub limits: CallLimits,
     /// What becomes of secrets in calls.
     pub guards: Guards,
+    /// Who is halted when a canary is found.
+    pub canary_halts: CanaryHalt,
 }
 
 /// Patterns over `server/tool`; `deny` wins.
@@ -223,6 +225,7 @@ impl ProfileDefinition {
             examples: Examples::Given,
             limits: CallLimits::default(),
             guards: Guards::default(),
+            canary_halts: CanaryHalt::Principal,
         }
     }
 }
@@ -286,6 +289,7 @@ impl Definition for ProfileDefinition {
             examples: fields.get("examples").and_then(|cursor| cursor.choice()).unwrap_or(default.examples),
             limits: fields.get("limits").and_then(limits::read).unwrap_or_default(),
             guards: fields.get("guards").and_then(guards::read).unwrap_or_default(),
+            canary_halts: fields.get("canary_halts").and_then(|c| c.choice()).unwrap_or(default.canary_halts),
         };
         fields.finish();
         Some(Self { name: name?, ..read })

@@ -216,6 +216,7 @@ impl GatewayBuilder {
             policies,
             approval_news: self.approval_news,
             sinks: OnceLock::new(),
+            canaries_turn: Mutex::new(()),
         });
         let tools: Weak<Gateway> = Arc::downgrade(&gateway);
         gateway.path.resolve_by(tools.clone() as Weak<dyn CallTool>);
@@ -226,7 +227,14 @@ impl GatewayBuilder {
                 gateway.path.servers.table().values().for_each(|running| running.server.forget_session(session));
             }
         }));
+        let halted = Arc::downgrade(&gateway);
+        gateway.path.halts.on_halt(Box::new(move |halts| {
+            if let Some(gateway) = halted.upgrade() {
+                gateway.end_halted(halts);
+            }
+        }));
         gateway.look_for_secrets();
+        gateway.look_for_canaries();
         gateway.reconcile();
         gateway
     }

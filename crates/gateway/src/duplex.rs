@@ -108,7 +108,7 @@ impl Duplex {
             Ok(Message::Notification(notification)) => self.notification(&notification),
             Ok(Message::Answer(answer)) => {
                 if let Some(session) = self.session() {
-                    session.answer(answer);
+                    self.gateway.take_answer(&session, answer);
                 }
             }
             Err(BadMessage::Batch) => self.batch(text, trace).await,

@@ -61,7 +61,7 @@ impl Gateway {
                 Ok(Message::Notification(notification)) => self.notification(caller, &notification),
                 Ok(Message::Answer(answer)) => {
                     if let Some(session) = &caller.session {
-                        session.answer(answer);
+                        self.take_answer(session, answer);
                     }
                 }
                 Err(bad) => asked.push(Err(bad)),
@@ -115,6 +115,11 @@ impl Gateway {
         let revision = Revision::negotiate_legacy(&asked);
         let client = Introduction::read(params, revision).at(address);
         let session = self.sessions.open(principal.clone(), snapshot.profile().name.clone(), client)?;
+        // After it is open, so that whoever ends sessions finds it or it is not opened.
+        if let Some(halt) = self.path.halts.of(&Caller::legacy(principal.clone(), &session)) {
+            self.sessions.close(&session);
+            return Err(halt.problem());
+        }
         let snapshot = snapshot.seen_by(principal, Door::MCP);
         self.reset_active_set(snapshot.view(), &principal.id);
         Ok((self.initialize_result(snapshot.view(), revision), session))

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
-use toolcrib_base::{Problem, ProfileName, Timestamp};
+use toolcrib_base::{Problem, ProfileName, Role, Timestamp};
 use toolcrib_call::live_events::Kind;
 use toolcrib_call::pins::Quarantine;
 use toolcrib_call::{
-    CallPath, EnvironmentChange, HeldBy, LiveEvent, LiveEvents, ProfileSnapshot, Servers, ViewMaker, Views,
+    CallPath, EnvironmentChange, Halts, HeldBy, LiveEvent, LiveEvents, ProfileSnapshot, Servers, ViewMaker, Views,
 };
 use toolcrib_catalog::{Catalog, ChangedTools, Files};
 use toolcrib_protocol::{Notification, Raw};
@@ -71,6 +71,8 @@ pub struct Gateway {
     pub(crate) approval_news: Option<mpsc::Sender<Value>>,
     /// Where the audit log is delivered to, once the process has started that.
     pub(crate) sinks: OnceLock<Arc<Sinks>>,
+    /// Taken while canaries are read, so that the last reading counts.
+    pub(crate) canaries_turn: Mutex<()>,
 }
 
 impl Gateway {
@@ -212,6 +214,29 @@ impl Gateway {
             }
         }
         self.path.subscriptions.end_of(profile, lost);
+    }
+
+    /// Ends the sessions, streams and runs of those who are halted. What waits for a server ends by itself.
+    pub(crate) fn end_halted(&self, halts: &Halts) {
+        for session in self.sessions.all() {
+            if halts.of(&Caller::legacy(session.principal.clone(), &session)).is_some() {
+                self.sessions.close(&session);
+            }
+        }
+        for profile in self.path.views.build().main().keys() {
+            self.path.subscriptions.end_of(profile, |who| halts.of_principal(who, profile).is_some());
+        }
+        self.path.sources.iter().for_each(|source| source.end_halted(halts));
+        let path = Arc::clone(&self.path);
+        self.path.servers.scope().spawn(async move {
+            let is_halted = |call: &ApprovedCall| {
+                let who = Principal::restored(call.principal.clone(), Role::Viewer);
+                path.halts.of_principal(&who, &call.profile).is_some()
+            };
+            if let Err(problem) = path.cancel_approvals(is_halted, "its caller is halted").await {
+                tracing::error!("approvals of who is halted stay open, though nothing of them runs: {problem}");
+            }
+        });
     }
 
     pub(crate) fn reconcile(&self) {

@@ -19,6 +19,7 @@ mod advice;
 pub mod approval;
 mod approval_events;
 mod builder;
+mod canaries;
 mod configuration;
 mod configure;
 pub mod duplex;

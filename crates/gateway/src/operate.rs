@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use toolcrib_base::{Glob, Kind, Problem};
+use toolcrib_call::admission::record_halted;
 use toolcrib_call::{AdmittedCall, AuditedRequest, ProfileSnapshot, RequestContext};
 use toolcrib_policy::{ClassRules, LabelTable, Policies, Rules, Settings, Subject};
 use toolcrib_protocol::raw::Edit;
@@ -51,6 +53,7 @@ impl Gateway {
     ) -> Result<Raw, Problem> {
         let seen = snapshot.map(|snapshot| snapshot.seen_by(&caller.principal, caller.door));
         let snapshot = seen.as_ref();
+        self.look_for_canary(operation, caller, &arguments).await?;
         let needed = || snapshot.ok_or_else(|| self.path.views.no_profile(&caller.profile));
         if operation.is_call() {
             // The same check is made where the name is resolved; here it keeps its kind and its hint.
@@ -68,8 +71,28 @@ impl Gateway {
         };
         let admitted = AdmittedCall::open(audit, &operation.act(), asked).await.map_err(|refusal| refusal.problem())?;
         let done = operation::run(operation, self, OperationContext { snapshot, caller, depth: 0 }, &arguments).await;
+        name_subject(&admitted, operation, &done);
         admitted.end(outcome_of(&done));
         done.map(|value| Raw::from_value(&value))
+    }
+
+    /// Halts who sends a canary. Administrators put canaries out, in definitions and in the vault; what they call tools
+    /// with is looked at like that of anyone.
+    async fn look_for_canary(&self, operation: &Operation, caller: &Caller, arguments: &Raw) -> Result<(), Problem> {
+        if caller.principal.is_admin() && !operation.is_call() {
+            return Ok(());
+        }
+        let Some(found) = self.path.look_for_canary(caller, arguments, "an operation").await? else { return Ok(()) };
+        let rules = self.gateway_rules(caller);
+        let asked = AuditedRequest {
+            method: method::TOOLS_CALL,
+            target: operation.tool.into(),
+            arguments: None,
+            stored: None,
+            request_id: String::new(),
+        };
+        record_halted(self.path.audit(&rules, caller), asked, &found.halt, Some(&found.id)).await;
+        Err(found.halt.problem())
     }
 
     /// The call that an operation stands for, by the path that every call takes.
@@ -101,6 +124,18 @@ impl Gateway {
             Some(problem) if operation.problems.contains(&problem.kind) => Err(*problem),
             _ => Ok(answer.result),
         }
+    }
+}
+
+/// The event of an operation on a halt or a canary names it.
+pub(crate) fn name_subject(admitted: &AdmittedCall, operation: &Operation, done: &Result<Value, Problem>) {
+    let id = || done.as_ref().ok().and_then(|value| value["id"].as_str()).map(Arc::from);
+    let (is_of_halt, is_of_canary) =
+        (operation.tool.starts_with("core_halt_"), operation.tool.starts_with("core_canary_"));
+    match if is_of_halt || is_of_canary { id() } else { None } {
+        Some(id) if is_of_canary => admitted.names_canary(&id),
+        Some(id) => admitted.names_halt(&id),
+        None => {}
     }
 }
 

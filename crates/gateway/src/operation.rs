@@ -10,9 +10,11 @@ mod approvals;
 mod audit;
 mod audit_export;
 mod bundles;
+mod canaries;
 mod config;
 mod definition;
 mod events;
+mod halts;
 mod learning;
 mod lifecycle;
 mod logins;
@@ -105,8 +107,10 @@ const FILES: &[&[Row]] = &[
     audit::ROWS,
     audit_export::ROWS,
     bundles::ROWS,
+    canaries::ROWS,
     config::ROWS,
     events::ROWS,
+    halts::ROWS,
     learning::ROWS,
     lifecycle::ROWS,
     logins::ROWS,

@@ -1,7 +1,9 @@
 //! The methods of MCP, each led to what answers it: calls to `call`, the rest to the path that all requests take. The
 //! answer is written in the form of the client's revision.
 
+mod answers;
 mod call;
+mod halted;
 mod handshake;
 
 use std::collections::BTreeSet;
@@ -10,6 +12,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use toolcrib_base::{Kind, Problem, ToolId};
+use toolcrib_call::admission::{AuditedRequest, record_halted};
 use toolcrib_call::{CallAnswer, CallTool, ClientOptions, ProfileSnapshot, ReplyChannel, RequestContext, SourceCall};
 use toolcrib_catalog::Exposure;
 use toolcrib_protocol::convert::{self, Caching};
@@ -20,6 +23,7 @@ use toolcrib_view::view::View;
 use tracing::Instrument;
 
 use crate::gateway::Gateway;
+use halted::HaltedRequest;
 
 pub(crate) use call::outcome_of;
 
@@ -62,6 +66,19 @@ impl Gateway {
         request: Request,
         channel: Option<Channel>,
     ) -> Option<Answer> {
+        if let Some(halt) = self.path.halts.of(caller) {
+            let refused = HaltedRequest { halt: &halt, canary: None };
+            return Some(Box::pin(self.refuse_halted(snapshot, caller, request, refused)).await);
+        }
+        // Whole, whatever is made of it, and before anything of it is written down.
+        match self.path.look_for_canary(caller, &request.params, "a request").await {
+            Ok(None) => {}
+            Ok(Some(found)) => {
+                let refused = HaltedRequest { halt: &found.halt, canary: Some(&found.id) };
+                return Some(Box::pin(self.refuse_halted(snapshot, caller, request, refused)).await);
+            }
+            Err(problem) => return Some(Answer::error(Some(request.id), RpcError::from(&problem))),
+        }
         // Before anything that waits, so that a cancellation finds it.
         let running = caller.session.as_ref().map(|session| session.run(&request.id));
         let snapshot = match self.path.awaited_snapshot(snapshot, caller, &request).await {
@@ -130,6 +147,18 @@ impl CallTool for Gateway {
     fn call(self: Arc<Self>, call: SourceCall<'_>) -> BoxFuture<'_, Result<Raw, Problem>> {
         Box::pin(async move {
             let snapshot = self.path.views.snapshot(&call.caller.profile)?;
+            if let Some(found) = self.path.look_for_canary(call.caller, &call.arguments, "a call of a run").await? {
+                let audit = self.path.audit(snapshot.rules(), call.caller);
+                let asked = AuditedRequest {
+                    method: method::TOOLS_CALL,
+                    target: self.path.without_canary(call.tool),
+                    arguments: Some(&call.arguments.bytes()[..]),
+                    stored: Some(b"{}"),
+                    request_id: call.label.to_owned(),
+                };
+                record_halted(audit, asked, &found.halt, Some(&found.id)).await;
+                return Err(found.halt.problem());
+            }
             let snapshot = self.path.snapshot_for(&snapshot, call.caller, call.tool, &call.arguments).await?;
             let id = Id::from_text(call.label);
             let context = RequestContext {

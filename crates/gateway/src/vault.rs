@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use toolcrib_base::{Problem, ProfileName, Secret, ServerName};
+use toolcrib_base::{Kind, Problem, ProfileName, Secret, ServerName};
 
 /// Something that keeps secrets. Its functions wait for the disk.
 pub trait KeepSecrets: Send + Sync + fmt::Debug {
@@ -14,6 +14,16 @@ pub trait KeepSecrets: Send + Sync + fmt::Debug {
 
     /// The values of all entries, each under what definitions refer to it by: for guards, which look for them in calls.
     fn values(&self) -> Result<Vec<(String, Secret)>, Problem>;
+
+    /// Seals a value for the row of the database that these texts identify.
+    fn seal(&self, _row: &[&str], _value: &Secret) -> Result<Vec<u8>, Problem> {
+        Err(Problem::new(Kind::Unavailable, "this gateway has no vault that seals"))
+    }
+
+    /// Opens what was sealed for this very row.
+    fn open(&self, _row: &[&str], _sealed: &[u8]) -> Result<Secret, Problem> {
+        Err(Problem::new(Kind::Unavailable, "this gateway has no vault that seals"))
+    }
 
     /// Removes an entry; one that is not there is a problem.
     fn remove(&self, name: &str) -> Result<(), Problem>;

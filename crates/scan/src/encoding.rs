@@ -25,7 +25,7 @@ pub enum Encoding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Encodings(&'static [Encoding]);
 
-const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+pub(crate) const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 // === impl Encodings ===
@@ -139,7 +139,7 @@ fn in_json(text: &str) -> String {
 }
 
 /// The characters of base64 that `value` alone decides where `offset` other bytes, modulo three, stand before it.
-fn base64_within(value: &[u8], offset: usize, alphabet: &[u8; 64]) -> Option<String> {
+pub(crate) fn base64_within(value: &[u8], offset: usize, alphabet: &[u8; 64]) -> Option<String> {
     let mut bytes = vec![0; offset];
     bytes.extend_from_slice(value);
     let first = (offset * 8).div_ceil(6);

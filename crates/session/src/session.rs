@@ -353,6 +353,11 @@ impl Sessions {
         }
     }
 
+    /// All that are open.
+    pub fn all(&self) -> Vec<Arc<Session>> {
+        lock(&self.open).values().cloned().collect()
+    }
+
     /// The sessions of a profile.
     pub fn of_profile(&self, profile: &ProfileName) -> Vec<Arc<Session>> {
         lock(&self.open).values().filter(|session| session.profile == *profile).cloned().collect()

@@ -10,11 +10,13 @@ mod active_sets;
 pub mod audit;
 mod authorization;
 mod call_approvals;
+mod canaries;
 mod database;
 mod error;
 pub mod events;
 mod facts;
 mod folder;
+mod halts;
 mod logins;
 mod migration;
 mod names;
@@ -41,9 +43,11 @@ pub use authorization::{
 pub use call_approvals::{
     ApprovalDecision, ApprovalKind, ApprovalState, ApprovedCall, CallApproval, CallApprovals, OpenedApproval,
 };
+pub use canaries::{Canaries, CanaryRecord};
 pub use error::StoreError;
 pub use events::{EventFilter, EventRecord, Events};
 pub use facts::{Fact, Facts};
+pub use halts::{HaltRecord, Halts};
 pub use logins::{
     ClientRegistrations, CredentialRecord, Credentials, Generation, LogoutRecord, Logouts, PendingLogin, PendingLogins,
     RegistrationKey, SEALED_MAX, StoredCredential, UserValues,

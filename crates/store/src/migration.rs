@@ -29,6 +29,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0017_audit_checkpoint.sql"),
     include_str!("../migrations/0018_call_approval.sql"),
     include_str!("../migrations/0019_logout.sql"),
+    include_str!("../migrations/0020_halt.sql"),
 ];
 
 /// "Crib" in ASCII: marks the file as ours, so that we do not write into another program's database.

@@ -11,10 +11,12 @@ use crate::active_sets::ActiveSets;
 use crate::audit::{AuditCursors, AuditLog, CHECKPOINT_EVERY, DEFAULT_QUEUE, UnwrittenEvents};
 use crate::authorization::Authorizations;
 use crate::call_approvals::CallApprovals;
+use crate::canaries::Canaries;
 use crate::database::{Database, installation_secret};
 use crate::error::StoreError;
 use crate::events::Events;
 use crate::facts::Facts;
+use crate::halts::Halts;
 use crate::logins::{ClientRegistrations, Credentials, Logouts, PendingLogins, UserValues};
 use crate::names::Names;
 use crate::own_snapshots::OwnSnapshots;
@@ -190,6 +192,16 @@ impl Store {
     /// What the built-in authorization server keeps.
     pub fn authorizations(&self) -> Authorizations {
         Authorizations::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+    }
+
+    /// Who is halted.
+    pub fn halts(&self) -> Halts {
+        Halts::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+    }
+
+    /// Tokens that are looked for in calls.
+    pub fn canaries(&self) -> Canaries {
+        Canaries::new(Arc::clone(&self.database))
     }
 
     /// The key that opaque texts for clients are sealed with; made at the first start.

@@ -139,6 +139,19 @@ impl KeepSecrets for HomeSecrets {
         Ok(values.into_iter().map(|(name, value)| (format!("vault:{}", name.as_str()), value)).collect())
     }
 
+    fn seal(&self, row: &[&str], value: &Secret) -> Result<Vec<u8>, Problem> {
+        let sealer = self.vault.sealer(KeyPreference::Keyring).map_err(|error| problem(&error))?;
+        Ok(sealer.seal(value.expose().as_bytes(), row))
+    }
+
+    fn open(&self, row: &[&str], sealed: &[u8]) -> Result<Secret, Problem> {
+        let sealer = self.vault.existing_sealer().map_err(|error| problem(&error))?;
+        let sealer = sealer.ok_or_else(|| Problem::new(Kind::Unavailable, "the vault with the key is gone"))?;
+        let plain = sealer.open(sealed, row).map_err(|error| Problem::new(Kind::Unavailable, error.to_string()))?;
+        let text = std::str::from_utf8(&plain).map_err(|error| Problem::new(Kind::Unavailable, error.to_string()))?;
+        Ok(Secret::new(text))
+    }
+
     fn remove(&self, name: &str) -> Result<(), Problem> {
         self.vault.remove(&named(name)?).map_err(|error| problem(&error))
     }

@@ -125,6 +125,7 @@ pub struct Visitor {
 pub async fn serve(listener: impl Into<Listener>, site: Arc<Site>, scope: Scope, workers: Workers) {
     scope.spawn(revoke::follow(Arc::clone(&site), scope.stop_signal()));
     scope.spawn(revoke::follow_grants(Arc::clone(&site), scope.stop_signal()));
+    scope.spawn(revoke::follow_halts(Arc::clone(&site), scope.stop_signal()));
     scope.spawn(Arc::clone(&site).end_streams(scope.stop_signal(), scope.clone()));
     server::serve_on(workers, listener.into(), scope, move |peer: SocketAddr, request: Request<Incoming>| {
         let site = Arc::clone(&site);

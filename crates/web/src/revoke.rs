@@ -1,13 +1,15 @@
 //! Keys that have ended: ends the open streams and sessions of a key that the profile's file no longer has, that has
 //! expired, or that has another role now; and those of an access token of ours whose session has ended. `guard` refuses a
-//! request that comes later.
+//! request that comes later. A halt ends sessions of clients for good.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use toolcrib_authorization::AuthorizationServer;
 use toolcrib_base::ProfileName;
 use toolcrib_base::task::Stop;
+use toolcrib_call::halts::{HaltSubject, Halts};
 use toolcrib_catalog::GatewayKey;
 use toolcrib_session::Principal;
 
@@ -55,6 +57,43 @@ pub(crate) async fn follow_grants(site: Arc<Site>, mut stop: Stop) {
         let has_lost = |who: &Principal| who.identity.session.as_deref().is_some_and(|id| !server.has_session(id));
         for profile in site.gateway.views().keys() {
             site.gateway.end_access(profile, has_lost);
+        }
+    }
+}
+
+/// Ends, for good, what was granted to clients in the name of who is halted, until the doors close.
+pub(crate) async fn follow_halts(site: Arc<Site>, mut stop: Stop) {
+    let Some(server) = site.front.as_ref().and_then(Front::server) else { return };
+    let halts = Arc::clone(&site.gateway.path.halts);
+    let mut changes = halts.watch();
+    loop {
+        // Also those of a halt that was added a moment before the gateway ended the last time.
+        revoke_halted(server, &halts).await;
+        // Both are cancel-safe; the sender is in the gateway, which outlives its doors.
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return },
+            () = stop.stopped() => return,
+        }
+    }
+}
+
+async fn revoke_halted(server: &AuthorizationServer, halts: &Halts) {
+    if halts.list().is_empty() {
+        return;
+    }
+    let sessions = server.sessions().await.unwrap_or_else(|problem| {
+        tracing::error!("sessions of halted clients are not revoked: {problem}");
+        Vec::new()
+    });
+    for session in sessions {
+        let is_halted = halts.list().iter().any(|halt| match &halt.subject {
+            HaltSubject::Principal(id) => session.principal == *id,
+            HaltSubject::Client(client) => session.client == **client,
+            HaltSubject::Session(id) => session.id == **id,
+            HaltSubject::Profile(_) | HaltSubject::Run(_) => false,
+        });
+        if is_halted && let Err(problem) = server.end_session(&session.id).await {
+            tracing::error!(session = session.id, "a session of a halted client is not revoked: {problem}");
         }
     }
 }

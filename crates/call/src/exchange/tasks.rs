@@ -16,7 +16,7 @@ use toolcrib_protocol::{Era, Notification, Raw, RpcError, method, task};
 use toolcrib_store::Outcome;
 use toolcrib_upstream::{Server, State};
 
-use crate::admission::{Refusal, closing};
+use crate::admission::Refusal;
 use crate::context::RequestContext;
 use crate::exchange::{self, ServerRequest};
 use crate::own_tasks::OwnTaskState;
@@ -122,7 +122,7 @@ impl RequestContext<'_> {
         match self.admit(&act, self.audited(method::LISTEN, &target, None)).await {
             Ok(admitted) => admitted.end(Outcome::Ok),
             Err(Refusal::Denied(_) | Refusal::Asked(_)) => return Ok(None),
-            Err(Refusal::Closing) => return Err(closing()),
+            Err(refusal) => return Err(RpcError::from(&refusal.problem())),
         }
         Ok(Some((server.clone(), ticket.task)))
     }

@@ -117,7 +117,7 @@ impl RequestContext<'_> {
                 // Its place in the log is not kept for as long as the stream lives.
                 Ok(admitted) => admitted.end(Outcome::Ok),
                 Err(Refusal::Denied(_) | Refusal::Asked(_)) => continue,
-                Err(Refusal::Closing) => return Err(closing()),
+                Err(refusal) => return Err(RpcError::from(&refusal.problem())),
             };
             let subscription = hub.watch(&self.path.views, number, &uri, &place);
             asked.extend(subscription.map(|subscription| (uri, subscription)));

@@ -241,6 +241,10 @@ pub(crate) const PROFILE: &[(&str, &str)] = &[
     ("limits.per_minute", "Tool calls that may be made in any minute."),
     ("limits.argument_bytes", "How large the arguments of a call may be."),
     ("limits.result_bytes", "How much of a result is passed on; the whole is then a resource for its caller."),
+    (
+        "canary_halts",
+        "Who is halted when a canary is found: the principal, or only its session; `principal` without the key.",
+    ),
     ("guards", "What becomes of secrets in calls."),
     ("guards.secrets", "What is done where a known format of tokens, or a value of the vault, is found."),
     ("guards.secrets.arguments", "In what is sent to servers; without the key it is on record."),

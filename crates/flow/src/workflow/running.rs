@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem, random};
-use toolcrib_call::Invocation;
+use toolcrib_call::{Halts, Invocation};
 use toolcrib_catalog::WorkflowDefinition;
 use toolcrib_gateway::{Gateway, ObjectEvent};
 use toolcrib_protocol::{Raw, RequestTrace, Revision};
@@ -47,6 +47,8 @@ pub(super) struct RunTable {
 #[derive(Debug)]
 struct RunningEntry {
     detached: bool,
+    /// For whom it runs.
+    caller: Caller,
     cancel: watch::Sender<Option<String>>,
 }
 
@@ -163,6 +165,15 @@ impl RunTable {
         true
     }
 
+    /// Asks the runs to end that are halted, or whose callers are.
+    pub(super) fn end_halted(&self, halts: &Halts) {
+        for (id, run) in self.under_way().iter() {
+            if let Some(halt) = halts.of_run(id, &run.caller) {
+                run.cancel.send_replace(Some(format!("halt `{}`", halt.id)));
+            }
+        }
+    }
+
     /// Runs it to its end.
     pub(super) async fn run(self: &Arc<Self>, order: RunRequest) -> RunOutcome {
         let prepared = self.prepare(order, false);
@@ -197,8 +208,9 @@ impl RunTable {
     fn prepare(self: &Arc<Self>, order: RunRequest, detached: bool) -> PreparedRun {
         let (cancel, cancelled) = watch::channel(None);
         let id = order.record.id.clone();
-        self.under_way().insert(id.clone(), RunningEntry { detached, cancel });
         let RunRequest { program, mut invocation, input, record, past } = order;
+        let caller = invocation.caller.clone();
+        self.under_way().insert(id.clone(), RunningEntry { detached, caller, cancel });
         invocation.label.clone_from(&id);
         let workflow = record.workflow.clone();
         let book = Arc::new(Book::going_on(Some(self.runs.clone()), record, past));

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem, ServerName};
-use toolcrib_call::{Invocation, Source};
+use toolcrib_call::{Halts, Invocation, Source};
 use toolcrib_catalog::{Catalog, DefinitionProblem};
 use toolcrib_gateway::{Gateway, ObjectEvent};
 use toolcrib_protocol::Raw;
@@ -167,6 +167,10 @@ impl Source for Workflows {
     fn run(&self, invocation: Invocation) -> BoxFuture<'static, Result<Raw, Problem>> {
         let inner = Arc::clone(&self.inner);
         run(inner, invocation).boxed()
+    }
+
+    fn end_halted(&self, halts: &Halts) {
+        self.inner.running.end_halted(halts);
     }
 
     fn operations(&self) -> &'static [Operation] {

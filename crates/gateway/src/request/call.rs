@@ -18,6 +18,7 @@ use toolcrib_view::{Operation, reply, shape};
 use super::{RequestHandler, in_client_form};
 use crate::gateway::Gateway;
 use crate::meta;
+use crate::operate::name_subject;
 use crate::operation::{self, OperationContext};
 
 impl Gateway {
@@ -129,7 +130,9 @@ impl RequestHandler<'_> {
         let asked = context.audited(method::TOOLS_CALL, operation.tool, operation.recorded(Some(arguments)));
         let admitted = match context.admit(&operation.act(), asked).await {
             Ok(admitted) => admitted,
-            Err(refusal @ Refusal::Denied(_)) => return Ok(CallAnswer::failed(refusal.problem())),
+            Err(refusal @ (Refusal::Denied(_) | Refusal::Halted(_))) => {
+                return Ok(CallAnswer::failed(refusal.problem()));
+            }
             Err(refusal) => return Err(RpcError::from(&refusal.problem())),
         };
         if operation.slow && context.declares_tasks() {
@@ -139,6 +142,7 @@ impl RequestHandler<'_> {
         let asking =
             OperationContext { snapshot: Some(context.snapshot), caller: context.caller, depth: context.depth };
         let done = operation::run(operation, self.gateway, asking, arguments).await;
+        name_subject(&admitted, operation, &done);
         admitted.end(outcome_of(&done));
         let answer = CallAnswer::from(done.map(|value| reply::data(&value)));
         Ok(answer.map(|result| shape::call(by, result)))

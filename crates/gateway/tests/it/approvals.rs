@@ -648,3 +648,13 @@ async fn what_happens_is_an_event_without_arguments() {
     let member = house.modern("default").operate("core_events", &json!({})).await.expect("events");
     assert!(!member.to_string().contains(&id), "what others do is for administrators: {member}");
 }
+
+#[tokio::test]
+async fn an_open_approval_ends_when_its_caller_is_halted() {
+    let house = house(APPROVE, Setup::default()).await;
+    let (ann, owner) = (somebody(&house, "user:acme/ann", &[]), owner(&house));
+    let id = id_of(&call(&ann, &json!({})).await);
+    let halt = json!({"kind": "principal", "subject": "user:acme/ann", "reason": "a test"});
+    owner.operate("core_halt_add", &halt).await.expect("a halt");
+    until(&owner, &id, "expired").await;
+}

@@ -26,7 +26,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("Troubleshoot", &["status", "doctor", "logs", "events", "check", "explain"]),
-    ("Review", &["verify", "approve", "reject", "approval", "policy", "audit", "tokens", "learning"]),
+    ("Review", &["verify", "approve", "reject", "approval", "policy", "halt", "canary", "audit", "tokens", "learning"]),
     ("Automate", &["api", "auth", "test", "eval", "completion", "man", "self-update", "version", "help"]),
 ];
 

@@ -1,6 +1,7 @@
 //! `toolcrib policy`: the policies in force, what is wrong with files of them, and what they make of a request.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::Context as _;
 use http::Method;
@@ -8,7 +9,9 @@ use serde_json::{Map, Value, json};
 use toolcrib_protocol::Raw;
 
 use super::call::arguments::ArgumentFlags;
+use super::with_rest;
 use crate::client::{ClientFlags, Rest};
+use crate::home::Environment;
 use crate::output::Output;
 use crate::output::table::{Column, field};
 use crate::text::{count, line};
@@ -112,7 +115,7 @@ const CASES: &[Column] = &[
 // === impl Arguments ===
 
 impl Arguments {
-    pub(crate) fn client(&self) -> &ClientFlags {
+    fn client(&self) -> &ClientFlags {
         match &self.action {
             Action::List(it) => &it.client,
             Action::Check(it) => &it.client,
@@ -122,7 +125,11 @@ impl Arguments {
     }
 }
 
-pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
+pub(crate) fn start(arguments: &Arguments, environment: &Environment) -> anyhow::Result<ExitCode> {
+    with_rest(arguments.client(), environment, async |rest, output| run(arguments, rest, output).await)
+}
+
+async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
     match &arguments.action {
         Action::List(_) => list(rest, output).await,
         Action::Check(it) => check(it, rest, output).await,

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use super::decide::{self, Decision};
 use super::login::place::LoginGateway;
 use super::{
-    api, approval, audit, auth, call, describe, doctor, explain, find, learning, login, logout, on_this_thread, policy,
-    profile, registry, server, status, tokens, until_interrupted, verify, version, with_gateway, with_rest,
-    with_session,
+    api, approval, audit, auth, call, canary, describe, doctor, explain, find, halt, learning, login, logout,
+    on_this_thread, policy, profile, registry, server, status, tokens, until_interrupted, verify, version,
+    with_gateway, with_rest, with_session,
 };
 use crate::client::Rest;
 use crate::home::Environment;
@@ -48,6 +48,10 @@ pub(crate) enum RemoteCommand {
     Approval(approval::Arguments),
     /// Show, check, explain and test policies
     Policy(policy::Arguments),
+    /// Halt principals, clients, sessions, profiles and runs, and lift halts
+    Halt(halt::Arguments),
+    /// Mint, list and remove canaries: tokens whose appearance in a call halts who sends it
+    Canary(canary::Arguments),
     /// List, verify or prove audit events
     Audit(audit::Arguments),
     /// Call any operation of the control API
@@ -138,9 +142,9 @@ pub(super) fn run(command: RemoteCommand, environment: &Environment) -> anyhow::
         RemoteCommand::Approval(arguments) => with_rest(arguments.client(), environment, async |rest, output| {
             approval::run(&arguments, rest, output).await
         }),
-        RemoteCommand::Policy(arguments) => {
-            with_rest(arguments.client(), environment, async |rest, output| policy::run(&arguments, rest, output).await)
-        }
+        RemoteCommand::Halt(arguments) => halt::start(&arguments, environment),
+        RemoteCommand::Canary(arguments) => canary::start(&arguments, environment),
+        RemoteCommand::Policy(arguments) => policy::start(&arguments, environment),
         RemoteCommand::Audit(arguments) => audit_action(&arguments.action, environment),
         RemoteCommand::Api(arguments) => {
             let given = arguments.gather()?;

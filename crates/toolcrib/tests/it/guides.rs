@@ -52,6 +52,7 @@ const GUIDES: [&str; 27] = [
     "docs/guides/audit-sinks.md",
     "docs/guides/authorization-server.md",
     "docs/guides/bridge.md",
+    "docs/guides/canaries.md",
     "docs/guides/cli.md",
     "docs/guides/clients.md",
     "docs/guides/control-api.md",
@@ -113,6 +114,11 @@ fn cli() {
 #[test]
 fn clients() {
     run("docs/guides/clients.md");
+}
+
+#[test]
+fn canaries() {
+    run("docs/guides/canaries.md");
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod first_start;
 mod flows;
 mod full_disk;
 mod guides;
+mod halts;
 mod init;
 mod kinds;
 mod liar;

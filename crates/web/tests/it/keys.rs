@@ -1,9 +1,11 @@
 //! Keys of profiles: who comes in with one, where, and what ends when it is revoked.
 
+use http::Method;
 use serde_json::json;
 use toolcrib_base::{Clock as _, SystemClock, Timestamp};
 use toolcrib_catalog::{GatewayKey, KeyName};
 use toolcrib_testgateway::{File, profile};
+use toolcrib_testkit::eventually;
 
 use crate::served::{Ask, ServedGateway, stopped};
 
@@ -139,6 +141,37 @@ async fn a_revoked_key_is_refused_and_what_it_opened_ends() {
         .apply(&[stopped("beta", &["two"]), profile("locked", &format!("exposure: direct\nkeys:\n{}", bob.line))])
         .await;
     assert_eq!(his_news.next().await.unwrap()["method"], "notifications/tools/list_changed", "he is not disturbed");
+}
+
+#[tokio::test]
+async fn a_halted_key_is_refused_and_what_it_opened_ends() {
+    let (ours, bob) = (key("ci"), key("bob"));
+    let house = ServedGateway::settled(&[stopped("alpha", &["one"]), locked(&[&ours, &bob])]).await;
+    let id = session(&house, &ours).await;
+    let mut news = house.events(with(Ask::get("/mcp/p/locked").header("mcp-session-id", &id), &ours)).await;
+    let listen = Ask::modern("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    let mut listening = house.events(with(listen.to("/mcp/p/locked"), &ours)).await;
+    assert!(listening.next().await.unwrap()["method"].as_str().unwrap().contains("acknowledged"));
+    let mut followed = house.events(Ask::get("/api/v1/events").admin()).await;
+
+    let halt = |subject: &str| json!({"kind": "principal", "subject": subject, "reason": "a test"}).to_string();
+    let added = house.ask(Ask::new(Method::POST, "/api/v1/halts", halt("key:locked/ci")).admin()).await;
+    assert_eq!(added.status, 201);
+    let id = added.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(news.next().await, None, "the stream has ended");
+    while listening.next().await.is_some_and(|message| message.get("result").is_none()) {}
+    let refused = house.ask(with(list(), &ours)).await.json();
+    assert!(refused["error"]["message"].as_str().unwrap().contains(&id), "{refused}");
+    house.ask(with(list(), &bob)).await.result();
+    let lifted = house.ask(Ask::new(Method::DELETE, &format!("/api/v1/halts/{id}"), "").admin()).await;
+    assert_eq!(lifted.status, 200);
+    house.ask(with(list(), &ours)).await.result();
+
+    house.ask(Ask::new(Method::POST, "/api/v1/halts", halt("admin")).admin()).await;
+    eventually("the end of the stream", async { while followed.event().await.is_some() {} }).await;
+    for path in ["/api/v1/servers", "/api/v1/events"] {
+        house.ask(Ask::get(path).admin()).await.problem(403);
+    }
 }
 
 /// The same key with more in its line.

@@ -253,6 +253,29 @@ async fn a_session_and_its_streams_end_with_what_was_granted() {
 }
 
 #[tokio::test]
+async fn a_halt_ends_what_was_granted_for_good() {
+    let house = House::of_owner().await;
+    let code = house.approved().await;
+    let tokens = house.redeemed(&code).await;
+    let token = tokens["access_token"].as_str().unwrap();
+    assert_eq!(house.lists(token, "/mcp/p/work").await, 200);
+    let principal = house.server.sessions().await.unwrap()[0].principal.clone();
+    let halt = json!({"kind": "principal", "subject": principal.as_str(), "reason": "a test"}).to_string();
+    let halt = house.ask(Ask::new(Method::POST, "/api/v1/halts", halt).admin().with("host", HOST)).await;
+    assert_eq!(halt.status, 201, "{:?}", halt.body);
+    let mut ends = house.server.watch_ends();
+    eventually("the end of the session", async {
+        while !house.server.sessions().await.unwrap().is_empty() {
+            let _ = ends.changed().await;
+        }
+    })
+    .await;
+    let lift = format!("/api/v1/halts/{}", halt.json()["id"].as_str().unwrap());
+    assert_eq!(house.ask(Ask::new(Method::DELETE, &lift, "").admin().with("host", HOST)).await.status, 200);
+    assert_eq!(house.lists(token, "/mcp/p/work").await, 401, "it does not come back");
+}
+
+#[tokio::test]
 async fn consent_comes_before_the_provider_and_counts_in_one_browser() {
     let house = House::of_team().await;
     let browser = house.asked(REDIRECT).await;

@@ -31,6 +31,10 @@ impl Feed for Stream {
 }
 
 pub(super) fn answer(site: &Arc<Site>, principal: &Principal, head: &Parts) -> Response<Body> {
+    let profile = crate::route::default_profile();
+    if let Some(halt) = site.gateway.path.halts.of_principal(principal, profile) {
+        return respond::refusal(&for_caller(halt.problem(), false, head));
+    }
     if principal.role < Role::Operator {
         let problem = Problem::new(Kind::Forbidden, "only admins and operators can follow events");
         return respond::refusal(&for_caller(problem, false, head));
@@ -42,10 +46,17 @@ pub(super) fn answer(site: &Arc<Site>, principal: &Principal, head: &Parts) -> R
     };
     let (queue, stream) = mpsc::channel(QUEUE);
     let mut stop = site.scope.stop_signal();
+    let (halts, principal) = (Arc::clone(&site.gateway.path.halts), principal.clone());
+    let mut changes = halts.watch();
     site.scope.spawn(async move {
         loop {
             let next = tokio::select! {
                 next = listener.next() => next,
+                // Only a new halt can end it. The other half is in the gateway, which outlives its doors.
+                Ok(()) = changes.changed() => match halts.of_principal(&principal, profile) {
+                    Some(_) => return,
+                    None => continue,
+                },
                 // The client has gone, or the gateway ends.
                 () = queue.closed() => return,
                 () = stop.stopped() => return,

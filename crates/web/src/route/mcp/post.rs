@@ -124,8 +124,7 @@ fn aside(site: &Arc<Site>, origin: &Origin, message: Message) -> Response<Body> 
     };
     match message {
         Message::Notification(notification) => site.gateway.notification(&origin.caller(&session), &notification),
-        // One that no one waits for is accepted anyway: the question may just have been cancelled.
-        Message::Answer(answer) => drop(session.answer(answer)),
+        Message::Answer(answer) => site.gateway.take_answer(&session, answer),
         Message::Request(_) => {}
     }
     respond::status(StatusCode::ACCEPTED)
