@@ -42,8 +42,8 @@ use toolcrib_session::Caller;
 use toolcrib_store::{ArgsHash, AuditEvent, AuditLog, AuditSlot, Decision, Outcome};
 use toolcrib_view::metrics::ToolMetrics;
 
-use crate::consent::GivenConsent;
 use crate::canaries::FoundCanary;
+use crate::consent::GivenConsent;
 use crate::halts::{Halt, Halts};
 use crate::live_events::{LiveEvent, LiveEvents};
 use crate::source::Invocation;

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use toolcrib_base::{Kind, Problem, random};
+use toolcrib_policy::Act;
 use toolcrib_protocol::ask::{self, InputKind, InputRequest, InputRequired};
 use toolcrib_protocol::error::URL_REQUIRED;
 use toolcrib_protocol::raw::Edit;
@@ -34,7 +35,6 @@ use crate::dispatch::{self, CallOutcome, OutgoingCall};
 use crate::environment::NeedsEnvironment;
 use crate::listener::{ANSWER, CallListener, CallTalk, QuestionRelay, RelayParts, SessionListener};
 use crate::login;
-use crate::offer::tool_of;
 use crate::path::ASKING;
 use crate::secret_guard::{GuardRules, GuardedText};
 use crate::talk_guard::TalkGuard;
@@ -175,7 +175,7 @@ impl RequestContext<'_> {
 
     /// One call, as it is.
     pub(crate) async fn once(&self, admitted: &AdmittedCall, request: &ServerRequest<'_>, params: Raw) -> CallOutcome {
-        let listener = self.listener(request.server, admitted.act().and_then(tool_of));
+        let listener = self.listener(request.server, admitted.act().and_then(Act::tool));
         let call = Call {
             client: self.client_of(request.server),
             wants_progress: self.reply.token.is_some(),
@@ -353,7 +353,7 @@ impl RequestContext<'_> {
                     }
                     _ => None,
                 };
-                let guard = self.talk_guard(request.server, admitted.act().and_then(tool_of));
+                let guard = self.talk_guard(request.server, admitted.act().and_then(Act::tool));
                 let answers = match self.ask_session(session, request.server, &guard, questions).await {
                     Ok(answers) => answers,
                     Err(problem) => return CallOutcome::Unanswered(problem),

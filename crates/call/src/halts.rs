@@ -361,7 +361,8 @@ impl Halts {
             return Ok((Arc::clone(halt), false));
         }
         let mut reason = cause.reason;
-        reason.truncate(reason.floor_char_boundary(TEXT_MAX));
+        let end = (0..=TEXT_MAX.min(reason.len())).rev().find(|end| reason.is_char_boundary(*end));
+        reason.truncate(end.unwrap_or(0));
         let halt = Arc::new(Halt {
             id: format!("hlt_{}", &random::hex_128()[..12]).into(),
             subject,

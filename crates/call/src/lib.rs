@@ -28,8 +28,8 @@ mod dispatch;
 mod environment;
 mod exchange;
 pub mod guard;
-mod held_calls;
 pub mod halts;
+mod held_calls;
 mod large_results;
 mod limits;
 mod listen;
@@ -67,8 +67,8 @@ pub use consent::{Consent, GivenConsent};
 pub use context::RequestContext;
 pub use environment::EnvironmentChange;
 pub use guard::{CallGuard, GuardedCall};
-pub use held_calls::{ApprovalVerdict, no_approval};
 pub use halts::{Halt, HaltCause, HaltSubject, Halts};
+pub use held_calls::{ApprovalVerdict, no_approval};
 pub use live_events::{LiveEvent, LiveEvents};
 pub use login::{
     LoginFailure, LoginPlace, LoginRequest, LoginState, LoginStatus, LoginStep, Logins, SignOn, UserValue,

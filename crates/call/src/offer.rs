@@ -34,7 +34,7 @@ impl RequestContext<'_> {
         unknown: impl FnOnce() -> Problem,
     ) -> Result<Raw, RpcError> {
         let server = request.server;
-        let rules = self.argument_rules(Some(server), tool_of(act));
+        let rules = self.argument_rules(Some(server), act.tool());
         let answers = self.guarded_answers(&rules, request.params).await;
         let mut rules = rules;
         if ask::state(&answers.passed).is_some() {
@@ -58,7 +58,7 @@ impl RequestContext<'_> {
         };
         let (outcome, result) = match stopped {
             Some(problem) => (Outcome::Error(problem.kind), Err(RpcError::from(&problem))),
-            None => match self.asked_and_guarded(&mut admitted, request, tool_of(act)).await {
+            None => match self.asked_and_guarded(&mut admitted, request, act.tool()).await {
                 CallOutcome::Answered(Ok(result)) => (Outcome::Ok, Ok(result)),
                 CallOutcome::Answered(Err(error)) => (Outcome::Error(Kind::InvalidParams), Err(error)),
                 CallOutcome::Failed(error) => (Outcome::Error(error.kind()), Err(RpcError::from(&unavailable(&error)))),
@@ -241,14 +241,6 @@ impl RequestContext<'_> {
         let asked = self.audited(name, definition.name.as_str(), Some(params));
         self.through(&act, asked, request, || Problem::new(Kind::UnknownMethod, format!("unknown method `{name}`")))
             .await
-    }
-}
-
-/// The tool that a request is about: a look at its task, say.
-pub(crate) fn tool_of(act: &Act) -> Option<&str> {
-    match act {
-        Act::CallTool { tool, .. } => Some(&tool.tool),
-        _ => None,
     }
 }
 

@@ -16,7 +16,7 @@ use toolcrib_catalog::{Catalog, ChangedTools, Files};
 use toolcrib_protocol::{Notification, Raw};
 use toolcrib_session::{Caller, Principal, Sessions};
 use toolcrib_sink::{SinkStatus, Sinks};
-use toolcrib_store::{Door, Store};
+use toolcrib_store::{ApprovedCall, Door, Store};
 use toolcrib_view::metrics::Metrics;
 use toolcrib_view::view::{Builder, Entries, View, VisibilityRules};
 use toolcrib_view::{Embed, OperationTable, ServerTable, Visibility};

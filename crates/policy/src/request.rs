@@ -95,6 +95,14 @@ pub enum Act {
 }
 
 impl Act {
+    /// The tool of a server that it is about: a look at its task, say.
+    pub fn tool(&self) -> Option<&str> {
+        match self {
+            Self::CallTool { tool, .. } => Some(&tool.tool),
+            _ => None,
+        }
+    }
+
     /// The server that would be asked; `None` when the gateway answers by itself.
     pub fn server(&self) -> Option<&ServerName> {
         match self {

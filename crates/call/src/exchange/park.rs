@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
+use toolcrib_policy::Act;
 use toolcrib_protocol::ask::{self, InputRequired};
 use toolcrib_protocol::error::INVALID_PARAMS;
 use toolcrib_protocol::{Raw, RpcError};
@@ -15,7 +16,6 @@ use crate::admission::AdmittedCall;
 use crate::context::RequestContext;
 use crate::dispatch::{self, CallOutcome, OutgoingCall};
 use crate::exchange::ServerRequest;
-use crate::offer::tool_of;
 use crate::parking::{Attachment, ParkTicket, ParkedCall, ParkedCallId, RETURN_MS, abandoned};
 
 /// How long further questions are waited for after the first.
@@ -42,7 +42,7 @@ impl RequestContext<'_> {
             Ok(entered) => entered,
             Err(problem) => return CallOutcome::Unanswered(problem),
         };
-        let guard = self.talk_guard(request.server, admitted.act().and_then(tool_of));
+        let guard = self.talk_guard(request.server, admitted.act().and_then(Act::tool));
         parked.asks_for(self.asks_for(request.server), guard);
         // Attached before it starts: a call without a waiting request is given up.
         let attachment = Attachment::new(&parked, &self.reply, &self.client);

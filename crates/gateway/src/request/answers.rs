@@ -14,7 +14,7 @@ const ANSWER: (&str, &str) = ("answer", "question");
 impl Gateway {
     /// Passes an answer on to who has asked. One with a canary goes no further, and its session or principal is halted.
     pub fn take_answer(&self, session: &Arc<Session>, answer: Answer) {
-        let text = answer.outcome.as_ref().map_or_else(|error| error.to_raw(), Clone::clone);
+        let text = answer.outcome.as_ref().map_or_else(toolcrib_protocol::RpcError::to_raw, Clone::clone);
         if !self.path.may_have_canary(&text) {
             // One that no one waits for is ignored: the question may just have been taken back.
             let _ = session.answer(answer);

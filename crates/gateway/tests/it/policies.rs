@@ -135,7 +135,7 @@ async fn while_files_are_bad_the_last_good_ones_count_also_after_a_restart() {
     let loads: Vec<_> = loads.map(|event| (event.target, event.decision, event.outcome, event.principal)).collect();
     let [first, bad, again, ..] = &loads[..] else { panic!("{loads:?}") };
     assert_eq!((first, &*first.1, &*first.2, &*first.3), (again, "permit:in-force", "ok", "gateway"));
-    assert_eq!((&*bad.1, &*bad.2, loads.len()), ("deny:bad-policies", "error:definition", 4));
+    assert_eq!((&*bad.1, &*bad.2, loads.len()), ("deny:bad-policies", "error:bad-definition", 4));
     assert!(bad.0 != first.0 && first.0.starts_with("policies/"), "{loads:?}");
     let home = house.home_folder();
     house.close().await;

@@ -42,7 +42,7 @@ impl Form {
         self.places[part].iter().fold(0, |seen, place| seen | 1 << place)
     }
 
-    fn new(core: u32, written: WrittenText, reach: Reach, is_coded: bool) -> Self {
+    fn new(core: u32, written: &WrittenText, reach: Reach, is_coded: bool) -> Self {
         let folded = written.text.iter().zip(&written.places).filter(|(byte, _)| byte.is_ascii_alphanumeric());
         let (text, places): (Vec<u8>, Vec<u8>) =
             folded.map(|(byte, place)| (byte.to_ascii_lowercase(), *place)).unzip();
@@ -53,16 +53,14 @@ impl Form {
 /// All ways of writing it that are looked for, each once.
 pub(super) fn forms(core: &str, index: u32) -> Vec<Form> {
     let plain = WrittenText::plain(core);
-    let mut forms = vec![
-        Form::new(index, plain.clone(), Reach::Piece, false),
-        Form::new(index, plain.reversed(), Reach::Piece, false),
-    ];
+    let mut forms =
+        vec![Form::new(index, &plain, Reach::Piece, false), Form::new(index, &plain.reversed(), Reach::Piece, false)];
     for text in [core.to_owned(), core.to_ascii_lowercase(), core.to_ascii_uppercase()] {
         let plain = WrittenText::plain(&text);
         let base64: Vec<WrittenText> = (0..3).map(|offset| plain.base64(offset)).collect();
-        forms.extend(base64.iter().map(|it| Form::new(index, it.clone(), Reach::Piece, true)));
+        forms.extend(base64.iter().map(|it| Form::new(index, it, Reach::Piece, true)));
         let hex = [plain.each(lower_hex), plain.each(|byte| format!("{byte:02X}"))];
-        forms.push(Form::new(index, hex[0].clone(), Reach::Block, true));
+        forms.push(Form::new(index, &hex[0], Reach::Block, true));
         // One within another. Percent signs, references and `\u` around any of these are read when a message is folded.
         let inner = base64.iter().chain(&hex).cloned().chain([
             plain.reversed(),
@@ -74,10 +72,10 @@ pub(super) fn forms(core: &str, index: u32) -> Vec<Form> {
         ]);
         for inner in inner {
             let outer = (0..3).map(|offset| inner.base64(offset)).chain([inner.each(lower_hex)]);
-            forms.extend(outer.map(|it| Form::new(index, it, Reach::Whole, true)));
+            forms.extend(outer.map(|it| Form::new(index, &it, Reach::Whole, true)));
         }
         let turned = base64.iter().chain([&hex[0]]).map(WrittenText::reversed);
-        forms.extend(turned.map(|it| Form::new(index, it, Reach::Whole, true)));
+        forms.extend(turned.map(|it| Form::new(index, &it, Reach::Whole, true)));
     }
     forms.retain(|form| form.text.len() >= super::BLOCK + super::STRIDE || form.reach == Reach::Piece);
     forms.sort_by(|one, other| one.text.cmp(&other.text));
