@@ -1,5 +1,6 @@
 //! What is proven about a principal, and what that lets it do.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -72,6 +73,17 @@ pub struct Identity {
 /// The public name of a key or a token, for records: the beginning of its SHA-256. It opens nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CredentialName([u8; 8]);
+
+/// What led to a call beside who asks: the run whose step it is, and what that has seen.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CallChain {
+    /// The workflow that is run.
+    pub workflow: Option<Box<str>>,
+    /// The id of the run.
+    pub run: Option<Box<str>>,
+    /// What it has seen.
+    pub labels: BTreeSet<Box<str>>,
+}
 
 // === impl Proof ===
 

@@ -26,7 +26,7 @@ pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Kind, Problem};
 pub use glob::{Glob, GlobError};
 pub use id::{IdError, PrincipalId, ProfileName, ServerName, SessionName, ToolId};
-pub use identity::{CredentialName, Identity, Proof, Role};
+pub use identity::{CallChain, CredentialName, Identity, Proof, Role};
 pub use limits::Limits;
 pub use secret::{Mask, Secret};
 pub use trace::{RequestId, SpanId, TraceId};

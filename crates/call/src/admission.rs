@@ -185,7 +185,13 @@ impl AdmittedCall {
         let hash = asked.arguments.map(|arguments| log.hash_arguments(arguments));
         let policy_caller = toolcrib_policy::Caller { principal: &caller.principal.id, role: caller.principal.role };
         let request = Request { caller: policy_caller, act };
-        let moment = Moment { at: clock.now(), arguments: asked.arguments };
+        let moment = Moment {
+            at: clock.now(),
+            arguments: asked.arguments,
+            actor: caller.principal.identity.actors.first().map(|actor| &**actor),
+            bridge: caller.trace.bridge.as_deref(),
+            chain: caller.chain.as_deref(),
+        };
         let verdict = match (rules.decide(&request, &moment), audit.given) {
             (Err(Denial { demand: Some(_), .. }), GivenConsent::Yes(consent)) => {
                 rules.decide_given(&request, &moment, &consent.demand)

@@ -4,7 +4,7 @@ use http::HeaderMap;
 use serde_json::json;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::pin::Part;
-use toolcrib_policy::Act;
+use toolcrib_policy::{Act, Reference};
 use toolcrib_protocol::error::{INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND};
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::raw::Edit;
@@ -92,9 +92,11 @@ impl RequestContext<'_> {
 
     /// Why a prompt cannot be asked for at this moment, where the profile holds changed ones back.
     async fn held_prompt(&self, act: &Act, server: &Server, unknown: impl FnOnce() -> Problem) -> Option<Problem> {
-        let (Act::GetPrompt { name, .. } | Act::Complete { reference: name, .. }) = act else { return None };
+        let (Act::GetPrompt { name, .. } | Act::Complete { of: Reference::Prompt, name, .. }) = act else {
+            return None;
+        };
         let held = self.is_held_now(server, Part::Prompt, name).await;
-        // What completes a template is no prompt, and nothing of that name is held.
+        // Of what the server does not list, nothing is held.
         let is_prompt =
             matches!(act, Act::GetPrompt { .. }) || server.inventory().prompts.iter().any(|entry| entry.key == **name);
         match held {
@@ -195,24 +197,24 @@ impl RequestContext<'_> {
     pub async fn complete(&self, params: &Raw) -> Result<Raw, RpcError> {
         let reference = params.get("ref").unwrap_or_else(Raw::empty_object);
         let unknown = || Problem::new(Kind::InvalidParams, "`params.ref` names nothing that is offered here");
-        let (name, server, edited, key) = if let Some(uri) = reference.text("uri") {
+        let (of, name, server, edited, key) = if let Some(uri) = reference.text("uri") {
             let place = self.view().resources.template(&uri).or_else(|| self.view().resources.place(&uri));
             let place = place.ok_or_else(|| RpcError::from(&unknown()))?;
             let exact = Raw::from_value(&place.uri);
             let edited = reference.edit(&[("uri", Edit::Set(exact.as_str()))]);
-            (place.name, place.server, edited, place.uri)
+            (Reference::Resource, place.name, place.server, edited, place.uri)
         } else {
             let name = required_text(&reference, "name")?;
             let prompt = self.view().prompt(&name).ok_or_else(|| RpcError::from(&unknown()))?;
             let exact = Raw::from_value(&prompt.entry.key);
             let edited = reference.edit(&[("name", Edit::Set(exact.as_str()))]);
-            (prompt.server.clone(), prompt.handle.clone(), edited, prompt.entry.key.clone())
+            (Reference::Prompt, prompt.server.clone(), prompt.handle.clone(), edited, prompt.entry.key.clone())
         };
         let nothing = || Raw::from_value(&json!({ "completion": { "values": [], "hasMore": false } }));
         if !server.inventory().has_capability("completions") {
             return Ok(nothing());
         }
-        let act = Act::Complete { server: name.clone(), reference: key.as_str().into() };
+        let act = Act::Complete { server: name.clone(), of, name: key.as_str().into() };
         let request = ServerRequest {
             server: &server,
             method: method::COMPLETE,

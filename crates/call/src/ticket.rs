@@ -83,6 +83,7 @@ pub(crate) mod tests {
             session: None,
             meta: None,
             trace: RequestTrace::default(),
+            chain: None,
         }
     }
 

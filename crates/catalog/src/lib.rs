@@ -85,8 +85,8 @@ pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefE
 pub use server::edit::{ToolsEditError, with_tools};
 pub use server::{
     Ask, AuthType, ClientSecretRef, Family, IdentityProvider, Program, Remote, ServerAuth, ServerDefinition,
-    ServerLimits, SessionScope, SpokenEra, Start, Teleport, TeleportIdentity, Timeouts, TokenExchange, ToolLimits,
-    ToolText, Transport, TransportKind, UserHeader,
+    ServerLimits, SessionScope, SpokenEra, Start, Teleport, TeleportIdentity, Timeouts, TokenExchange, ToolLabels,
+    ToolLimits, ToolText, Transport, TransportKind, UserHeader,
 };
 pub use service::ServiceDefinition;
 pub use service_class::{

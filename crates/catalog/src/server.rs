@@ -4,6 +4,7 @@ pub(crate) mod auth;
 pub(crate) mod edit;
 mod family;
 pub(crate) mod limits;
+mod tool_labels;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ use crate::toolschema;
 pub use auth::{AuthType, ClientSecretRef, IdentityProvider, ServerAuth, Teleport, TeleportIdentity, TokenExchange};
 pub use family::Family;
 pub use limits::{ServerLimits, ToolLimits};
+pub use tool_labels::ToolLabels;
 
 /// What addresses look like.
 pub(crate) const ADDRESS_PATTERN: &str = "^[Hh][Tt][Tt][Pp][Ss]?://";
@@ -53,6 +55,8 @@ pub struct ServerDefinition {
     pub labels: BTreeMap<String, String>,
     /// Patterns over names of its tools whose calls the caller's own person confirms, in every profile.
     pub confirm: Vec<Glob>,
+    /// Those of single tools, in the order of their patterns.
+    pub tool_labels: Vec<ToolLabels>,
     /// What stands before its tools' names instead of its own name.
     pub prefix: Option<String>,
     /// The servers with the same tools that it is shown as one with.
@@ -265,6 +269,7 @@ impl Definition for ServerDefinition {
             homepage: fields.get("homepage").and_then(|cursor| address(&cursor)),
             labels: fields.get("labels").map(|cursor| labels(&cursor)).unwrap_or_default(),
             confirm: fields.get("confirm").map(|cursor| tool_patterns(&cursor)).unwrap_or_default(),
+            tool_labels: fields.get("tool_labels").map(|cursor| tool_labels::read(&cursor)).unwrap_or_default(),
             prefix: fields.get("prefix").and_then(|cursor| prefix(&cursor)),
             family: fields.get("family").and_then(family::family),
             renamed: fields.get("renamed").map(|cursor| labels(&cursor)).unwrap_or_default(),

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use toolcrib_base::nearest::similar;
-use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Role, ToolId};
+use toolcrib_base::{Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Role, ToolId};
 use toolcrib_catalog::pin::{Item, Part};
 use toolcrib_catalog::{ChangedTools, DefinitionId};
-use toolcrib_policy::{Act, Caller, Moment, Request};
+use toolcrib_policy::{Act, Annotations, Caller, Moment, Outlook, PolicyVerdict, Request, Subject};
 use toolcrib_protocol::inventory::Entry;
 use toolcrib_upstream::{State, stderr_apart};
 use toolcrib_view::ServerEntry;
-use toolcrib_view::view::{View, annotations};
+use toolcrib_view::view::{View, annotations, digest};
 
 use crate::advice::{advice, remedy};
 use crate::gateway::Gateway;
@@ -103,6 +103,7 @@ impl Gateway {
         let passes = self.rules(view, &id, entry, steps);
         if passes {
             steps.push(self.held(view, running, entry));
+            steps.extend(self.by_policies(view, &id, entry));
         }
         if passes && by_name.is_none() && view.tool_by_id(&id).is_none() && steps.iter().all(|step| step.ok) {
             let why = "the view omits it: no client could call its definition (see the log)";
@@ -149,7 +150,7 @@ impl Gateway {
         let act = Act::CallTool { tool: id.clone(), annotations: annotations(entry) };
         let request = Request { caller: Caller { principal: &nobody, role: Role::Member }, act: &act };
         let mut text = view.rules.explain(&request);
-        let moment = Moment { at: self.path.clock.now(), arguments: None };
+        let moment = Moment::at(self.path.clock.now());
         match view.rules.decide(&request, &moment) {
             Err(denial) if denial.reason == toolcrib_policy::Reason::Held => {
                 steps.push(Step::passed("rules", "its other rules allow it"));
@@ -168,6 +169,39 @@ impl Gateway {
                 true
             }
         }
+    }
+
+    /// What policies make of it for members of whom nothing else is known, and which of them.
+    fn by_policies(&self, view: &View, id: &ToolId, entry: &Entry) -> Option<Step> {
+        let policies = self.policies.policies()?;
+        let labels = crate::policies::labels(&self.loaded());
+        let annotations = Annotations { digest: Some(digest(entry)), ..annotations(entry) };
+        let act = Act::CallTool { tool: id.clone(), annotations };
+        let (principal, identity) = (PrincipalId::new("user:"), Identity::by(Proof::AccessToken));
+        let profile = &view.profile.name;
+        let subject = Subject { principal: &principal, role: Role::Member, identity: &identity, profile, door: "mcp" };
+        let more = "`toolcrib policy explain` says it for others";
+        Some(match policies.class(&subject).outlook(&act, &labels, None) {
+            Outlook::Settled(PolicyVerdict::Permit(by)) => {
+                let by =
+                    by.map(|by| format!("policy `{by}` permits")).unwrap_or_else(|| "no policy is about".to_owned());
+                Step::passed("policies", format!("{by} it for members; {more}"))
+            }
+            Outlook::Settled(PolicyVerdict::Deny { by, hidden }) => {
+                let by = by.map_or_else(|| "no policy permits it".to_owned(), |by| format!("{by} refuses it"));
+                match hidden {
+                    true => Step::stopped("policies", format!("{by} and hides it from members; {more}")),
+                    false => Step::passed("policies", format!("{by} with words for members; {more}")),
+                }
+            }
+            Outlook::Settled(PolicyVerdict::Ask { by, .. }) => {
+                Step::passed("policies", format!("{by} refuses it for members until somebody says yes; {more}"))
+            }
+            Outlook::Open(open) => {
+                let by: Vec<String> = open.iter().map(|it| it.rule.to_string()).collect();
+                Step::passed("policies", format!("for members it depends on the call, by {}; {more}", by.join(", ")))
+            }
+        })
     }
 
     /// The file and the line of a key of a profile.

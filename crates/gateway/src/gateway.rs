@@ -258,7 +258,7 @@ impl Gateway {
 
     /// What is wrong with policies stands among the problems of the definitions.
     fn take_policies(&self, mut loaded: Arc<Catalog>) -> Arc<Catalog> {
-        let problems = self.policies.take(&loaded.policies);
+        let problems = self.policies.take(&loaded);
         if !problems.is_empty() {
             Arc::make_mut(&mut loaded).problems.extend(problems);
             self.loaded.store(Arc::clone(&loaded));

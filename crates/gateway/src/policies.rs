@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use toolcrib_base::{Clock, Kind, PrincipalId};
 use toolcrib_call::PolicySet;
 use toolcrib_catalog::{Catalog, DefinitionProblem, POLICIES, PolicyFile, Position, keep_policies, kept_policies};
-use toolcrib_policy::{BASELINE_FILE, Fault, LabelTable, Policies, PolicyText, labels_of};
+use toolcrib_policy::{BASELINE_FILE, Fault, LabelTable, Policies, PolicyText, names_risk};
 use toolcrib_store::{AuditEvent, AuditLog, Decision, Door, Outcome};
 
 /// The door of what is done by files in the home folder.
@@ -32,8 +32,8 @@ pub(crate) struct PoliciesInForce {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was read last, whether it was good or not.
-    read: Option<Arc<[PolicyFile]>>,
+    /// What was read last, whether it was good or not, and whether something had a risk class then.
+    read: Option<(Arc<[PolicyFile]>, bool)>,
     policies: Option<Policies>,
     faults: Vec<Fault>,
 }
@@ -50,16 +50,20 @@ impl PoliciesInForce {
         &self.operations
     }
 
-    /// Takes the files as they are now, and gives what is wrong with them. Blocks: it compiles, reads and writes the state.
-    pub(crate) fn take(&self, files: &Arc<[PolicyFile]>) -> Vec<DefinitionProblem> {
+    /// Takes the files as they are now, and gives what is wrong with them. Without files, what is shipped decides as soon
+    /// as some definition names a risk class. Blocks: it compiles, reads and writes the state.
+    pub(crate) fn take(&self, loaded: &Catalog) -> Vec<DefinitionProblem> {
         let mut state = self.lock();
-        if state.read.as_ref() != Some(files) {
-            self.compile(&mut state, files);
-            // A home without policies that had none before is no news.
-            if !files.is_empty() || state.read.is_some() {
-                self.record(files, state.faults.is_empty());
+        let read = (Arc::clone(&loaded.policies), has_risks(loaded));
+        let before = state.read.as_ref().map(|(files, _)| Arc::clone(files));
+        if state.read.as_ref() != Some(&read) {
+            self.compile(&mut state, &read.0, read.1);
+            // A home without policies that had none before is no news, and neither is another risk class.
+            let is_news = before.as_ref().map_or(!read.0.is_empty(), |before| *before != read.0);
+            if is_news {
+                self.record(&read.0, state.faults.is_empty());
             }
-            state.read = Some(Arc::clone(files));
+            state.read = Some(read);
         }
         state.faults.iter().map(problem).collect()
     }
@@ -98,8 +102,8 @@ impl PoliciesInForce {
         self.lock().policies.clone()
     }
 
-    fn compile(&self, state: &mut State, files: &[PolicyFile]) {
-        if files.is_empty() {
+    fn compile(&self, state: &mut State, files: &[PolicyFile], has_risks: bool) {
+        if files.is_empty() && !has_risks {
             (state.policies, state.faults) = (None, Vec::new());
             self.keep(files);
             return;
@@ -153,10 +157,24 @@ pub(crate) fn revision(files: &[PolicyFile]) -> String {
     digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The labels of servers.
+/// The labels of servers, of their tools and of workflows.
 pub(crate) fn labels(loaded: &Catalog) -> LabelTable {
-    let labelled = loaded.servers.iter().filter(|(_, definition)| !definition.labels.is_empty());
-    labelled.map(|(name, definition)| (name.clone(), labels_of(&definition.labels))).collect()
+    let mut table = LabelTable::new();
+    for (name, definition) in &loaded.servers {
+        let of_tools = definition.tool_labels.iter().map(|it| (it.pattern.clone(), it.labels.clone())).collect();
+        table = table.server(name, &definition.labels, of_tools);
+    }
+    for (name, definition) in &loaded.workflows {
+        table = table.workflow(name.as_str(), &definition.labels);
+    }
+    table
+}
+
+/// Whether some definition names a risk class.
+fn has_risks(loaded: &Catalog) -> bool {
+    let of_servers = loaded.servers.values();
+    of_servers.clone().any(|it| names_risk(&it.labels) || it.tool_labels.iter().any(|it| names_risk(&it.labels)))
+        || loaded.workflows.values().any(|it| names_risk(&it.labels))
 }
 
 /// Compiles files.

@@ -9,6 +9,7 @@ mod argument;
 mod check;
 mod class;
 mod demand;
+mod label;
 mod look;
 mod moment;
 mod policies;
@@ -20,14 +21,14 @@ mod subject;
 mod text;
 
 pub use check::{Vocabulary, check};
-pub use class::{Class, PolicyVerdict, Why};
+pub use class::{Class, OpenPolicy, Outlook, PolicyVerdict, Why};
 pub use demand::{AskingTools, Demand};
+pub use label::{LabelTable, Labels, WORKFLOWS, names_risk};
 pub use moment::Moment;
-pub use policies::Policies;
+pub use policies::{Policies, SubjectName};
 pub use policy::{Ask, Effect, PolicyRule};
-pub use resource::{LabelTable, Labels, WORKFLOWS, labels_of};
 pub use subject::Subject;
-pub use text::{BASELINE, BASELINE_FILE, Fault, PolicyText};
+pub use text::{BASELINE, BASELINE_FILE, Fault, PolicyText, RISK_FILE, SHIPPED};
 
 #[cfg(test)]
 mod tests;

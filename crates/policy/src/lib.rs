@@ -10,9 +10,10 @@ mod rules;
 mod verdict;
 
 pub use cedar::{
-    Ask, AskingTools, BASELINE, BASELINE_FILE, Class, Demand, Effect, Fault, LabelTable, Labels, Moment, Policies,
-    PolicyRule, PolicyText, PolicyVerdict, Subject, Vocabulary, WORKFLOWS, Why, check, labels_of,
+    Ask, AskingTools, BASELINE, BASELINE_FILE, Class, Demand, Effect, Fault, LabelTable, Labels, Moment, OpenPolicy,
+    Outlook, Policies, PolicyRule, PolicyText, PolicyVerdict, RISK_FILE, SHIPPED, Subject, SubjectName, Vocabulary,
+    WORKFLOWS, Why, check, names_risk,
 };
-pub use request::{Act, Annotations, Caller, Request};
+pub use request::{Act, Annotations, Caller, Reference, Request, ToolDigest};
 pub use rules::{ClassRules, HeldItems, Rules, Settings};
 pub use verdict::{Denial, Permit, Reason, Rule};

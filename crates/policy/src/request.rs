@@ -26,6 +26,28 @@ pub struct Annotations {
     pub idempotent: Option<bool>,
     /// `openWorldHint`: it reaches beyond its own system.
     pub open_world: Option<bool>,
+    /// Names its whole definition, where policies look at that.
+    pub digest: Option<ToolDigest>,
+}
+
+/// Names the definition of a tool by its content (SHA-256), as approvals of tools do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ToolDigest(pub [u8; 32]);
+
+/// 64 digits.
+impl fmt::Display for ToolDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// What is completed: an argument of a prompt, or a variable of a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reference {
+    /// A prompt, by its name.
+    Prompt,
+    /// A resource or a template, by its URI.
+    Resource,
 }
 
 /// What is asked. Cheap to clone, as a [`crate::Permit`] carries a copy of it.
@@ -63,8 +85,10 @@ pub enum Act {
     Complete {
         /// The server that is asked.
         server: ServerName,
+        /// Which of the two `name` is.
+        of: Reference,
         /// The prompt's name or the resource's URI template.
-        reference: Arc<str>,
+        name: Arc<str>,
     },
     /// A request that the gateway does not know and passes on.
     Forward {
@@ -125,7 +149,7 @@ impl fmt::Display for Act {
             Self::Approve { tool, .. } => write!(f, "a call of tool `{tool}`"),
             Self::ReadResource { server, uri } => write!(f, "resource `{uri}` of server `{server}`"),
             Self::GetPrompt { server, name } => write!(f, "prompt `{name}` of server `{server}`"),
-            Self::Complete { server, reference } => write!(f, "completion of `{reference}` of server `{server}`"),
+            Self::Complete { server, name, .. } => write!(f, "completion of `{name}` of server `{server}`"),
             Self::Forward { server, method } => write!(f, "method `{method}` of server `{server}`"),
             Self::Configure { entry } => write!(f, "entry `{entry}`"),
             Self::MetaTool { name } => write!(f, "tool `{name}`"),

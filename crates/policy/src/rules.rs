@@ -6,8 +6,8 @@ use std::sync::Arc;
 use toolcrib_base::{Glob, ProfileName, Role, ServerName, ToolId};
 
 use crate::{
-    Act, Annotations, AskingTools, Class, Demand, Denial, LabelTable, Moment, Permit, PolicyVerdict, Reason, Request,
-    Rule,
+    Act, Annotations, AskingTools, Class, Demand, Denial, LabelTable, Moment, Permit, PolicyVerdict, Reason, Reference,
+    Request, Rule,
 };
 
 /// What a profile says about who may do what. An empty list matches nothing.
@@ -197,6 +197,11 @@ impl Rules {
         of_profile && self.policies.as_ref().is_none_or(|it| it.class.shows(request.act, &it.labels))
     }
 
+    /// Whether policies look at digests of tools, which acts then have to carry.
+    pub fn look_at_digests(&self) -> bool {
+        self.policies.as_ref().is_some_and(|it| it.class.looks_at_digests())
+    }
+
     /// Whether the server is among those that the profile shows.
     pub fn shows_server(&self, server: &ServerName) -> bool {
         self.lists_server(server) && self.policies.as_ref().is_none_or(|it| it.class.shows_server(server, &it.labels))
@@ -241,7 +246,7 @@ impl Rules {
                 check_role(role, *annotations)?;
                 Ok(if self.settings.read_only { Rule::ReadOnlyToolAllowed } else { Rule::ToolAllowed })
             }
-            Act::GetPrompt { server, name } | Act::Complete { server, reference: name }
+            Act::GetPrompt { server, name } | Act::Complete { server, of: Reference::Prompt, name }
                 if self.holds_prompt(server, name) =>
             {
                 Err(Reason::Held.into())

@@ -79,6 +79,10 @@ pub struct Hints {
     pub read_only: Option<bool>,
     /// `destructiveHint`
     pub destructive: Option<bool>,
+    /// `idempotentHint`
+    pub idempotent: Option<bool>,
+    /// `openWorldHint`
+    pub open_world: Option<bool>,
 }
 
 impl Entry {
@@ -117,7 +121,12 @@ impl Entry {
             "false" => Some(false),
             _ => None,
         };
-        Hints { read_only: flag("readOnlyHint"), destructive: flag("destructiveHint") }
+        Hints {
+            read_only: flag("readOnlyHint"),
+            destructive: flag("destructiveHint"),
+            idempotent: flag("idempotentHint"),
+            open_world: flag("openWorldHint"),
+        }
     }
 }
 
@@ -204,7 +213,7 @@ mod tests {
         assert_eq!(page.warnings.len(), 5);
         let keys: Vec<_> = entries.iter().map(|entry| entry.key.as_str()).collect();
         assert_eq!(keys, ["a", "c"]);
-        assert_eq!(entries[0].hints(), Hints { read_only: Some(true), destructive: None });
+        assert_eq!(entries[0].hints(), Hints { read_only: Some(true), ..Hints::default() });
         assert_eq!(entries[0].title.as_deref(), Some("A"));
         assert_eq!(entries[1].raw.as_str(), r#"{"name":"c","future":{"x":1}}"#);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use toolcrib_base::ProfileName;
+use toolcrib_base::{CallChain, ProfileName};
 use toolcrib_protocol::meta::RequestMeta;
 use toolcrib_protocol::{Request, RequestTrace, Revision, method};
 use toolcrib_store::{Custody, Door};
@@ -27,6 +27,8 @@ pub struct Caller {
     pub meta: Option<Arc<RequestMeta>>,
     /// What its client was told of the request, and the trace that it belongs to.
     pub trace: RequestTrace,
+    /// What led to the request beside its principal; `None` where nothing did.
+    pub chain: Option<Arc<CallChain>>,
 }
 
 // === impl Caller ===
@@ -42,6 +44,7 @@ impl Caller {
             session: None,
             meta: Some(Arc::new(declared)),
             trace: RequestTrace::default(),
+            chain: None,
         }
     }
 
@@ -55,6 +58,7 @@ impl Caller {
             session: Some(Arc::clone(session)),
             meta: None,
             trace: RequestTrace::default(),
+            chain: None,
         }
     }
 

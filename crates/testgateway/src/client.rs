@@ -83,6 +83,13 @@ impl TestGateway {
         [self.modern(profile), self.legacy(profile)]
     }
 
+    /// A client of each era of a principal of which more is known than its name.
+    pub fn both_of(&self, principal: Principal, profile: &str) -> [Client; 2] {
+        let modern = self.client(principal.clone(), profile, Revision::LATEST, None);
+        let legacy = Revision::LATEST_LEGACY;
+        [modern, self.session_of(principal, profile, legacy.into(), legacy)]
+    }
+
     fn session_of(
         &self,
         principal: Principal,
@@ -104,6 +111,7 @@ impl TestGateway {
             session,
             meta: None,
             trace: RequestTrace::default(),
+            chain: None,
         };
         Client { gateway: Arc::clone(&self.gateway), caller, next: Arc::default() }
     }

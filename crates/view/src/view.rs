@@ -22,10 +22,11 @@ use toolcrib_session::Session;
 
 use crate::{Operation, OperationTable, dialect};
 use toolcrib_base::{Role, ServerName, ToolId};
+use toolcrib_catalog::pin::Digest;
 use toolcrib_catalog::{Exposure, ProfileDefinition, ServerDefinition};
-use toolcrib_policy::{Act, Annotations, Rules};
+use toolcrib_policy::{Act, Annotations, Rules, ToolDigest};
 use toolcrib_protocol::Raw;
-use toolcrib_protocol::inventory::Entry;
+use toolcrib_protocol::inventory::{Entry, Hints};
 use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_search::{Query, Ranking, Signature};
 use toolcrib_upstream::{Server, State};
@@ -238,8 +239,13 @@ impl Tool {
 
 /// What a tool says of itself, as the rules read it.
 pub fn annotations(entry: &Entry) -> Annotations {
-    let hints = entry.hints();
-    Annotations { read_only: hints.read_only, destructive: hints.destructive, ..Annotations::default() }
+    let Hints { read_only, destructive, idempotent, open_world } = entry.hints();
+    Annotations { read_only, destructive, idempotent, open_world, digest: None }
+}
+
+/// Names the definition of a tool, as policies compare it.
+pub fn digest(entry: &Entry) -> ToolDigest {
+    ToolDigest(Digest::of(&entry.raw).bytes())
 }
 
 impl View {

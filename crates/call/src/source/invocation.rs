@@ -59,6 +59,14 @@ impl Invocation {
         }
     }
 
+    /// The same as a step of a run: the id stands in the audit log, and policies see both.
+    pub fn enter_run(&mut self, workflow: &str, run: &str) {
+        run.clone_into(&mut self.label);
+        let mut chain = self.caller.chain.as_deref().cloned().unwrap_or_default();
+        (chain.workflow, chain.run) = (Some(workflow.into()), Some(run.into()));
+        self.caller.chain = Some(Arc::new(chain));
+    }
+
     /// What its caller's profile shows now.
     ///
     /// # Errors

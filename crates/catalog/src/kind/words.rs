@@ -101,6 +101,7 @@ pub(crate) const SERVER: &[(&str, &str)] = &[
     ("homepage", "Its page for people."),
     ("labels", "Anything that you sort servers by."),
     ("confirm", "Patterns of tools whose calls the caller's own person confirms, in every profile."),
+    ("tool_labels", "For each pattern over names of its tools the labels of these; they win over those of the server."),
     ("prefix", "What stands before its tools' names instead of its own name."),
     ("family", "Servers with the same tools that are shown as one."),
     ("family.name", "The family's name; stands before its tools' names."),

@@ -38,6 +38,11 @@ impl Digest {
         Self(hasher.finalize().into())
     }
 
+    /// Its bytes.
+    pub fn bytes(self) -> [u8; 32] {
+        self.0
+    }
+
     /// Reads the 64 digits that it prints as.
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];

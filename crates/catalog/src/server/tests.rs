@@ -342,6 +342,23 @@ fn a_definition_may_say_in_which_era_its_server_is_spoken_to() {
 }
 
 #[test]
+fn tools_of_a_pattern_have_labels() {
+    let labels =
+        good("name: files\ncommand: x\ntool_labels: {'delete_*': {risk: destructive_actions, team: web}, look: {}}\n")
+            .tool_labels;
+    let said: Vec<String> = labels.iter().map(|it| format!("{} {:?}", it.pattern, it.labels)).collect();
+    assert_eq!(said, [r#"delete_* {"risk": "destructive_actions", "team": "web"}"#, "look {}"]);
+    for (wrong, expect) in [
+        ("{'[a]': {a: b}}", "expected labels of a pattern over names of tools"),
+        ("{look: [a]}", "tool_labels.look"),
+        ("{look: {a: [b]}}", "tool_labels.look.a"),
+    ] {
+        let problem = problems(&format!("name: files\ncommand: x\ntool_labels: {wrong}\n")).join(" / ");
+        assert!(problem.contains(expect), "{wrong}: {problem}");
+    }
+}
+
+#[test]
 fn limits_hold_for_a_server_and_for_tools_of_a_pattern() {
     let limits = good(
         "name: files\ncommand: x\nlimits: {queue: 0, per_minute: 9, argument_bytes: 4KiB, result_bytes: 1MiB,

@@ -126,6 +126,7 @@ impl ServiceHost for GatewayHost {
             session: None,
             meta: None,
             trace: RequestTrace::default(),
+            chain: None,
         };
         let mut invocation = Invocation::new(self.gateway()?, caller);
         label.clone_into(&mut invocation.label);

@@ -211,8 +211,8 @@ impl RunTable {
         let RunRequest { program, mut invocation, input, record, past } = order;
         let caller = invocation.caller.clone();
         self.under_way().insert(id.clone(), RunningEntry { detached, caller, cancel });
-        invocation.label.clone_from(&id);
         let workflow = record.workflow.clone();
+        invocation.enter_run(&workflow, &id);
         let book = Arc::new(Book::going_on(Some(self.runs.clone()), record, past));
         let leave = RunGuard { running: Arc::clone(self), book, id };
         PreparedRun {
@@ -248,6 +248,7 @@ impl RunTable {
             session: None,
             meta: None,
             trace: RequestTrace::default(),
+            chain: None,
         };
         let invocation = Invocation::new(Arc::<Gateway>::clone(&gateway), caller);
         let prepared = match self.order_again(invocation, record.clone()).await {

@@ -535,3 +535,32 @@ async fn what_happens_is_told() {
         assert!(told.iter().any(|it| it == reason), "{told:?} lacks {reason}");
     }
 }
+
+#[tokio::test]
+async fn policies_see_whose_step_a_call_is_and_hide_workflows_of_hidden_tools() {
+    let policies = r#"@id("only-by-say") forbid (principal, action == Action::"call", resource == Tool::"fake/echo")
+unless { context.chain has workflow && context.chain.workflow == "say" && context.chain has run };
+@id("no-counter") forbid (principal, action == Action::"call", resource == Tool::"fake/counter");
+@id("no-web") forbid (principal, action == Action::"run", resource in Label::"team=web");"#;
+    let files = [
+        server("fake", &[]),
+        workflow("say", ECHO),
+        workflow("other", ECHO),
+        workflow("labelled", &format!("labels: {{team: web}}\n{ECHO}")),
+        workflow("counts", "steps: [{id: count, tool: fake/counter}]\n"),
+        workflow("outer", "steps: [{id: inner, tool: workflow_counts}]\n"),
+        ("policies/team.cedar".to_owned(), policies.to_owned()),
+    ];
+    let mill = Mill::open(&files).await;
+    for client in mill.house.both("default") {
+        let said = asked(&client, "workflow_say", &json!({"message": "hi"})).await;
+        assert_eq!(said["status"], "completed", "{said}");
+        failed(&client, "fake/echo", &json!({"text": "hi"}), &["only-by-say"]).await;
+        failed(&client, "workflow_other", &json!({"message": "hi"}), &["only-by-say"]).await;
+        // What uses something hidden is hidden, and so is what uses that.
+        for hidden in ["workflow_labelled", "workflow_counts", "workflow_outer"] {
+            failed(&client, hidden, &json!({"message": "hi"}), &["not found"]).await;
+            assert!(!client.listed().await.contains(&hidden.to_owned()), "{hidden}");
+        }
+    }
+}

@@ -76,6 +76,7 @@ impl ServiceGateway {
             session: None,
             meta: None,
             trace: RequestTrace::default(),
+            chain: None,
         }
     }
 

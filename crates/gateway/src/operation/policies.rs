@@ -1,17 +1,22 @@
-//! Policies: list those in force, check files, explain what they make of a request, run cases.
+//! Policies: list those in force, check files, explain what they make of a request, run cases, compare files, and play the
+//! record against them.
+
+mod diff;
+mod simulate;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Role, ServerName, ToolId};
+use toolcrib_base::{CallChain, Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Role, ServerName, ToolId};
 use toolcrib_catalog::PolicyFile;
 use toolcrib_policy::{
     Act, Annotations, Ask, Effect as PolicyEffect, Fault, Moment, Policies, PolicyRule, PolicyVerdict, Subject,
-    Vocabulary, WORKFLOWS, Why, check as names_of,
+    ToolDigest, Vocabulary, WORKFLOWS, Why, check as names_of,
 };
 use toolcrib_protocol::Raw;
-use toolcrib_view::view::annotations;
+use toolcrib_view::arguments::text;
+use toolcrib_view::view::{annotations, digest};
 use toolcrib_view::{Effect, Method, Operation};
 
 use super::{ROW, Row, Run, blocking, row};
@@ -31,6 +36,21 @@ pub(super) const ROWS: &[Row] = &[
             problems: &[Kind::InvalidParams],
             input: r#"{"type":"object","properties":{"files":{"type":"array","description":"Files to check in place of those on disk","items":{"type":"object","properties":{"name":{"type":"string","description":"Such as `prod.cedar`"},"text":{"type":"string"}},"required":["name","text"],"additionalProperties":false}}},"additionalProperties":false}"#,
             output: r#"{"type":"object","properties":{"ok":{"type":"boolean"},"policies":{"type":"integer"},"problems":{"type":"array","items":{"type":"object"}},"warnings":{"type":"array","items":{"type":"object"}}},"required":["ok","policies","problems","warnings"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| Box::pin(difference(gateway, arguments))),
+        Operation {
+            tool: "core_policy_diff",
+            method: Method::Post,
+            path: "/policies/diff",
+            tag: "policies",
+            summary: "Say who gains or loses what by a change of policies",
+            description: "Compare the policies in force with `files`, over all tools and operations: for each profile, each role and everybody whom policies name. `open` is what depends on the call. Rows are of effect `gains`, `loses` or `changes`.",
+            problems: &[Kind::InvalidParams],
+            input: r#"{"type":"object","properties":{"files":{"type":"array","description":"The files that would be the policies","items":{"type":"object","properties":{"name":{"type":"string","description":"Such as `prod.cedar`"},"text":{"type":"string"}},"required":["name","text"],"additionalProperties":false}},"profile":{"type":"string","description":"Only this profile"}},"required":["files"],"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"gains":{"type":"integer"},"loses":{"type":"integer"},"changes":{"type":"array","items":{"type":"object"}},"principals":{"type":"integer","description":"How many kinds of principals were compared"},"things":{"type":"integer"},"truncated":{"type":"boolean"}},"required":["gains","loses","changes","truncated"]}"#,
             ..ROW
         },
     ),
@@ -62,6 +82,22 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
+        Run::Global(|gateway, arguments| Box::pin(simulate(gateway, arguments))),
+        Operation {
+            tool: "core_policy_simulate",
+            method: Method::Post,
+            path: "/policies/simulate",
+            tag: "policies",
+            summary: "Play the record against policies",
+            description: "Decide the calls on record since a moment by `files`, or by the policies in force, and list what would have been decided otherwise. `to` is `depends on arguments` or `depends on groups` where the record does not say enough.",
+            problems: &[Kind::InvalidParams],
+            input: r#"{"type":"object","properties":{"since":{"type":["string","integer"],"description":"RFC 3339, a date, or milliseconds since 1970"},"files":{"type":"array","description":"Files in place of those in force","items":{"type":"object"}}},"required":["since"],"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"played":{"type":"integer"},"same":{"type":"integer"},"skipped":{"type":"integer","description":"What policies had no part in, or what is no longer there"},"changes":{"type":"array","items":{"type":"object"}},"truncated":{"type":"boolean"}},"required":["played","same","skipped","changes","truncated"]}"#,
+            slow: true,
+            ..ROW
+        },
+    ),
+    row(
         Run::Global(|gateway, arguments| Box::pin(test(gateway, arguments))),
         Operation {
             tool: "core_policy_test",
@@ -79,7 +115,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-const EXPLAIN_INPUT: &str = r#"{"type":"object","properties":{"as":{"type":"string","description":"The principal, such as `user:acme/ann`"},"role":{"type":"string","enum":["viewer","member","operator","admin","owner"],"description":"What it may do in the profile; `member` if it is not said"},"groups":{"type":"array","items":{"type":"string"},"description":"Its groups, as its issuer names them"},"client":{"type":"string","description":"The OAuth client that it uses"},"tenant":{"type":"string"},"profile":{"type":"string","description":"`default` if it is not said"},"door":{"type":"string","description":"`mcp` if it is not said"},"proof":{"type":"string","description":"How it is proven, such as `key` or `access-token`"},"tool":{"type":"string","description":"The exact id `server/tool`"},"operation":{"type":"string","description":"Such as `mcpserver_list`"},"resource":{"type":"string","description":"`server uri`"},"prompt":{"type":"string","description":"`server/prompt`"},"arguments":{"type":"object"},"at":{"type":"string","description":"The time, in RFC 3339; now if it is not said"},"files":{"type":"array","items":{"type":"object"},"description":"Files in place of those in force"}},"required":["as"],"additionalProperties":false}"#;
+const EXPLAIN_INPUT: &str = r#"{"type":"object","properties":{"as":{"type":"string","description":"The principal, such as `user:acme/ann`"},"role":{"type":"string","enum":["viewer","member","operator","admin","owner"],"description":"What it may do in the profile; `member` if it is not said"},"groups":{"type":"array","items":{"type":"string"},"description":"Its groups, as its issuer names them"},"client":{"type":"string","description":"The OAuth client that it uses"},"tenant":{"type":"string"},"profile":{"type":"string","description":"`default` if it is not said"},"door":{"type":"string","description":"`mcp` if it is not said"},"proof":{"type":"string","description":"How it is proven, such as `key` or `access-token`"},"tool":{"type":"string","description":"The exact id `server/tool`"},"operation":{"type":"string","description":"Such as `mcpserver_list`"},"resource":{"type":"string","description":"`server uri`"},"prompt":{"type":"string","description":"`server/prompt`"},"arguments":{"type":"object"},"actor":{"type":"string","description":"Who acts in the principal's name"},"bridge":{"type":"string"},"workflow":{"type":"string","description":"The workflow whose step it is"},"run":{"type":"string"},"labels":{"type":"array","items":{"type":"string"},"description":"What the run has seen"},"at":{"type":"string","description":"The time, in RFC 3339; now if it is not said"},"files":{"type":"array","items":{"type":"object"},"description":"Files in place of those in force"}},"required":["as"],"additionalProperties":false}"#;
 
 /// A question of an administrator: what would become of this?
 struct Question {
@@ -90,6 +126,8 @@ struct Question {
     door: String,
     act: Act,
     arguments: Option<String>,
+    bridge: Option<String>,
+    chain: CallChain,
     at: Option<toolcrib_base::Timestamp>,
 }
 
@@ -118,6 +156,43 @@ async fn check(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem
                 json!({ "ok": true, "policies": count, "problems": [], "warnings": warnings })
             }
         })
+    })
+    .await
+}
+
+async fn difference(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
+    let files = files(arguments)?.unwrap_or_default();
+    let profile = match text(arguments, "profile")? {
+        None => None,
+        Some(name) => {
+            let known = gateway.loaded().profiles.keys().find(|it| it.as_str() == name).cloned();
+            Some(known.ok_or_else(|| Problem::new(Kind::InvalidParams, format!("no profile `{name}`")))?)
+        }
+    };
+    let gateway = Arc::clone(gateway);
+    blocking(move || {
+        let after = asked(&gateway, Some(files))?;
+        let change = diff::Change { before: gateway.policies.policies(), after };
+        Ok(change.rows(&gateway, profile.as_ref()))
+    })
+    .await
+}
+
+async fn simulate(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
+    let since = match &arguments.to_value()["since"] {
+        Value::String(written) => toolcrib_base::Timestamp::parse(written),
+        Value::Number(millis) => millis.as_i64().map(toolcrib_base::Timestamp),
+        _ => None,
+    };
+    let wrong = || Problem::new(Kind::InvalidParams, "`since` must be a time such as 2026-11-20T12:00:00Z");
+    let since = since.ok_or_else(wrong)?;
+    let files = files(arguments)?;
+    // What happened a moment ago is played too.
+    let _ = gateway.path.store.audit().flush().await;
+    let gateway = Arc::clone(gateway);
+    blocking(move || {
+        let policies = asked(&gateway, files)?;
+        simulate::Simulation::new(&gateway, policies).play(since)
     })
     .await
 }
@@ -181,25 +256,27 @@ fn asked(gateway: &Gateway, files: Option<Vec<PolicyFile>>) -> Result<Policies, 
 }
 
 fn answer(gateway: &Gateway, policies: &Policies, question: &Question) -> Value {
-    let Question { principal, role, identity, profile, door, act, arguments, at } = question;
+    let Question { principal, role, identity, profile, door, act, arguments, bridge, chain, at } = question;
     let class = policies.class(&Subject { principal, role: *role, identity, profile, door });
     let loaded = gateway.loaded();
     let labels = crate::policies::labels(&loaded);
     let at = at.unwrap_or_else(|| gateway.path.clock.now());
-    let moment = Moment { at, arguments: arguments.as_ref().map(String::as_bytes) };
+    let arguments = arguments.as_ref().map(String::as_bytes);
+    let (actor, bridge) = (identity.actors.first().map(|it| &**it), bridge.as_deref());
+    let moment = Moment { at, arguments, actor, bridge, chain: Some(chain) };
     let why = class.explain(act, &labels, arguments.is_some().then_some(&moment));
     let is_open = why.iter().any(|it| it.counts.is_none() && !it.rule.records_only);
     let ruling = class.decide(act, &labels, &moment);
     let is_settled = matches!(ruling, PolicyVerdict::Deny { hidden: true, .. });
-    let (decision, by, reason) = match ruling {
-        _ if is_open && !is_settled && arguments.is_none() => ("open", None, None),
-        PolicyVerdict::Permit(by) => ("permit", by, None),
-        PolicyVerdict::Deny { by, hidden } => {
+    let decision = if is_open && !is_settled && arguments.is_none() { "open" } else { word(&ruling) };
+    let (by, reason) = match ruling {
+        _ if decision == "open" => (None, None),
+        PolicyVerdict::Permit(by) => (by, None),
+        PolicyVerdict::Deny { by, .. } => {
             let reason = by.as_ref().map_or(Some("no policy permits it".to_owned()), |it| it.reason.clone());
-            (if hidden { "hidden" } else { "deny" }, by.map(|it| it.id), reason)
+            (by.map(|it| it.id), reason)
         }
-        PolicyVerdict::Ask { by, ask: Ask::Confirm { .. } } => ("confirm", Some(by.id), by.reason),
-        PolicyVerdict::Ask { by, ask: Ask::Approve { .. } } => ("approve", Some(by.id), by.reason),
+        PolicyVerdict::Ask { by, .. } => (Some(by.id), by.reason),
     };
     let policies: Vec<Value> = why.iter().map(part).collect();
     json!({ "decision": decision, "by": by.as_deref(), "reason": reason, "policies": policies })
@@ -262,6 +339,13 @@ fn question(gateway: &Gateway, value: &Value) -> Result<Question, Problem> {
     identity.groups = groups.map(Into::into).collect();
     identity.client = text("client").map(Into::into);
     identity.tenant = text("tenant").map(Into::into);
+    identity.actors = text("actor").map(Into::into).into_iter().collect();
+    let labels = value["labels"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let chain = CallChain {
+        workflow: text("workflow").map(Into::into),
+        run: text("run").map(Into::into),
+        labels: labels.map(Into::into).collect(),
+    };
     let at = match text("at") {
         None => None,
         Some(at) => Some(toolcrib_base::Timestamp::parse(at).ok_or_else(|| invalid(format!("`{at}` is no time")))?),
@@ -273,6 +357,8 @@ fn question(gateway: &Gateway, value: &Value) -> Result<Question, Problem> {
         profile,
         door: text("door").unwrap_or("mcp").to_owned(),
         act: act(gateway, value)?,
+        bridge: text("bridge").map(str::to_owned),
+        chain,
         arguments: value.get("arguments").filter(|it| it.is_object()).map(Value::to_string),
         at,
     })
@@ -308,6 +394,22 @@ fn act(gateway: &Gateway, value: &Value) -> Result<Act, Problem> {
     }
 }
 
+/// The digest of a tool's definition as the gateway knows it.
+fn digest_of(gateway: &Gateway, tool: &ToolId) -> Option<ToolDigest> {
+    hints_of(gateway, tool)?.digest
+}
+
+/// A decision in a word.
+fn word(verdict: &PolicyVerdict) -> &'static str {
+    match verdict {
+        PolicyVerdict::Permit(_) => "permit",
+        PolicyVerdict::Deny { hidden: true, .. } => "hidden",
+        PolicyVerdict::Deny { hidden: false, .. } => "deny",
+        PolicyVerdict::Ask { ask: Ask::Confirm { .. }, .. } => "confirm",
+        PolicyVerdict::Ask { ask: Ask::Approve { .. }, .. } => "approve",
+    }
+}
+
 /// What a tool says of itself; `None` where there is none.
 fn hints_of(gateway: &Gateway, tool: &ToolId) -> Option<Annotations> {
     if tool.server.as_str() == WORKFLOWS {
@@ -317,7 +419,8 @@ fn hints_of(gateway: &Gateway, tool: &ToolId) -> Option<Annotations> {
     }
     let table = gateway.path.servers.table();
     let inventory = table.get(&tool.server)?.server.inventory();
-    inventory.tools.iter().find(|it| *it.key == *tool.tool).map(annotations)
+    let entry = inventory.tools.iter().find(|it| *it.key == *tool.tool)?;
+    Some(Annotations { digest: Some(digest(entry)), ..annotations(entry) })
 }
 
 /// The names that there are.
@@ -339,7 +442,7 @@ fn vocabulary(gateway: &Gateway) -> Vocabulary {
         // What is not listed is not known to be missing.
         tools: is_listed.then_some(tools),
         workflows: Some(loaded.workflows.keys().map(ToString::to_string).collect()),
-        labels: Some(labels.values().flat_map(|it| it.iter()).map(ToString::to_string).collect()),
+        labels: Some(labels.all()),
         profiles: Some(loaded.profiles.keys().map(ToString::to_string).collect()),
         keys: Some(keys.collect()),
         groups: None,

@@ -7,7 +7,8 @@ use toolcrib_view::{Effect, Method, OperationTable, RoutedOperation};
 
 use super::*;
 
-const ASK_WITH_BODY: [&str; 3] = ["core_policy_check", "core_policy_explain", "core_policy_test"];
+const ASK_WITH_BODY: [&str; 5] =
+    ["core_policy_check", "core_policy_diff", "core_policy_explain", "core_policy_simulate", "core_policy_test"];
 
 fn table() -> OperationTable {
     super::table(&[])

@@ -42,6 +42,7 @@ mod object_events;
 mod offer;
 mod pages;
 mod policies;
+mod policy_changes;
 mod progress;
 mod quarantine;
 mod registry;

@@ -3,24 +3,54 @@
 //! A policy that refuses counts also when it fails, and one that permits does not: an argument of an odd type, or one
 //! that is missing, never gets more than a good one.
 
+mod outlook;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use cedar_policy::{Context, Entities, Request};
+use cedar_policy::{Context, Entities, EntityUid, Request};
 use toolcrib_base::{ServerName, ToolId};
 
 use super::argument::Arguments;
 use super::demand::Demand;
-use super::moment::Moment;
+use super::label::LabelTable;
+use super::moment::{ContextWords, Moment};
 use super::policies::CompiledSet;
 use super::policy::{Ask, CompiledPolicy, Effect, Outcome, PolicyRule};
-use super::resource::{LabelTable, Shape, Target};
+use super::resource::{Shape, Target};
 use super::subject::ClassKey;
 use crate::{Act, Annotations};
 
+pub use outlook::{OpenPolicy, Outlook};
+
 /// How many shapes are kept of a class. Policies that look at names make one of each tool.
 const SHAPES: usize = 16_384;
+
+/// What a tool may say of itself, as far as policies tell it apart.
+const EVERY_HINT: [Annotations; 12] = {
+    const fn hints(destructive: bool, idempotent: bool, open_world: bool) -> Annotations {
+        let (idempotent, open_world) = (Some(idempotent), Some(open_world));
+        Annotations { read_only: None, destructive: Some(destructive), idempotent, open_world, digest: None }
+    }
+    const fn reads(idempotent: bool, open_world: bool) -> Annotations {
+        Annotations { read_only: Some(true), ..hints(false, idempotent, open_world) }
+    }
+    [
+        hints(true, true, true),
+        hints(true, true, false),
+        hints(true, false, true),
+        hints(true, false, false),
+        hints(false, true, true),
+        hints(false, true, false),
+        hints(false, false, true),
+        hints(false, false, false),
+        reads(true, true),
+        reads(true, false),
+        reads(false, true),
+        reads(false, false),
+    ]
+};
 
 /// All principals whom no policy tells apart.
 pub struct Class {
@@ -40,7 +70,32 @@ struct Judgement {
     /// Those that the call decides.
     open: Vec<usize>,
     /// What the open ones are evaluated with.
-    entities: Option<Entities>,
+    things: Option<RequestEntities>,
+    words: ContextWords,
+    /// Those that the time alone decides, and which of them count in a second.
+    timed: Vec<usize>,
+    at: RwLock<Option<SecondOutcome>>,
+}
+
+/// Which of the policies that look at the time count in a second.
+#[derive(Clone)]
+struct SecondOutcome {
+    second: i64,
+    counting: Arc<[usize]>,
+}
+
+/// What policies about a shape are evaluated with.
+struct RequestEntities {
+    action: EntityUid,
+    resource: EntityUid,
+    entities: Entities,
+}
+
+/// What conditions are evaluated with: the entities, and the parts of the context that count.
+#[derive(Clone, Copy)]
+struct Material<'a> {
+    things: Option<&'a RequestEntities>,
+    words: ContextWords,
 }
 
 /// What policies say of a request.
@@ -99,20 +154,20 @@ impl Class {
             return PolicyVerdict::Deny { by: Some(self.rule(forbid).clone()), hidden };
         }
         let (mut permit, mut ask) = (judgement.permit, judgement.asks.first().copied());
-        if !judgement.open.is_empty() {
-            let mut evaluation = self.evaluation(act, labels, Some(moment), judgement.entities.as_ref());
-            for place in judgement.open.iter().copied() {
-                let rule = self.rule(place);
-                let is_needed = !rule.records_only && (rule.effect != Effect::Permit || permit.is_none());
-                if !is_needed || !rule.counts(evaluation.of(place)) {
-                    continue;
-                }
-                match &rule.effect {
-                    Effect::Permit => permit = Some(place),
-                    // What only some calls refuse is there.
-                    Effect::Forbid { .. } => return PolicyVerdict::Deny { by: Some(rule.clone()), hidden: false },
-                    Effect::Ask(_) => ask = self.stronger(ask, place),
-                }
+        let mut evaluation = self.evaluation(act, Some(moment), judgement.material());
+        let timed = self.counting_now(&judgement, act, labels, moment);
+        let open = judgement.open.iter().map(|place| (*place, false));
+        for (place, counts) in timed.iter().map(|place| (*place, true)).chain(open) {
+            let rule = self.rule(place);
+            let is_needed = !rule.records_only && (rule.effect != Effect::Permit || permit.is_none());
+            if !is_needed || !(counts || rule.counts(evaluation.of(place))) {
+                continue;
+            }
+            match &rule.effect {
+                Effect::Permit => permit = Some(place),
+                // What only some calls refuse is there.
+                Effect::Forbid { .. } => return PolicyVerdict::Deny { by: Some(rule.clone()), hidden: false },
+                Effect::Ask(_) => ask = self.stronger(ask, place),
             }
         }
         match (permit, ask.map(|ask| (self.rule(ask), &self.rule(ask).effect))) {
@@ -149,29 +204,41 @@ impl Class {
 
     /// Whether something of a server could be shown: some tool, resource or prompt that nothing is known of.
     pub fn shows_server(&self, server: &ServerName, labels: &LabelTable) -> bool {
-        let tool = |read_only| {
-            let annotations = Annotations { read_only: Some(read_only), ..Annotations::default() };
-            Act::CallTool { tool: ToolId::new(server.clone(), ""), annotations }
-        };
+        let tool = |annotations| Act::CallTool { tool: ToolId::new(server.clone(), ""), annotations };
         let resource = || Act::ReadResource { server: server.clone(), uri: "".into() };
         let prompt = || Act::GetPrompt { server: server.clone(), name: "".into() };
-        [tool(true), tool(false), resource(), prompt()].iter().any(|act| !self.hides_all_like(act, server, labels))
+        let shows = |act: &Act| !self.hides_all_like(act, server, labels);
+        EVERY_HINT.iter().any(|annotations| shows(&tool(*annotations))) || shows(&resource()) || shows(&prompt())
     }
 
     /// Whether everything of a server that is like this is hidden, whatever its name.
     fn hides_all_like(&self, act: &Act, server: &ServerName, labels: &LabelTable) -> bool {
+        let Some(target) = Target::of(act, labels, &self.compiled.resource_words) else { return false };
+        let differ = matches!(act, Act::CallTool { .. }) && labels.differ_by_tool(server);
+        let at_single = |it: &CompiledPolicy| it.look.at_single_tools(differ);
         let Some(judgement) = self.judgement(act, labels) else { return false };
         let policies = &self.compiled.policies;
-        match judgement.forbid {
-            Some(forbid) if self.hides(forbid) && !policies[forbid].look.at_names() => true,
-            _ => {
-                // A permit that looks at names, or names something of the server, may show what this one does not have.
-                let could_permit = |it: &CompiledPolicy| it.rule.effect == Effect::Permit && it.look.at_names();
-                !self.is_permitted_by_any(&judgement)
-                    && !policies.iter().any(could_permit)
-                    && !self.compiled.resource_words.names_of(server)
-            }
+        let hides_all = |place: usize| self.hides(place) && !at_single(&policies[place]);
+        if judgement.forbid.is_some_and(hides_all) {
+            return true;
         }
+        if judgement.forbid.is_some() && differ {
+            // Behind the one that is known there may be one that no label of a tool lifts.
+            let things = self.things(&target);
+            let mut evaluation =
+                self.evaluation(act, None, Material { things: things.as_ref(), words: ContextWords::default() });
+            let counts = |place: usize| {
+                let rule = self.rule(place);
+                let refuses = matches!(rule.effect, Effect::Forbid { .. }) && !rule.records_only;
+                refuses && !policies[place].look.needs_call() && hides_all(place) && rule.counts(evaluation.of(place))
+            };
+            return self.fitting(&target).any(counts);
+        }
+        // A permit that looks at names, or names something of the server, may show what this one does not have.
+        let could_permit = |it: &CompiledPolicy| it.rule.effect == Effect::Permit && at_single(it);
+        !self.is_permitted_by_any(&judgement)
+            && !policies.iter().any(could_permit)
+            && !self.compiled.resource_words.names_of(server)
     }
 
     /// The policies that would refuse or ask if they did more than record.
@@ -179,19 +246,24 @@ impl Class {
         let judgement = self.compiled.records.then(|| self.judgement(act, labels)).flatten();
         let Some(judgement) = judgement else { return Vec::new() };
         let mut found = judgement.recorded.clone();
+        found.extend(
+            self.counting_now(&judgement, act, labels, moment).iter().filter(|it| self.rule(**it).records_only),
+        );
         let open: Vec<usize> = judgement.open.iter().copied().filter(|it| self.rule(*it).records_only).collect();
         if !open.is_empty() {
-            let mut evaluation = self.evaluation(act, labels, Some(moment), judgement.entities.as_ref());
+            let mut evaluation = self.evaluation(act, Some(moment), judgement.material());
             found.extend(open.into_iter().filter(|place| self.rule(*place).counts(evaluation.of(*place))));
         }
+        found.sort_unstable();
         found.into_iter().map(|place| Arc::clone(&self.rule(place).id)).collect()
     }
 
     /// Every policy whose head fits, with what becomes of it. Without a moment, those that the call decides are open.
     pub fn explain(&self, act: &Act, labels: &LabelTable, moment: Option<&Moment<'_>>) -> Vec<Why> {
         let Some(target) = Target::of(act, labels, &self.compiled.resource_words) else { return Vec::new() };
-        let entities = self.entities(&target);
-        let mut evaluation = self.evaluation(act, labels, moment, entities.as_ref());
+        let things = self.things(&target);
+        let mut evaluation =
+            self.evaluation(act, moment, Material { things: things.as_ref(), words: ContextWords::ALL });
         let why = |place: usize| {
             let rule = self.rule(place).clone();
             if self.compiled.policies[place].look.needs_call() && moment.is_none() {
@@ -206,6 +278,11 @@ impl Class {
     #[cfg(test)]
     pub(super) fn shapes(&self) -> usize {
         self.known.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Whether some policy looks at digests of tools.
+    pub(crate) fn looks_at_digests(&self) -> bool {
+        self.compiled.resource_words.digests
     }
 
     fn rule(&self, place: usize) -> &PolicyRule {
@@ -231,13 +308,18 @@ impl Class {
 
     fn work_out(&self, act: &Act, labels: &LabelTable) -> Option<Judgement> {
         let target = Target::of(act, labels, &self.compiled.resource_words)?;
-        let entities = self.entities(&target);
+        let things = self.things(&target);
         let mut judgement = Judgement::default();
-        let mut evaluation = self.evaluation(act, labels, None, entities.as_ref());
+        let mut evaluation =
+            self.evaluation(act, None, Material { things: things.as_ref(), words: ContextWords::default() });
         for place in self.fitting(&target) {
             let rule = self.rule(place);
-            if self.compiled.policies[place].look.needs_call() {
+            let look = &self.compiled.policies[place].look;
+            if look.needs_time_alone() {
+                judgement.timed.push(place);
+            } else if look.needs_call() {
                 judgement.open.push(place);
+                judgement.words = judgement.words.and(ContextWords::of(look));
             } else if rule.counts(evaluation.of(place)) {
                 match &rule.effect {
                     Effect::Permit if rule.records_only => {}
@@ -254,8 +336,30 @@ impl Class {
         }
         // Somebody else's yes comes before one's own.
         judgement.asks.sort_by_key(|place| !self.asks_somebody_else(*place));
-        judgement.entities = entities.filter(|_| !judgement.open.is_empty());
+        judgement.things = things.filter(|_| !judgement.open.is_empty());
         Some(judgement)
+    }
+
+    /// Which of the policies that look only at the time count now. They are evaluated once a second.
+    fn counting_now(&self, judgement: &Judgement, act: &Act, labels: &LabelTable, now: &Moment<'_>) -> Arc<[usize]> {
+        if judgement.timed.is_empty() {
+            return Arc::default();
+        }
+        let second = now.second();
+        if let Some(known) = &*judgement.at.read().unwrap_or_else(PoisonError::into_inner)
+            && known.second == second
+        {
+            return Arc::clone(&known.counting);
+        }
+        let target = Target::of(act, labels, &self.compiled.resource_words);
+        let things = target.and_then(|target| self.things(&target));
+        let mut evaluation =
+            self.evaluation(act, Some(now), Material { things: things.as_ref(), words: ContextWords::TIME });
+        let counts = |place: &usize| self.rule(*place).counts(evaluation.of(*place));
+        let counting: Arc<[usize]> = judgement.timed.iter().copied().filter(counts).collect();
+        let known = SecondOutcome { second, counting: Arc::clone(&counting) };
+        *judgement.at.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        counting
     }
 
     /// The policies whose heads fit.
@@ -270,26 +374,26 @@ impl Class {
         self.compiled.policies.iter().enumerate().filter(move |(_, policy)| fits(policy)).map(|(place, _)| place)
     }
 
-    fn entities(&self, target: &Target) -> Option<Entities> {
+    fn things(&self, target: &Target) -> Option<RequestEntities> {
         let principal = [self.key.entity()];
-        Entities::from_entities(target.entities().into_iter().chain(principal), None).ok()
+        let entities = Entities::from_entities(target.entities().into_iter().chain(principal), None).ok()?;
+        Some(RequestEntities { action: target.action.uid.clone(), resource: target.resource.uid.clone(), entities })
     }
 
     fn evaluation<'a>(
         &'a self,
         act: &'a Act,
-        labels: &'a LabelTable,
         moment: Option<&'a Moment<'a>>,
-        entities: Option<&'a Entities>,
+        material: Material<'a>,
     ) -> Evaluation<'a> {
-        let requests = vec![None; self.compiled.arguments.len()];
-        Evaluation { class: self, act, labels, moment, entities, requests }
+        let Material { things, words } = material;
+        Evaluation { class: self, act, moment, things, words, requests: Vec::new() }
     }
 
     /// Whether some call of the thing could be permitted.
     fn is_permitted_by_any(&self, judgement: &Judgement) -> bool {
         let permits = |place: &usize| self.rule(*place).effect == Effect::Permit && !self.rule(*place).records_only;
-        judgement.permit.is_some() || judgement.open.iter().any(permits)
+        judgement.permit.is_some() || judgement.open.iter().chain(&judgement.timed).any(permits)
     }
 
     /// Whether a policy that refuses every call makes the thing look as if it were not there.
@@ -307,6 +411,15 @@ impl Class {
     }
 }
 
+// === impl Judgement ===
+
+impl Judgement {
+    /// What the open policies are evaluated with.
+    fn material(&self) -> Material<'_> {
+        Material { things: self.things.as_ref(), words: self.words }
+    }
+}
+
 /// Operations are known to everyone who reads the documents: their refusal is always said.
 fn can_be_hidden(act: &Act) -> bool {
     !matches!(act, Act::Operation { .. })
@@ -316,10 +429,10 @@ fn can_be_hidden(act: &Act) -> bool {
 struct Evaluation<'a> {
     class: &'a Class,
     act: &'a Act,
-    labels: &'a LabelTable,
     moment: Option<&'a Moment<'a>>,
-    entities: Option<&'a Entities>,
-    /// One for each way to read the arguments; `Err` where Cedar refuses the values.
+    things: Option<&'a RequestEntities>,
+    words: ContextWords,
+    /// One for each way to read the arguments; `Err` where Cedar refuses the values. Empty until the first question.
     requests: Vec<Option<Result<Request, ()>>>,
 }
 
@@ -331,21 +444,24 @@ impl Evaluation<'_> {
         let compiled = &self.class.compiled;
         let policy = &compiled.policies[place];
         let reading = policy.reading;
+        if self.requests.is_empty() {
+            self.requests.resize_with(compiled.arguments.len(), || None);
+        }
         if self.requests[reading].is_none() {
             self.requests[reading] = Some(self.request(&compiled.arguments[reading]).ok_or(()));
         }
-        match (&self.requests[reading], self.entities) {
-            (Some(Ok(request)), Some(entities)) => policy.evaluate(&compiled.authorizer, request, entities),
+        match (&self.requests[reading], self.things) {
+            (Some(Ok(request)), Some(things)) => policy.evaluate(&compiled.authorizer, request, &things.entities),
             _ => Outcome::Failed,
         }
     }
 
     fn request(&self, arguments: &Arguments) -> Option<Request> {
-        let target = Target::of(self.act, self.labels, &self.class.compiled.resource_words)?;
+        let things = self.things?;
         let mut pairs = self.class.key.context();
-        pairs.extend(self.moment.into_iter().flat_map(|moment| moment.context(self.act, arguments)));
+        pairs.extend(self.moment.into_iter().flat_map(|moment| moment.context(self.act, arguments, self.words)));
         let context = Context::from_pairs(pairs).ok()?;
-        let (action, resource) = (target.action.uid, target.resource.uid);
+        let (action, resource) = (things.action.clone(), things.resource.clone());
         Request::new(self.class.key.principal.clone(), action, resource, context, None).ok()
     }
 }

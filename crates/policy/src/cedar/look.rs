@@ -19,6 +19,8 @@ pub(super) struct Look {
     pub(super) resource_itself: bool,
     /// Whether the context or the arguments are used as a whole.
     pub(super) everything: bool,
+    /// Whether its head or a condition names a label.
+    pub(super) names_label: bool,
 }
 
 // === impl Look ===
@@ -108,10 +110,25 @@ impl Look {
         self.resource_itself || ["name", "uri"].iter().any(|name| self.resource.contains(*name))
     }
 
+    /// Whether it looks at what one tool may have alone: its name, its digest, or labels, where tools have their own.
+    pub(super) fn at_single_tools(&self, labels_differ: bool) -> bool {
+        self.at_names() || self.resource.contains("digest") || (labels_differ && self.at_labels())
+    }
+
+    fn at_labels(&self) -> bool {
+        self.names_label || ["labels", "risks"].iter().any(|name| self.resource.contains(*name))
+    }
+
     /// Whether a class of principals and the shape of a resource do not settle it.
     pub(super) fn needs_call(&self) -> bool {
         const OF_CLASS: [&str; 3] = ["door", "proof", "client"];
         self.everything || self.context.iter().any(|it| !OF_CLASS.contains(&&it[..]))
+    }
+
+    /// Whether the time is all that the call settles.
+    pub(super) fn needs_time_alone(&self) -> bool {
+        const OF_CLASS_AND_TIME: [&str; 4] = ["door", "proof", "client", "time"];
+        self.needs_call() && !self.everything && self.context.iter().all(|it| OF_CLASS_AND_TIME.contains(&&it[..]))
     }
 }
 

@@ -1,6 +1,6 @@
 //! All policies together: compiled from files, all or nothing, and asked by class of principals.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,10 +12,10 @@ use toolcrib_base::Role;
 use super::argument::{Arguments, merged};
 use super::class::Class;
 use super::policy::{CompiledPolicy, PolicyRule};
-use super::resource::ResourceWords;
-use super::schema::{RESOURCES, schema};
+use super::resource::{HINTS, ResourceWords};
+use super::schema::{GATHERINGS, PRINCIPALS, RESOURCES, schema};
 use super::subject::{ClassKey, Subject, SubjectWords};
-use super::text::{BASELINE, BASELINE_FILE, Fault, PolicyText, line_at};
+use super::text::{Fault, PolicyText, SHIPPED, line_at};
 
 /// The largest file. Ten thousand policies fit in it.
 const FILE_MAX: usize = 4 << 20;
@@ -35,6 +35,15 @@ const REVISION_BYTES: usize = 16;
 pub struct Policies {
     compiled: Arc<CompiledSet>,
     classes: Arc<RwLock<HashMap<ClassKey, Arc<Class>>>>,
+}
+
+/// The name of someone who asks, or of what it can be in, as policies write it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SubjectName {
+    /// `User`, `Group` …
+    pub of_type: String,
+    /// Such as `acme/ann`.
+    pub id: String,
 }
 
 /// What is compiled.
@@ -60,7 +69,7 @@ impl fmt::Debug for Policies {
 // === impl Policies ===
 
 impl Policies {
-    /// Compiles files; the baseline is added unless one of them replaces it. `operations` are the names of all
+    /// Compiles files; those that are shipped are added unless one of them replaces them. `operations` are the names of all
     /// operations, which are actions.
     ///
     /// # Errors
@@ -70,9 +79,11 @@ impl Policies {
     }
 
     fn compile_deeply(texts: &[PolicyText], operations: &[String]) -> Result<Self, Vec<Fault>> {
-        let baseline = PolicyText { file: BASELINE_FILE.to_owned(), text: BASELINE.to_owned() };
-        let is_replaced = texts.iter().any(|it| it.file == BASELINE_FILE);
-        let all = texts.iter().chain((!is_replaced).then_some(&baseline));
+        let is_replaced = |file: &str| texts.iter().any(|it| it.file == file);
+        let shipped = SHIPPED.into_iter().filter(|(file, _)| !is_replaced(file));
+        let shipped: Vec<PolicyText> =
+            shipped.map(|(file, text)| PolicyText { file: file.to_owned(), text: text.to_owned() }).collect();
+        let all = texts.iter().chain(&shipped);
         let (mut policies, mut faults) = (Vec::new(), Vec::new());
         for text in all {
             match read(text) {
@@ -89,7 +100,7 @@ impl Policies {
         if faults.is_empty() {
             faults = wrong_names(&policies);
             // What is shipped is checked by a test, and takes longer than most files of a team.
-            let is_own = |it: &CompiledPolicy| is_replaced || &*it.rule.file != BASELINE_FILE;
+            let is_own = |it: &CompiledPolicy| !shipped.iter().any(|text| text.file == *it.rule.file);
             faults.extend(wrong_types(
                 &policies.iter().filter(|it| is_own(it)).collect::<Vec<_>>(),
                 &arguments,
@@ -134,6 +145,21 @@ impl Policies {
     /// Every policy, in the order of the files.
     pub fn rules(&self) -> impl Iterator<Item = &PolicyRule> {
         self.compiled.policies.iter().map(|it| &it.rule)
+    }
+
+    /// Whether some policy looks at digests of tools.
+    pub fn look_at_digests(&self) -> bool {
+        self.compiled.resource_words.digests
+    }
+
+    /// Those who ask, or what they are in, whom some policy names: the type and the id of each.
+    pub fn subjects_named(&self) -> BTreeSet<SubjectName> {
+        let is_subject = |of_type: &str| PRINCIPALS.contains(&of_type) || GATHERINGS.contains(&of_type);
+        let named = self.compiled.subject_words.named.iter().map(|uid| SubjectName {
+            of_type: uid.type_name().basename().to_owned(),
+            id: uid.id().unescaped().to_owned(),
+        });
+        named.filter(|name| is_subject(&name.of_type)).collect()
     }
 
     /// Every entity that a policy names, with the policy.
@@ -331,6 +357,8 @@ fn resource_words(policies: &[CompiledPolicy]) -> ResourceWords {
     let mut words = ResourceWords::default();
     for it in policies {
         words.itself |= it.look.at_names();
+        HINTS.iter().zip(&mut words.hints).for_each(|(name, looks)| *looks |= it.look.resource.contains(*name));
+        words.digests |= it.look.resource.contains("digest");
         for uid in it.policy.entity_literals() {
             let of_type = uid.type_name().basename();
             if let Some(of_type) = RESOURCES.iter().find(|it| **it == of_type) {

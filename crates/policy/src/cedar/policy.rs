@@ -124,7 +124,8 @@ impl CompiledPolicy {
             false => None,
         };
         let is_long = policy.as_ref().condition().subexpressions().take(SHORT + 1).count() > SHORT;
-        let (scope, look, arguments) = (Scope::of(&policy), Look::of(&json), expected(&json));
+        let (scope, mut look, arguments) = (Scope::of(&policy), Look::of(&json), expected(&json));
+        look.names_label = policy.entity_literals().iter().any(|uid| uid.type_name().basename() == "Label");
         Ok(Self { rule, scope, look, arguments, reading: 0, is_long, alone, policy })
     }
 

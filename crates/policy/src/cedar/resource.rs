@@ -1,26 +1,21 @@
 //! What is asked for, as policies see it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use cedar_policy::{Entity, EntityUid, RestrictedExpression};
 use toolcrib_base::ServerName;
 
+use super::label::{LabelTable, Labels, WORKFLOWS, risks};
 use super::schema::{OPERATE, entity};
 use super::scope::EntityPlace;
-use crate::{Act, Annotations};
-
-/// Labels of a server and of what it has: `key=value`, or a word.
-pub type Labels = Arc<[Box<str>]>;
-
-/// The labels of each server that has any.
-pub type LabelTable = HashMap<ServerName, Labels>;
-
-/// The source of tools whose calls are runs of workflows: its name stands where tools of servers have their server.
-pub const WORKFLOWS: &str = "workflow";
+use crate::{Act, Annotations, Reference, ToolDigest};
 
 /// The longest id, in bytes, with which a shape is kept.
 const ID_MAX: usize = 512;
+
+/// The hints that are attributes.
+pub(super) const HINTS: [&str; 4] = ["readOnly", "destructive", "idempotent", "openWorld"];
 
 /// What of resources policies look at, beyond their servers and hints.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +24,10 @@ pub(super) struct ResourceWords {
     pub(super) named: HashMap<&'static str, HashSet<String>>,
     /// Whether some policy looks at names or URIs, or at a resource as itself.
     pub(super) itself: bool,
+    /// Whether some policy looks at digests.
+    pub(super) digests: bool,
+    /// Which of [`HINTS`] some policy looks at.
+    pub(super) hints: [bool; 4],
 }
 
 /// All that tells resources apart for policies. Resources of one shape are decided alike.
@@ -39,9 +38,10 @@ pub(super) struct Shape {
     server: Option<ServerName>,
     /// Its id, where it counts.
     id: Option<Arc<str>>,
-    annotations: (bool, bool, bool, bool),
+    hints: [bool; 4],
     administrative: bool,
     labels: Option<Labels>,
+    digest: Option<ToolDigest>,
 }
 
 /// A thing that is asked for.
@@ -80,7 +80,7 @@ impl Shape {
     pub(super) fn of(act: &Act, labels: &LabelTable, words: &ResourceWords) -> Option<Self> {
         let (action, of_type) = kind(act)?;
         let server = act.server().filter(|_| of_type != "Workflow" && of_type != "Entry");
-        let (annotations, administrative) = match act {
+        let (hints, administrative) = match act {
             Act::CallTool { annotations, .. } | Act::Approve { annotations, .. } => (hints(*annotations), false),
             Act::Operation { annotations, needs_admin, .. } => (hints(*annotations), *needs_admin),
             _ => (hints(Annotations::default()), false),
@@ -89,9 +89,10 @@ impl Shape {
             action,
             of_type,
             id: words.counts(act, of_type).then(|| id(act)),
-            annotations,
+            hints: std::array::from_fn(|at| hints[at] && words.hints[at]),
             administrative,
-            labels: act.server().and_then(|server| labels.get(server)).cloned(),
+            labels: labels.of(act),
+            digest: digest(act).filter(|_| words.digests),
             server: server.cloned(),
         })
     }
@@ -105,7 +106,7 @@ impl Target {
         let (action, of_type) = kind(act)?;
         let text = |name: &str, value: &str| (name.to_owned(), RestrictedExpression::new_string(value.to_owned()));
         let flag = |name: &str, value: bool| (name.to_owned(), RestrictedExpression::new_bool(value));
-        let labels = act.server().and_then(|server| labels.get(server));
+        let labels = labels.of(act);
         let mut parents: HashSet<EntityUid> =
             labels.iter().flat_map(|it| it.iter()).map(|label| entity("Label", label)).collect();
         let mut attributes = Vec::new();
@@ -115,17 +116,19 @@ impl Target {
         }
         if !matches!(act, Act::Operation { .. } | Act::Configure { .. }) {
             let labels = labels.iter().flat_map(|it| it.iter());
-            let labels = labels.map(|label| RestrictedExpression::new_string(label.to_string()));
-            attributes.push(("labels".to_owned(), RestrictedExpression::new_set(labels)));
+            attributes.push(set("labels", labels.map(|label| &**label)));
         }
         match act {
             Act::CallTool { tool, annotations } | Act::Approve { tool, annotations } => {
                 attributes.push(text("name", &tool.tool));
                 attributes.extend(hint_attributes(*annotations));
+                attributes.push(set("risks", risks(labels.as_ref())));
+                attributes.extend(annotations.digest.map(|digest| text("digest", &digest.to_string())));
             }
-            Act::ReadResource { uri, .. } => attributes.push(text("uri", uri)),
-            Act::Complete { reference, .. } if of_type == "Resource" => attributes.push(text("uri", reference)),
-            Act::GetPrompt { name, .. } | Act::Complete { reference: name, .. } => attributes.push(text("name", name)),
+            Act::ReadResource { uri, .. } | Act::Complete { of: Reference::Resource, name: uri, .. } => {
+                attributes.push(text("uri", uri));
+            }
+            Act::GetPrompt { name, .. } | Act::Complete { name, .. } => attributes.push(text("name", name)),
             Act::Forward { server, .. } => attributes.push(text("name", server.as_str())),
             Act::Configure { entry } => attributes.push(text("name", entry.as_str())),
             Act::Operation { name, needs_admin, annotations } => {
@@ -163,9 +166,8 @@ fn kind(act: &Act) -> Option<(&'static str, &'static str)> {
         Act::Approve { .. } => ("approve", "Tool"),
         Act::ReadResource { .. } => ("read", "Resource"),
         Act::GetPrompt { .. } => ("get", "Prompt"),
-        // A reference is the name of a prompt or the URI of a template, and only the latter has a scheme.
-        Act::Complete { reference, .. } if reference.contains(':') => ("complete", "Resource"),
-        Act::Complete { .. } => ("complete", "Prompt"),
+        Act::Complete { of: Reference::Resource, .. } => ("complete", "Resource"),
+        Act::Complete { of: Reference::Prompt, .. } => ("complete", "Prompt"),
         Act::Forward { .. } => ("forward", "Server"),
         Act::Configure { .. } => ("configure", "Entry"),
         Act::Operation { .. } => (OPERATE, "Operation"),
@@ -181,36 +183,33 @@ fn id(act: &Act) -> Arc<str> {
         Act::CallTool { tool, .. } | Act::Approve { tool, .. } => tool.to_string().into(),
         Act::ReadResource { server, uri: name }
         | Act::GetPrompt { server, name }
-        | Act::Complete { server, reference: name } => format!("{server}/{name}").into(),
+        | Act::Complete { server, name, .. } => format!("{server}/{name}").into(),
         Act::Forward { server, .. } => server.as_str().into(),
         Act::Configure { entry } => entry.as_str().into(),
         Act::Operation { name, .. } | Act::MetaTool { name } => Arc::clone(name),
     }
 }
 
+fn digest(act: &Act) -> Option<ToolDigest> {
+    match act {
+        Act::CallTool { annotations, .. } => annotations.digest,
+        _ => None,
+    }
+}
+
+fn set<'a>(name: &str, texts: impl Iterator<Item = &'a str>) -> (String, RestrictedExpression) {
+    let texts = texts.map(|text| RestrictedExpression::new_string(text.to_owned()));
+    (name.to_owned(), RestrictedExpression::new_set(texts))
+}
+
 /// What MCP says that a tool is which says nothing (`ToolAnnotations`): it may destroy, and reach anything.
-fn hints(annotations: Annotations) -> (bool, bool, bool, bool) {
+fn hints(annotations: Annotations) -> [bool; 4] {
     let read_only = annotations.read_only.unwrap_or(false);
     let destructive = !read_only && annotations.destructive.unwrap_or(true);
-    (read_only, destructive, annotations.idempotent.unwrap_or(false), annotations.open_world.unwrap_or(true))
+    [read_only, destructive, annotations.idempotent.unwrap_or(false), annotations.open_world.unwrap_or(true)]
 }
 
-fn hint_attributes(annotations: Annotations) -> [(String, RestrictedExpression); 4] {
-    let (read_only, destructive, idempotent, open_world) = hints(annotations);
-    let flag = |name: &str, value: bool| (name.to_owned(), RestrictedExpression::new_bool(value));
-    [
-        flag("readOnly", read_only),
-        flag("destructive", destructive),
-        flag("idempotent", idempotent),
-        flag("openWorld", open_world),
-    ]
-}
-
-/// Labels of a definition, as policies name them.
-pub fn labels_of(labels: &BTreeMap<String, String>) -> Labels {
-    let word = |(key, value): (&String, &String)| match value.is_empty() {
-        true => key.clone().into_boxed_str(),
-        false => format!("{key}={value}").into_boxed_str(),
-    };
-    labels.iter().map(word).collect()
+fn hint_attributes(annotations: Annotations) -> impl Iterator<Item = (String, RestrictedExpression)> {
+    let named = HINTS.into_iter().zip(hints(annotations));
+    named.map(|(name, value)| (name.to_owned(), RestrictedExpression::new_bool(value)))
 }

@@ -22,11 +22,11 @@ entity Tenant, Group, Role, Client, Profile, Label;
 entity User, Service, Key, Certificate, Local in [Tenant, Group, Role, Client, Profile];
 entity Server in [Label] = { name: String, labels: Set<String> };
 entity Tool in [Server, Label] = {
-  name: String, server: String, labels: Set<String>,
+  name: String, server: String, labels: Set<String>, risks: Set<String>, digest?: String,
   readOnly: Bool, destructive: Bool, idempotent: Bool, openWorld: Bool,
 };
 entity Workflow in [Label] = {
-  name: String, labels: Set<String>,
+  name: String, labels: Set<String>, risks: Set<String>,
   readOnly: Bool, destructive: Bool, idempotent: Bool, openWorld: Bool,
 };
 entity Resource in [Server, Label] = { uri: String, server: String, labels: Set<String> };
@@ -40,7 +40,8 @@ pub(super) fn schema(arguments: &Arguments, operations: &[String]) -> String {
     let mut text = TYPES.to_owned();
     let arguments = ArgumentType::Record(arguments.clone()).schema();
     let principals = PRINCIPALS.join(", ");
-    let context = "door: String, proof: String, client?: String, time: datetime";
+    let context = "door: String, proof: String, client?: String, time: datetime, labels: Set<String>, \
+                   chain: { actor?: String, bridge?: String, workflow?: String, run?: String }";
     let mut action = |names: &str, resources: &str, more: &str| {
         let _ = writeln!(
             text,

@@ -2,12 +2,10 @@
 
 mod agreement;
 
-use std::collections::HashMap;
-
-use toolcrib_base::{Identity, PrincipalId, ProfileName, Proof, Role, ServerName, Timestamp, ToolId};
+use toolcrib_base::{CallChain, Glob, Identity, PrincipalId, ProfileName, Proof, Role, ServerName, Timestamp, ToolId};
 
 use super::*;
-use crate::{Act, Annotations};
+use crate::{Act, Annotations, Reference, ToolDigest};
 
 const OPERATIONS: [&str; 3] = ["server_list", "server_remove", "status"];
 
@@ -53,14 +51,35 @@ fn tool(id: &str, read_only: bool) -> Act {
 }
 
 fn labels() -> LabelTable {
-    HashMap::from([(ServerName::new("prod").expect("a name"), ["env=prod".into()].into_iter().collect())])
+    let pairs = |of: &[(&str, &str)]| of.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let of_tools = |of: &[(&str, &[(&str, &str)])]| {
+        let labels = |(pattern, of): &(&str, &[(&str, &str)])| (Glob::new(pattern).expect("a pattern"), pairs(of));
+        of.iter().map(labels).collect()
+    };
+    let name = |name: &str| ServerName::new(name).expect("a name");
+    let governed: &[(&str, &[(&str, &str)])] = &[
+        ("send_*", &[("risk", "channel_sends")]),
+        ("post_*", &[("risk", "external_writes")]),
+        ("wipe_*", &[("risk", "destructive_actions")]),
+        ("read_*", &[("risk", "sensitive_data_access")]),
+        ("book_*", &[("risk", "credentialed_third_party_actions")]),
+        ("recall_*", &[("risk", "cross_scope_memory_access")]),
+        ("odd_*", &[("risk", "daring")]),
+        ("none_*", &[("risk", "")]),
+        ("*_dev", &[("env", "dev")]),
+        ("*_two", &[("risk", "channel_sends"), ("team", "ops")]),
+    ];
+    LabelTable::new()
+        .server(&name("prod"), &pairs(&[("env", "prod")]), Vec::new())
+        .server(&name("mixed"), &pairs(&[("env", "prod"), ("team", "web")]), of_tools(governed))
+        .workflow("nightly", &pairs(&[("env", "prod")]))
 }
 
 /// 2026-11-25, a Wednesday, at noon in UTC.
 const NOON: Timestamp = Timestamp(1_795_608_000_000);
 
 fn decide(policies: &Policies, who: &Asker, act: &Act, arguments: &str) -> PolicyVerdict {
-    let moment = Moment { at: NOON, arguments: Some(arguments.as_bytes()) };
+    let moment = Moment { arguments: Some(arguments.as_bytes()), ..Moment::at(NOON) };
     let class = policies.class(&who.subject());
     let ruling = class.decide(act, &labels(), &moment);
     // What is decided with hidden words is what is not shown, and the other way round.
@@ -129,10 +148,186 @@ fn without_other_policies_the_baseline_says_what_roles_may_do() {
 }
 
 #[test]
-fn the_baseline_passes_the_check_of_types() {
-    let as_a_file = PolicyText { file: BASELINE_FILE.to_owned(), text: BASELINE.to_owned() };
-    let compiled = Policies::compile(&[as_a_file], &operations());
-    assert_eq!(compiled.map(|it| it.rules().count()).map_err(|it| format!("{it:?}")), Ok(8));
+fn what_is_shipped_passes_the_check_of_types() {
+    let as_files = SHIPPED.map(|(file, text)| PolicyText { file: file.to_owned(), text: text.to_owned() });
+    let compiled = Policies::compile(&as_files, &operations());
+    assert_eq!(compiled.map(|it| it.rules().count()).map_err(|it| format!("{it:?}")), Ok(16));
+}
+
+/// The rows of Valinor's governance: a class of risk, and its default decision.
+#[test]
+fn each_risk_class_has_the_decision_of_valinor() {
+    for (id, expect) in [
+        ("mixed/post_issue", "approve risk-external-writes "),
+        ("mixed/wipe_disk", "no risk-destructive-actions"),
+        ("mixed/read_salaries", "no risk-sensitive-data-access"),
+        ("mixed/send_mail", "yes baseline-member"),
+        ("mixed/book_flight", "approve risk-credentialed-third-party-actions "),
+        ("mixed/recall_all", "no risk-cross-scope-memory-access"),
+        ("mixed/odd_thing", "no risk-unknown"),
+        ("mixed/none_thing", "no risk-unknown"),
+        ("mixed/other", "yes baseline-member"),
+        ("files/wipe_disk", "yes baseline-member"),
+        // With two classes the stricter counts.
+        ("mixed/wipe_two", "no risk-destructive-actions"),
+        ("mixed/send_two", "yes baseline-member"),
+    ] {
+        check_ruling("", &ann(), &tool(id, false), "{}", expect);
+    }
+    // What a server says of its tool lifts nothing.
+    check_ruling("", &ann(), &tool("mixed/wipe_disk", true), "{}", "no risk-destructive-actions");
+    // The order is: what the team says for some, what it says for all, what is shipped, blocked.
+    let own = r#"@id("wipes") @approve("ops")
+forbid (principal, action == Action::"call", resource in Label::"risk=destructive_actions") unless { principal in Group::"acme/root" };"#;
+    let texts = [PolicyText { file: RISK_FILE.to_owned(), text: own.to_owned() }];
+    let policies = Policies::compile(&texts, &operations()).expect("good");
+    let wipe = tool("mixed/wipe_disk", false);
+    assert_eq!(words(&decide(&policies, &ann(), &wipe, "{}")), "approve wipes ops");
+    let root = who("user:acme/ann", Role::Member, &["root"]);
+    assert_eq!(words(&decide(&policies, &root, &wipe, "{}")), "yes baseline-member");
+}
+
+#[test]
+fn tools_have_the_labels_of_their_server_unless_they_have_others() {
+    let by = |label: &str| {
+        format!(r#"@id("it") forbid (principal, action == Action::"call", resource in Label::"{label}");"#)
+    };
+    check_ruling(&by("env=prod"), &ann(), &tool("mixed/other", false), "{}", "hidden it");
+    check_ruling(&by("env=prod"), &ann(), &tool("mixed/clean_dev", false), "{}", "yes baseline-member");
+    check_ruling(&by("env=dev"), &ann(), &tool("mixed/clean_dev", false), "{}", "hidden it");
+    check_ruling(&by("env=dev"), &ann(), &tool("mixed/other", false), "{}", "yes baseline-member");
+    check_ruling(&by("team=web"), &ann(), &tool("mixed/clean_dev", false), "{}", "hidden it");
+    let both = r#"@id("it") forbid (principal, action == Action::"call", resource) when { resource.labels.containsAll(["team=ops", "env=prod"]) };"#;
+    check_ruling(both, &ann(), &tool("mixed/send_two", false), "{}", "hidden it");
+    check_ruling(both, &ann(), &tool("mixed/send_one", false), "{}", "yes baseline-member");
+    let runs = r#"@id("it") forbid (principal, action == Action::"run", resource in Label::"env=prod");"#;
+    check_ruling(runs, &ann(), &tool("workflow/nightly", false), "{}", "hidden it");
+    check_ruling(runs, &ann(), &tool("workflow/other", false), "{}", "yes baseline-member");
+    // Prompts and resources have those of their server.
+    let server = ServerName::new("mixed").expect("a name");
+    let prompt = Act::GetPrompt { server, name: "clean_dev".into() };
+    check_ruling(&by("env=dev").replace("call", "get"), &ann(), &prompt, "{}", "yes baseline-read");
+    check_ruling(&by("env=prod").replace("call", "get"), &ann(), &prompt, "{}", "hidden it");
+}
+
+#[test]
+fn a_server_is_hidden_only_if_no_tool_of_it_could_be_shown() {
+    let who = ann();
+    let shows = |text: &str, server: &str| {
+        let policies = compile(text).expect("good");
+        policies.class(&who.subject()).shows_server(&ServerName::new(server).expect("a name"), &labels())
+    };
+    let all = r#"forbid (principal, action, resource in Label::"env=prod");"#;
+    assert!(!shows(all, "prod"));
+    assert!(shows(all, "mixed"), "a tool with `env=dev` is there");
+    let twice = format!(r#"{all} forbid (principal, action, resource in Server::"mixed");"#);
+    assert!(!shows(&twice, "mixed"), "whatever labels its tools have");
+    let prompts = r#"forbid (principal, action in [Action::"read", Action::"get"], resource);"#;
+    for hint in ["readOnly", "destructive", "idempotent", "openWorld"] {
+        for negated in ["", "!"] {
+            let text = format!(
+                r#"{prompts} forbid (principal, action == Action::"call", resource) when {{ {negated}resource.{hint} }};"#
+            );
+            assert!(shows(&text, "files"), "{text}");
+        }
+        let text = format!(
+            r#"{prompts} forbid (principal, action == Action::"call", resource) when {{ resource.{hint} }}; forbid (principal, action == Action::"call", resource) unless {{ resource.{hint} }};"#
+        );
+        assert!(!shows(&text, "files"), "{text}");
+    }
+}
+
+#[test]
+fn the_digest_of_a_tool_is_an_attribute() {
+    let digest = ToolDigest([0xab; 32]);
+    let text = format!(
+        r#"@id("pinned") forbid (principal, action == Action::"call", resource == Tool::"bank/pay") unless {{ resource has digest && resource.digest == "{digest}" }};"#
+    );
+    let with = |digest: Option<ToolDigest>| {
+        let Act::CallTool { tool, annotations } = tool("bank/pay", false) else { unreachable!("it is a call") };
+        Act::CallTool { tool, annotations: Annotations { digest, ..annotations } }
+    };
+    check_ruling(&text, &ann(), &with(Some(digest)), "{}", "yes baseline-member");
+    check_ruling(&text, &ann(), &with(Some(ToolDigest([0; 32]))), "{}", "hidden pinned");
+    check_ruling(&text, &ann(), &with(None), "{}", "hidden pinned");
+    let policies = compile(&text).expect("good");
+    let class = policies.class(&who("user:acme/ann", Role::Member, &[]).subject());
+    for digest in [Some(digest), Some(ToolDigest([0; 32])), Some(digest), None] {
+        assert_eq!(class.shows(&with(digest), &labels()), digest == Some(ToolDigest([0xab; 32])), "{digest:?}");
+    }
+    assert!(class.looks_at_digests());
+    assert!(!compile("").expect("good").class(&ann().subject()).looks_at_digests());
+}
+
+#[test]
+fn a_prompt_with_a_colon_in_its_name_is_a_prompt_and_a_template_is_a_resource() {
+    let server = || ServerName::new("docs").expect("a name");
+    let complete = |of, name: &str| Act::Complete { server: server(), of, name: name.into() };
+    let prompts = r#"@id("it") forbid (principal, action == Action::"complete", resource is Prompt);"#;
+    let resources = r#"@id("it") forbid (principal, action == Action::"complete", resource is Resource);"#;
+    for name in ["review", "team:review", "docs://x/{name}"] {
+        check_ruling(prompts, &ann(), &complete(Reference::Prompt, name), "{}", "hidden it");
+        check_ruling(resources, &ann(), &complete(Reference::Prompt, name), "{}", "yes baseline-read");
+        check_ruling(prompts, &ann(), &complete(Reference::Resource, name), "{}", "yes baseline-read");
+        check_ruling(resources, &ann(), &complete(Reference::Resource, name), "{}", "hidden it");
+    }
+    let one = r#"@id("it") forbid (principal, action == Action::"complete", resource == Prompt::"docs/team:review");"#;
+    check_ruling(one, &ann(), &complete(Reference::Prompt, "team:review"), "{}", "hidden it");
+    check_ruling(one, &ann(), &complete(Reference::Resource, "team:review"), "{}", "yes baseline-read");
+}
+
+#[test]
+fn an_outlook_says_what_holds_for_every_call() {
+    let text = r#"
+@id("big") forbid (principal, action == Action::"call", resource == Tool::"bank/pay") when { context.arguments has amount && context.arguments.amount > 100 };
+@id("late") forbid (principal, action == Action::"call", resource == Tool::"bank/close") when { context.time.toTime() > duration("11h") };
+@id("never") forbid (principal, action == Action::"call", resource == Tool::"bank/wipe");
+@id("asks") @confirm("") forbid (principal, action == Action::"call", resource == Tool::"bank/ask");
+@id("extra") permit (principal, action == Action::"call", resource == Tool::"bank/more") when { context.arguments has amount };
+@id("only-recorded") @mode("record") forbid (principal, action == Action::"call", resource == Tool::"bank/more") when { context.arguments has amount };"#;
+    let policies = compile(text).expect("good");
+    let (member, viewer) = (ann(), who("user:acme/eve", Role::Viewer, &[]));
+    for (who, id, at, expect) in [
+        (&member, "bank/pay", None, "open big"),
+        (&member, "bank/pay", Some(NOON), "open big"),
+        (&member, "bank/close", None, "open late"),
+        (&member, "bank/close", Some(NOON), "no late"),
+        (&member, "bank/close", Some(Timestamp(NOON.0 - 3_600_000 * 2)), "yes baseline-member"),
+        (&member, "bank/wipe", None, "hidden never"),
+        (&member, "bank/ask", None, "confirm asks"),
+        // What is permitted anyhow does not depend on one more permit, and a record decides nothing.
+        (&member, "bank/more", None, "yes baseline-member"),
+        (&viewer, "bank/more", None, "open extra"),
+        (&viewer, "bank/pay", None, "hidden -"),
+    ] {
+        let found = match policies.class(&who.subject()).outlook(&tool(id, false), &labels(), at) {
+            Outlook::Settled(verdict) => words(&verdict),
+            Outlook::Open(open) => {
+                assert!(open.iter().all(|it| it.text.contains("context")), "{open:?}");
+                format!("open {}", open.iter().map(|it| &*it.rule.id).collect::<Vec<_>>().join(" "))
+            }
+        };
+        assert_eq!(found, expect, "{id} at {at:?} by {:?}", who.role);
+    }
+}
+
+#[test]
+fn policies_about_the_time_follow_the_clock_by_the_second() {
+    let text = r#"@id("late") forbid (principal, action == Action::"call", resource) when { context.time.toTime() >= duration("12h1s") };"#;
+    let policies = compile(text).expect("good");
+    let (who, act) = (ann(), tool("files/write", false));
+    let class = policies.class(&who.subject());
+    for (after, expect) in [
+        (0, "yes baseline-member"),
+        (999, "yes baseline-member"),
+        (1_000, "no late"),
+        (1_999, "no late"),
+        (-1, "yes baseline-member"),
+        (500, "yes baseline-member"),
+    ] {
+        let moment = Moment::at(Timestamp(NOON.0 + after));
+        assert_eq!(words(&class.decide(&act, &labels(), &moment)), expect, "{after} ms after noon");
+    }
 }
 
 #[test]
@@ -270,9 +465,14 @@ fn a_policy_in_record_mode_decides_nothing_and_is_named() {
     check_ruling(text, &ann(), &act, "{}", "yes baseline-member");
     let policies = compile(text).expect("good");
     let who = ann();
-    let moment = Moment { at: NOON, arguments: None };
+    let moment = Moment::at(NOON);
     let recorded = policies.class(&who.subject()).recorded(&act, &labels(), &moment);
-    assert_eq!(recorded.iter().map(|it| &**it).collect::<Vec<_>>(), ["try", "late"]);
+    assert_eq!(recorded.iter().map(|it| &**it).collect::<Vec<_>>(), ["try", "late", "suggested-destructive"]);
+    let at_night = Moment::at(Timestamp(NOON.0 + 9 * 3_600_000));
+    let recorded = policies.class(&who.subject()).recorded(&act, &labels(), &at_night);
+    assert!(recorded.iter().any(|it| &**it == "suggested-hours"), "{recorded:?}");
+    let reads = policies.class(&who.subject()).recorded(&tool("files/read", true), &labels(), &at_night);
+    assert_eq!(reads.iter().map(|it| &**it).collect::<Vec<_>>(), ["late"]);
 }
 
 #[test]
@@ -359,7 +559,7 @@ fn what_clients_name_at_any_length_is_decided_and_not_kept() {
     let who = ann();
     let class = policies.class(&who.subject());
     let read = |uri: &str| Act::ReadResource { server: ServerName::new("files").expect("a name"), uri: uri.into() };
-    let moment = Moment { at: NOON, arguments: None };
+    let moment = Moment::at(NOON);
     for length in [1, 100_000] {
         let padding = "x".repeat(length);
         let ruling = class.decide(&read(&format!("file:///etc/{padding}")), &labels(), &moment);
@@ -368,6 +568,33 @@ fn what_clients_name_at_any_length_is_decided_and_not_kept() {
         assert_eq!(words(&ruling), "yes baseline-read");
     }
     assert_eq!(class.shapes(), 2);
+}
+
+#[test]
+fn odd_labels_and_names_of_any_length_are_decided() {
+    let odd = "a\"b\n🦀\\";
+    let pairs = |key: &str, value: &str| [(key.to_owned(), value.to_owned())].into();
+    let server = ServerName::new("odd").expect("a name");
+    let long = "x".repeat(1 << 20);
+    let of_tools = vec![(Glob::new("*").expect("a pattern"), pairs("note", &long))];
+    let table = LabelTable::new().server(&server, &pairs("owner", odd), of_tools);
+    let text = format!(
+        r#"@id("odd") forbid (principal, action == Action::"call", resource in Label::"owner={}") when {{ resource.labels.contains("note={long}") }};"#,
+        odd.escape_debug()
+    );
+    let policies = compile(&text).expect("good");
+    let who = ann();
+    let class = policies.class(&who.subject());
+    let call = |name: &str| {
+        let annotations = Annotations { read_only: Some(false), ..Annotations::default() };
+        Act::CallTool { tool: ToolId::new(server.clone(), name), annotations }
+    };
+    for name in ["a", &"n".repeat(100_000)] {
+        assert_eq!(words(&class.decide(&call(name), &table, &Moment::at(NOON))), "hidden odd");
+    }
+    assert_eq!(table.known(), 1, "a name that a client makes up at any length is not kept");
+    let elsewhere = LabelTable::new();
+    assert_eq!(words(&class.decide(&call("a"), &elsewhere, &Moment::at(NOON))), "yes baseline-member");
 }
 
 #[test]
@@ -384,6 +611,8 @@ fn long_texts_and_many_conditions_are_evaluated_or_refused() {
     check_ruling(&clauses(480), &ann(), &tool("a/t479", false), "{}", "hidden many");
     check_ruling(&clauses(480), &ann(), &tool("a/other", false), "{}", "yes baseline-member");
     check_fault(&clauses(10_000), Some(1), "more than 1000 parts");
+    let many = "forbid (principal, action, resource in Server::\"x\");\n".repeat(10_000);
+    check_fault(&many, None, "and at most 10000 are allowed");
     let contradicting =
         r#"@id("p") permit (principal, action, resource); @id("f") forbid (principal, action, resource);"#;
     check_ruling(contradicting, &ann(), &tool("a/b", true), "{}", "hidden f");
@@ -422,7 +651,8 @@ fn explaining_names_each_policy_whose_head_fits() {
         let why = class.explain(&act, &labels(), moment);
         why.iter().map(|it| format!("{} {:?} {}", it.rule.id, it.counts, it.failed)).collect()
     };
-    let big = |arguments: &'static str| told(Some(&Moment { at: NOON, arguments: Some(arguments.as_bytes()) }));
+    let big =
+        |arguments: &'static str| told(Some(&Moment { arguments: Some(arguments.as_bytes()), ..Moment::at(NOON) }));
     assert!(told(None).contains(&"big None false".to_owned()), "{:?}", told(None));
     assert!(big(r#"{"amount": 1}"#).contains(&"big Some(false) false".to_owned()));
     assert!(big(r#"{"amount": 101}"#).contains(&"big Some(true) false".to_owned()));
@@ -432,29 +662,39 @@ fn explaining_names_each_policy_whose_head_fits() {
 }
 
 #[test]
-fn who_approves_is_said_by_roles_and_by_policies() {
-    let approve = |id: &str| {
-        let Act::CallTool { tool, annotations } = tool(id, false) else { panic!("a tool") };
-        Act::Approve { tool, annotations }
-    };
-    let [member, operator] = [Role::Member, Role::Operator].map(|role| who("user:acme/ann", role, &["ops"]));
-    check_ruling("", &member, &approve("prod/delete"), "{}", "hidden -");
-    check_ruling("", &operator, &approve("prod/delete"), "{}", "yes baseline-operator-approvals");
+fn what_led_to_a_call_is_in_the_context() {
     let text = r#"
-@id("ops") permit (principal in Group::"acme/ops", action == Action::"approve", resource in Server::"prod")
-when { context.arguments has amount && context.arguments.amount < 100 };
-@id("never") @deny("said") forbid (principal, action == Action::"approve", resource == Tool::"prod/drop");"#;
-    check_ruling(text, &member, &approve("prod/delete"), r#"{"amount": 99}"#, "yes ops");
-    check_ruling(text, &member, &approve("prod/delete"), r#"{"amount": 100}"#, "no -");
-    check_ruling(text, &member, &approve("prod/delete"), "{}", "no -");
-    check_ruling(text, &member, &approve("files/delete"), "{}", "hidden -");
-    check_ruling(text, &operator, &approve("prod/drop"), "{}", "no never");
-}
-
-#[test]
-fn other_texts_are_another_revision() {
-    let revision = |text: &str| compile(text).expect("good").revision().to_string();
-    assert_eq!(revision("permit (principal, action, resource);"), revision("permit (principal, action, resource);"));
-    assert_ne!(revision("permit (principal, action, resource);"), revision("permit (principal, action, resource );"));
-    assert_eq!(revision("").len(), 32);
+@id("runs") forbid (principal, action == Action::"call", resource in Server::"prod") when { context.chain has workflow && context.chain.workflow == "nightly" };
+@id("acting") forbid (principal, action == Action::"call", resource in Server::"bank") when { context.chain has actor };
+@id("bridged") forbid (principal, action == Action::"call", resource in Server::"home") unless { context.chain has bridge };
+@id("seen") forbid (principal, action == Action::"call", resource in Server::"mail") when { context.labels.contains("secret") };"#;
+    let policies = compile(text).expect("good");
+    let who = ann();
+    let class = policies.class(&who.subject());
+    let run = CallChain { workflow: Some("nightly".into()), run: Some("r1".into()), ..CallChain::default() };
+    let other = CallChain { workflow: Some("hourly".into()), ..CallChain::default() };
+    let seen = CallChain { labels: ["secret".into()].into(), ..CallChain::default() };
+    for (id, [actor, bridge], chain, expect) in [
+        ("prod/x", [None, None], None, "yes baseline-member"),
+        ("prod/x", [None, None], Some(&run), "no runs"),
+        ("prod/x", [None, None], Some(&other), "yes baseline-member"),
+        ("bank/x", [None, None], None, "yes baseline-member"),
+        ("bank/x", [Some("agent"), None], None, "no acting"),
+        ("home/x", [None, None], None, "no bridged"),
+        ("home/x", [None, Some("toolcrib/1")], None, "yes baseline-member"),
+        ("mail/x", [None, None], Some(&run), "yes baseline-member"),
+        ("mail/x", [None, None], Some(&seen), "no seen"),
+    ] {
+        let moment = Moment { actor, bridge, chain, ..Moment::at(NOON) };
+        let act = tool(id, false);
+        assert_eq!(words(&class.decide(&act, &labels(), &moment)), expect, "{id} {actor:?} {chain:?}");
+        assert!(class.shows(&act, &labels()), "{id}: what depends on the call is shown");
+    }
+    for (wrong, expect) in [
+        ("context.chain.workflow == \"a\"", "workflow"),
+        ("context.chain has run && context.chain.run == 1", "type"),
+        ("context.labels.contains(1)", "type"),
+    ] {
+        check_fault(&format!("forbid (principal, action, resource) when {{ {wrong} }};"), Some(1), expect);
+    }
 }

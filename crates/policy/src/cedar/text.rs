@@ -8,6 +8,16 @@ pub const BASELINE_FILE: &str = "baseline.cedar";
 /// What each role may do where no file says otherwise.
 pub const BASELINE: &str = include_str!("baseline.cedar");
 
+/// The name of the file that says what becomes of risk classes.
+pub const RISK_FILE: &str = "risk.cedar";
+
+/// All files that are part of the program, by name. One of the same name in the folder replaces it.
+pub const SHIPPED: [(&str, &str); 3] = [
+    (BASELINE_FILE, BASELINE),
+    (RISK_FILE, include_str!("risk.cedar")),
+    ("suggested.cedar", include_str!("suggested.cedar")),
+];
+
 /// One file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyText {

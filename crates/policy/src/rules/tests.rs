@@ -8,11 +8,12 @@ use toolcrib_base::{PrincipalId, Role, ToolId};
 use super::*;
 use crate::Caller;
 
-const READS: Annotations = Annotations { read_only: Some(true), destructive: None, idempotent: None, open_world: None };
+const READS: Annotations =
+    Annotations { read_only: Some(true), destructive: None, idempotent: None, open_world: None, digest: None };
 const WRITES: Annotations = Annotations { read_only: Some(false), ..READS };
 const SILENT: Annotations = Annotations { read_only: None, ..READS };
 
-const AT: Moment<'static> = Moment { at: toolcrib_base::Timestamp(0), arguments: None };
+const AT: Moment<'static> = Moment::at(toolcrib_base::Timestamp(0));
 
 fn globs(patterns: &[&str]) -> Vec<Glob> {
     patterns.iter().map(|pattern| Glob::new(pattern).unwrap()).collect()
@@ -34,7 +35,7 @@ fn of_server(server: &str) -> [Act; 4] {
     [
         Act::ReadResource { server: server.clone(), uri: text.clone() },
         Act::GetPrompt { server: server.clone(), name: text.clone() },
-        Act::Complete { server: server.clone(), reference: text.clone() },
+        Act::Complete { server: server.clone(), of: Reference::Prompt, name: text.clone() },
         Act::Forward { server, method: text },
     ]
 }

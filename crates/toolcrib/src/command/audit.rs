@@ -296,7 +296,7 @@ fn text_of(file: &Path) -> Result<String, Problem> {
 }
 
 /// A date, also of how long ago.
-fn date(when: &str, now: Timestamp) -> String {
+pub(super) fn date(when: &str, now: Timestamp) -> String {
     let days = when.strip_suffix('d').and_then(|days| days.parse::<u32>().ok()).map(|days| i64::from(days) * DAY);
     let ago = when.parse::<Period>().ok().map(|ago| i64::try_from(ago.duration().as_millis()).unwrap_or(i64::MAX));
     let Some(millis) = days.or(ago) else { return when.to_owned() };

@@ -1,4 +1,5 @@
-//! `toolcrib policy`: the policies in force, what is wrong with files of them, and what they make of a request.
+//! `toolcrib policy`: the policies in force, what is wrong with files of them, what they make of a request, and what a
+//! change of them does.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -6,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use http::Method;
 use serde_json::{Map, Value, json};
+use toolcrib_base::Clock as _;
 use toolcrib_protocol::Raw;
 
 use super::call::arguments::ArgumentFlags;
@@ -35,6 +37,10 @@ enum Action {
     Explain(ExplainArguments),
     /// Run cases of a YAML file against policies
     Test(TestArguments),
+    /// Show who gains or loses what if the files of a folder become the policies
+    Diff(DiffArguments),
+    /// Play the calls on record against policies
+    Simulate(SimulateArguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -87,6 +93,26 @@ struct TestArguments {
     client: ClientFlags,
 }
 
+#[derive(Debug, clap::Args)]
+struct DiffArguments {
+    /// The folder of the files that would be the policies
+    folder: PathBuf,
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+#[derive(Debug, clap::Args)]
+struct SimulateArguments {
+    /// Calls since this RFC 3339 date or age, such as `7d`
+    #[arg(long, value_name = "WHEN")]
+    since: String,
+    /// Files to play against in place of those in force
+    #[arg(long, value_name = "FOLDER")]
+    files: Option<PathBuf>,
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
 const COLUMNS: &[Column] = &[
     Column::new("POLICY", |row| field(row, "id")),
     Column::new("EFFECT", |row| match row["recordsOnly"] == true {
@@ -102,6 +128,23 @@ const WHY: &[Column] = &[
     Column::new("EFFECT", |row| field(row, "effect")),
     Column::new("COUNTS", |row| field(row, "counts")),
     Column::new("PLACE", place),
+];
+
+const CHANGES: &[Column] = &[
+    Column::new("EFFECT", |row| field(row, "effect")),
+    Column::new("WHO", |row| some_of(row, "who", "whoTotal")),
+    Column::new("WHAT", |row| some_of(row, "targets", "targetsTotal")),
+    Column::new("CHANGE", |row| format!("{} → {}", field(row, "from"), field(row, "to"))),
+    Column::new("POLICY", |row| field(row, "by")),
+];
+
+const PLAYED: &[Column] = &[
+    Column::new("PRINCIPAL", |row| field(row, "principal")),
+    Column::new("WHAT", |row| field(row, "target")),
+    Column::new("CHANGE", |row| format!("{} → {}", field(row, "from"), field(row, "to"))),
+    Column::new("POLICY", |row| field(row, "by")),
+    Column::new("CALLS", |row| field(row, "count")),
+    Column::new("FIRST", |row| field(row, "seq")),
 ];
 
 const CASES: &[Column] = &[
@@ -121,6 +164,8 @@ impl Arguments {
             Action::Check(it) => &it.client,
             Action::Explain(it) => &it.client,
             Action::Test(it) => &it.client,
+            Action::Diff(it) => &it.client,
+            Action::Simulate(it) => &it.client,
         }
     }
 }
@@ -135,6 +180,8 @@ async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> anyhow::Resu
         Action::Check(it) => check(it, rest, output).await,
         Action::Explain(it) => explain(it, rest, output).await,
         Action::Test(it) => test(it, rest, output).await,
+        Action::Diff(it) => diff(it, rest, output).await,
+        Action::Simulate(it) => simulate(it, rest, output).await,
     }
 }
 
@@ -245,6 +292,54 @@ async fn test(arguments: &TestArguments, rest: &Rest, output: Output) -> anyhow:
     Ok(())
 }
 
+async fn diff(arguments: &DiffArguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
+    let mut asked = Map::new();
+    if let Some(profile) = rest.profile() {
+        asked.insert("profile".to_owned(), json!(profile.as_str()));
+    }
+    let body = body(asked, Some(&arguments.folder))?;
+    let answer = rest.ask(Method::POST, "/policies/diff", Some(&body)).await?;
+    if output.is_for_programs() {
+        return Ok(output.answer(&answer)?);
+    }
+    let value = answer.to_value();
+    output.rows("changes", CHANGES, value["changes"].as_array().map(Vec::as_slice).unwrap_or_default())?;
+    if value["truncated"] == true {
+        output.note("there are too many principals and tools to compare all; name a profile with `--profile`");
+    }
+    Ok(())
+}
+
+async fn simulate(arguments: &SimulateArguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
+    let mut asked = Map::new();
+    let since = super::audit::date(&arguments.since, toolcrib_base::SystemClock.now());
+    asked.insert("since".to_owned(), json!(since));
+    let body = body(asked, arguments.files.as_deref())?;
+    let answer = rest.ask(Method::POST, "/policies/simulate", Some(&body)).await?;
+    if output.is_for_programs() {
+        return Ok(output.answer(&answer)?);
+    }
+    let value = answer.to_value();
+    output.rows("changes", PLAYED, value["changes"].as_array().map(Vec::as_slice).unwrap_or_default())?;
+    let (played, same) = (field(&value, "played"), field(&value, "same"));
+    output.text(&format!("{} played, {same} decided as on record", count(&played, "call")))?;
+    if value["truncated"] == true {
+        output.note("not all of the record was played; give a later `--since`");
+    }
+    Ok(())
+}
+
+/// The first two of some names, and how many more there are.
+fn some_of(row: &Value, names: &str, total: &str) -> String {
+    let all: Vec<&str> = row[names].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let shown: Vec<&str> = all.iter().take(2).copied().collect();
+    let total = row[total].as_u64().and_then(|total| usize::try_from(total).ok()).unwrap_or(all.len());
+    match total.saturating_sub(shown.len()) {
+        0 => shown.join(", "),
+        more => format!("{}, {more} more", shown.join(", ")),
+    }
+}
+
 /// The body of a request, with the files of a folder where one is named.
 fn body(mut asked: Map<String, Value>, folder: Option<&Path>) -> anyhow::Result<Raw> {
     if let Some(folder) = folder {
@@ -273,6 +368,14 @@ fn fault(fault: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lists_are_cut_with_their_number() {
+        let some = |names: &[&str], total: u64| some_of(&json!({"a": names, "n": total}), "a", "n");
+        assert_eq!(some(&["x"], 1), "x");
+        assert_eq!(some(&["x", "y"], 2), "x, y");
+        assert_eq!(some(&["x", "y", "z"], 70), "x, y, 68 more");
+    }
 
     #[test]
     fn faults_name_their_place_and_the_next_step() {

@@ -306,6 +306,7 @@ impl Builder {
         sources: &[Arc<dyn ToolSource>],
     ) -> Vec<Arc<Tool>> {
         let ShapeRules { profile, rules, resources } = *shaping;
+        let looks_at_digests = rules.look_at_digests();
         let offered: Vec<(&Arc<dyn ToolSource>, _)> =
             sources.iter().filter_map(|source| Some((source, self.offered.get(source.name())?))).collect();
         // Room for all at once and no copy to sort: what grows and goes here leaves holes in the memory of a gateway
@@ -316,7 +317,8 @@ impl Builder {
             let inventory = running.server.inventory();
             for (place, entry) in inventory.tools.iter().enumerate() {
                 let id = ToolId::new(running.definition.name.clone(), &entry.key);
-                let annotations = super::annotations(entry);
+                let digest = looks_at_digests.then(|| super::digest(entry));
+                let annotations = Annotations { digest, ..super::annotations(entry) };
                 if visible(rules, &Act::CallTool { tool: id.clone(), annotations })
                     && !self.has_wrong_headers(running, entry)
                 {

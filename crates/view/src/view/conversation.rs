@@ -27,7 +27,7 @@ pub enum SessionPart {
 
 /// What is said of either tool: it changes something, and destroys nothing of anyone else's.
 pub(super) const ANNOTATIONS: Annotations =
-    Annotations { read_only: Some(false), destructive: Some(false), idempotent: None, open_world: None };
+    Annotations { read_only: Some(false), destructive: Some(false), idempotent: None, open_world: None, digest: None };
 
 /// The two tools of a server, under the names that are free at it.
 #[derive(Debug)]

@@ -91,6 +91,7 @@ async fn operate(
         session: None,
         meta: None,
         trace,
+        chain: None,
     };
     if is_barred {
         let asked = super::profile_of(site, &head.uri);

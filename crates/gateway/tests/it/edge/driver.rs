@@ -291,6 +291,7 @@ impl Edge {
             session: None,
             meta: None,
             trace: RequestTrace::default(),
+            chain: None,
         };
         let (gateway, snapshot) = (Arc::clone(&self.gateway), snapshot.clone());
         Box::pin(async move { gateway.request(&snapshot, &caller, request, None).await })

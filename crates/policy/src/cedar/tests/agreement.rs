@@ -55,7 +55,7 @@ const RESOURCES: [&str; 6] = [
     "resource is Workflow",
 ];
 /// Those that can stand in a policy about any call or run of a workflow.
-const CONDITIONS: [&str; 12] = [
+const CONDITIONS: [&str; 17] = [
     "resource.readOnly",
     "resource.destructive && !resource.readOnly",
     "resource.name like \"del*\"",
@@ -68,6 +68,11 @@ const CONDITIONS: [&str; 12] = [
     "context.arguments has path && context.arguments.path like \"/data/*\"",
     "context.arguments has force && context.arguments.force",
     "context.time.toTime() > duration(\"11h\") || context.proof == \"key\"",
+    "resource.risks.contains(\"external_writes\") || resource in Label::\"team=ops\"",
+    "context.time.toTime() > duration(\"11h\") && resource.destructive",
+    "context.chain has workflow && context.chain.workflow == \"nightly\"",
+    "context.chain has actor || context.labels.contains(\"secret\")",
+    "context.arguments has amount && context.arguments.amount > 50 && context.chain has run",
 ];
 
 fn policy(dice: &mut Dice, number: usize) -> String {
@@ -108,13 +113,43 @@ fn anyone(dice: &mut Dice) -> (Asker, &'static str) {
     (who, dice.pick(&["mcp", "rest"]))
 }
 
+/// What led to the call: who acts, the workflow with its run, and what was seen.
+fn led_by(dice: &mut Dice) -> (Option<&'static str>, CallChain) {
+    let workflow = (dice.roll(3) == 0).then(|| Box::from(dice.pick(&["nightly", "hourly"])));
+    let run = workflow.as_ref().map(|_| Box::from("r1"));
+    let labels = (dice.roll(3) == 0).then(|| Box::from(dice.pick(&["secret", "public"])));
+    let actor = (dice.roll(4) == 0).then_some("agent");
+    (actor, CallChain { workflow, run, labels: labels.into_iter().collect() })
+}
+
+/// The labels of tools, as `labels` of these tests says them.
+fn labels_of(tool: &str) -> &'static [&'static str] {
+    match tool {
+        "prod/delete" | "prod/read" | "workflow/nightly" => &["env=prod"],
+        "mixed/post_dev" => &["env=dev", "risk=external_writes", "team=web"],
+        "mixed/send_two" => &["env=prod", "risk=channel_sends", "team=ops"],
+        "mixed/other" => &["env=prod", "team=web"],
+        _ => &[],
+    }
+}
+
 fn anything(dice: &mut Dice) -> (Act, String) {
     let annotations = Annotations {
         read_only: [None, Some(true), Some(false)][dice.roll(3)],
         destructive: [None, Some(true), Some(false)][dice.roll(3)],
         ..Annotations::default()
     };
-    let tools = ["prod/delete", "prod/read", "files/read", "files/delete", "mail/send", "workflow/nightly"];
+    let tools = [
+        "prod/delete",
+        "prod/read",
+        "files/read",
+        "files/delete",
+        "mail/send",
+        "workflow/nightly",
+        "mixed/post_dev",
+        "mixed/send_two",
+        "mixed/other",
+    ];
     let act = match dice.roll(6) {
         0 => Act::Operation { name: dice.pick(&OPERATIONS).into(), needs_admin: dice.roll(2) == 0, annotations },
         _ => Act::CallTool { tool: ToolId::parse(dice.pick(&tools)).expect("an id"), annotations },
@@ -133,7 +168,8 @@ fn anything(dice: &mut Dice) -> (Act, String) {
 }
 
 /// Everything that is known of a request, as plain Cedar wants it, written without the code that is tested.
-fn plain_request(who: &Asker, door: &str, act: &Act, arguments: &str, at: Timestamp) -> (Request, Entities) {
+fn plain_request(who: &Asker, door: &str, act: &Act, moment: &Moment<'_>) -> (Request, Entities) {
+    let arguments = std::str::from_utf8(moment.arguments.expect("they are rolled")).expect("a text");
     let uid = |text: String| -> EntityUid { text.parse().expect("an entity") };
     let (of_type, id) = match who.principal.as_str().split_once(':') {
         Some(("user", id)) => ("User", id),
@@ -158,19 +194,19 @@ fn plain_request(who: &Asker, door: &str, act: &Act, arguments: &str, at: Timest
             (&**name, uid(format!("Operation::\"{name}\"")), HashSet::new(), attributes.to_vec())
         }
         Act::CallTool { tool, annotations } => {
-            let is_prod = tool.server.as_str() == "prod";
+            let labels = labels_of(&tool.to_string());
+            let risks = labels.iter().filter_map(|label| label.strip_prefix("risk=")).map(text);
             let reads = annotations.read_only == Some(true);
-            let labels: Vec<_> = is_prod.then(|| text("env=prod")).into_iter().collect();
             let mut attributes = vec![
                 ("name", text(&tool.tool)),
-                ("labels", RestrictedExpression::new_set(labels)),
+                ("labels", RestrictedExpression::new_set(labels.iter().map(|label| text(label)))),
+                ("risks", RestrictedExpression::new_set(risks)),
                 ("readOnly", flag(reads)),
                 ("destructive", flag(!reads && annotations.destructive != Some(false))),
                 ("idempotent", flag(false)),
                 ("openWorld", flag(true)),
             ];
-            let mut of: HashSet<EntityUid> =
-                is_prod.then(|| uid("Label::\"env=prod\"".to_owned())).into_iter().collect();
+            let mut of: HashSet<EntityUid> = labels.iter().map(|label| uid(format!("Label::\"{label}\""))).collect();
             if tool.server.as_str() == "workflow" {
                 ("run", uid(format!("Workflow::\"{}\"", tool.tool)), of, attributes)
             } else {
@@ -201,10 +237,16 @@ fn plain_request(who: &Asker, door: &str, act: &Act, arguments: &str, at: Timest
     };
     let arguments = values.iter().map(|(name, it)| (name.clone(), value(it)));
     let proof = if who.identity.proof == Proof::Key { "key" } else { "access-token" };
+    let chain = moment.chain.expect("it is rolled");
+    let links = [("actor", moment.actor), ("workflow", chain.workflow.as_deref()), ("run", chain.run.as_deref())];
+    let links = links.into_iter().filter_map(|(name, value)| Some((name.to_owned(), text(value?))));
+    let seen = chain.labels.iter().map(|label| text(label));
     let context = Context::from_pairs([
         ("door".to_owned(), text(door)),
         ("proof".to_owned(), text(proof)),
-        ("time".to_owned(), RestrictedExpression::new_datetime(at.to_string())),
+        ("time".to_owned(), RestrictedExpression::new_datetime(moment.at.to_string())),
+        ("chain".to_owned(), RestrictedExpression::new_record(links).expect("no key twice")),
+        ("labels".to_owned(), RestrictedExpression::new_set(seen)),
         ("arguments".to_owned(), RestrictedExpression::new_record(arguments).expect("no key twice")),
     ]);
     let context = context.expect("plain values");
@@ -255,16 +297,20 @@ fn classes_and_plain_cedar_agree() {
     while made < wanted {
         let count = 4 + dice.roll(16);
         let policies: String = (0..count).map(|number| policy(&mut dice, number)).collect();
-        let texts = [("baseline.cedar", ""), ("team.cedar", &policies)];
-        let texts = texts.map(|(file, text)| PolicyText { file: file.to_owned(), text: text.to_owned() });
+        let none = SHIPPED.map(|(file, _)| (file, ""));
+        let texts = none.into_iter().chain([("team.cedar", &policies[..])]);
+        let texts: Vec<PolicyText> =
+            texts.map(|(file, text)| PolicyText { file: file.to_owned(), text: text.to_owned() }).collect();
         let compiled = Policies::compile(&texts, &operations()).unwrap_or_else(|it| panic!("{policies}\n{it:?}"));
         let plain = Plain::new(&policies);
         for _ in 0..REQUESTS_OF_ONE_SET {
             let ((who, door), (act, arguments)) = (anyone(&mut dice), anything(&mut dice));
             let at = Timestamp(NOON.0 - 3_600_000 * i64::try_from(dice.roll(3)).expect("small"));
+            let (actor, chain) = led_by(&mut dice);
+            let moment = Moment { actor, chain: Some(&chain), arguments: Some(arguments.as_bytes()), ..Moment::at(at) };
             let subject = Subject { door, ..who.subject() };
             let class = compiled.class(&subject);
-            let ruling = class.decide(&act, &labels(), &Moment { at, arguments: Some(arguments.as_bytes()) });
+            let ruling = class.decide(&act, &labels(), &moment);
             let is_hidden = matches!(ruling, PolicyVerdict::Deny { hidden: true, .. });
             assert_eq!(class.shows(&act, &labels()), !is_hidden, "{policies}\n{who:?} {door} {act} {arguments}");
             let found = match ruling {
@@ -272,7 +318,7 @@ fn classes_and_plain_cedar_agree() {
                 PolicyVerdict::Deny { .. } => "no",
                 PolicyVerdict::Ask { .. } => "ask",
             };
-            let (request, entities) = plain_request(&who, door, &act, &arguments, at);
+            let (request, entities) = plain_request(&who, door, &act, &moment);
             assert_eq!(found, plain.decide(&request, &entities), "{policies}\n{who:?} {door} {act} {arguments} {at}");
             *seen.entry(found).or_default() += 1;
             made += 1;
