@@ -6,8 +6,8 @@ use std::sync::Arc;
 use toolcrib_base::{Glob, ProfileName, Role, ServerName, ToolId};
 
 use crate::{
-    Act, Annotations, AskingTools, Class, Demand, Denial, LabelTable, Moment, Permit, PolicyVerdict, Reason, Reference,
-    Request, Rule,
+    Act, Annotations, AskingTools, Class, Demand, Denial, LabelTable, Labels, Moment, Permit, PolicyVerdict, Reason,
+    Reference, Request, Rule,
 };
 
 /// What a profile says about who may do what. An empty list matches nothing.
@@ -189,6 +189,11 @@ impl Rules {
     pub fn recorded(&self, request: &Request<'_>, moment: &Moment<'_>) -> Vec<Arc<str>> {
         let policies = self.policies.as_ref();
         policies.map(|it| it.class.recorded(request.act, &it.labels, moment)).unwrap_or_default()
+    }
+
+    /// The labels of what is asked for; none where there are no policies.
+    pub fn labels(&self, act: &Act) -> Option<Labels> {
+        self.policies.as_ref().and_then(|it| it.labels.of(act))
     }
 
     /// Whether the thing is listed, found and described: unless [`Rules::decide`] would answer a hidden denial.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use toolcrib_base::{Identity, Kind, PrincipalId, Problem, Proof, Role, Timestamp};
+use toolcrib_base::{CallChain, Identity, Kind, PrincipalId, Problem, Proof, Role, Timestamp};
 use toolcrib_policy::{Demand, Moment};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Raw, Revision, RpcError};
@@ -60,6 +60,12 @@ pub(crate) struct HeldCaller {
     session: Option<String>,
     user: Option<String>,
     actors: Vec<String>,
+    bridge: Option<String>,
+    workflow: Option<String>,
+    run: Option<String>,
+    /// What the run had seen.
+    labels: Vec<String>,
+    is_in_run: bool,
     door: String,
     revision: String,
     /// The hash of the key of the profile by which it came, if one did.
@@ -94,7 +100,7 @@ pub struct ShownCall {
 impl ShownCall {
     /// What policies look at who decide about approvers.
     pub fn moment(&self, at: Timestamp) -> Moment<'_> {
-        Moment { at, arguments: Some(self.original.as_bytes()) }
+        Moment { arguments: Some(self.original.as_bytes()), ..Moment::at(at) }
     }
 }
 
@@ -133,6 +139,7 @@ impl HeldCaller {
     pub(crate) fn new(caller: &Caller, key: Option<String>) -> Self {
         let Principal { id, role, identity } = &caller.principal;
         let owned = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+        let chain = caller.chain.as_deref();
         Self {
             principal: id.as_str().to_owned(),
             role: role.as_str().to_owned(),
@@ -144,6 +151,11 @@ impl HeldCaller {
             session: owned(&identity.session),
             user: identity.user.as_ref().map(|user| user.as_str().to_owned()),
             actors: identity.actors.iter().map(ToString::to_string).collect(),
+            bridge: caller.trace.bridge.as_deref().map(str::to_owned),
+            workflow: chain.and_then(|chain| owned(&chain.workflow)),
+            run: chain.and_then(|chain| owned(&chain.run)),
+            labels: chain.iter().flat_map(|chain| &chain.labels).map(ToString::to_string).collect(),
+            is_in_run: chain.is_some(),
             door: caller.door.as_str().to_owned(),
             revision: caller.revision.as_str().to_owned(),
             key,
@@ -164,6 +176,19 @@ impl HeldCaller {
         // A role that no version of this program wrote is the least one.
         let role = self.role.parse().unwrap_or(Role::Viewer);
         Principal { id: PrincipalId::new(&self.principal), role, identity: Arc::new(identity) }
+    }
+
+    /// The bridge by which it came.
+    pub(crate) fn bridge(&self) -> Option<Arc<str>> {
+        self.bridge.as_deref().map(Into::into)
+    }
+
+    /// What led to the call.
+    pub(crate) fn chain(&self) -> Option<Arc<CallChain>> {
+        let boxed = |text: &Option<String>| text.as_deref().map(Into::into);
+        let labels = self.labels.iter().map(|label| label.as_str().into()).collect();
+        let chain = || CallChain { workflow: boxed(&self.workflow), run: boxed(&self.run), labels };
+        self.is_in_run.then(chain).map(Arc::new)
     }
 
     pub(crate) fn door(&self) -> Door {

@@ -111,7 +111,14 @@ impl CallPath {
         }
         let act = tool.act();
         let caller = toolcrib_policy::Caller { principal: &principal.id, role: principal.role };
-        let moment = Moment { at: self.clock.now(), arguments: Some(held.arguments.as_bytes()) };
+        let (bridge, chain) = (held.caller.bridge(), held.caller.chain());
+        let moment = Moment {
+            at: self.clock.now(),
+            arguments: Some(held.arguments.as_bytes()),
+            actor: principal.identity.actors.first().map(|actor| &**actor),
+            bridge: bridge.as_deref(),
+            chain: chain.as_deref(),
+        };
         let request = Request { caller, act: &act };
         match snapshot.rules().decide_given(&request, &moment, &held.demand.demand()) {
             Ok(_) => Ok(()),

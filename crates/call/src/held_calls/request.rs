@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use toolcrib_base::{Identity, Kind, Problem, Timestamp, ToolId, random};
 use toolcrib_catalog::pin::Digest;
-use toolcrib_policy::{Demand, labels_of};
+use toolcrib_policy::Demand;
 use toolcrib_protocol::ask::{self, InputRequest, InputRequired};
 use toolcrib_protocol::convert::{self, Caching};
 use toolcrib_protocol::raw::Edit;
@@ -286,7 +286,7 @@ impl RequestContext<'_> {
             return Ok(PersonStep::Inbox);
         }
         let held = self.path.approvals.held(approval).await.map_err(|problem| RpcError::from(&problem))?;
-        let labels = wait.call.tool.definition().map(|definition| labels_of(&definition.labels));
+        let labels = self.snapshot.rules().labels(&wait.call.tool.act());
         let labels: Vec<String> = labels.iter().flat_map(|labels| labels.iter()).map(ToString::to_string).collect();
         let about = question::AskedCall { demand: &held.demand.demand(), labels: &labels, said: wait.said };
         let asked = question::question(approval, about, wait.shown.as_str());

@@ -80,7 +80,8 @@ async fn call(
         revision: held.caller.revision(),
         session,
         meta: None,
-        trace: RequestTrace::default(),
+        trace: RequestTrace { bridge: held.caller.bridge(), ..RequestTrace::default() },
+        chain: held.caller.chain(),
     };
     let snapshot = path.views.snapshot(&caller.profile).map_err(|problem| RpcError::from(&problem))?;
     let snapshot = snapshot.seen_by(&caller.principal, caller.door);

@@ -183,9 +183,10 @@ impl Class {
         let mut asking = judgement.asks.clone();
         let asks =
             |place: &usize| matches!(self.rule(*place).effect, Effect::Ask(_)) && !self.rule(*place).records_only;
+        asking.extend(self.counting_now(&judgement, act, labels, moment).iter().filter(|place| asks(place)));
         let open: Vec<usize> = judgement.open.iter().copied().filter(asks).collect();
         if !open.is_empty() {
-            let mut evaluation = self.evaluation(act, labels, Some(moment), judgement.entities.as_ref());
+            let mut evaluation = self.evaluation(act, Some(moment), judgement.material());
             asking.extend(open.into_iter().filter(|place| self.rule(*place).counts(evaluation.of(*place))));
         }
         // In the order of the files, whatever decides about each.

@@ -88,10 +88,12 @@ impl LabelTable {
     }
 
     /// The labels of what is asked for; `None` where it has none.
-    pub(super) fn of(&self, act: &Act) -> Option<Labels> {
+    pub(crate) fn of(&self, act: &Act) -> Option<Labels> {
         match act {
-            Act::CallTool { tool, .. } if tool.server.as_str() == WORKFLOWS => self.workflows.get(&*tool.tool).cloned(),
-            Act::CallTool { tool, .. } => self.of_tool(tool),
+            Act::CallTool { tool, .. } | Act::Approve { tool, .. } if tool.server.as_str() == WORKFLOWS => {
+                self.workflows.get(&*tool.tool).cloned()
+            }
+            Act::CallTool { tool, .. } | Act::Approve { tool, .. } => self.of_tool(tool),
             _ => self.servers.get(act.server()?).map(|it| Arc::clone(&it.own)),
         }
     }

@@ -114,7 +114,7 @@ impl Policies {
         let (subject_words, resource_words) = (subject_words(&policies), resource_words(&policies));
         let records = policies.iter().any(|it| it.rule.records_only);
         let authorizer = Authorizer::new();
-        let revision = revision(texts.iter().chain((!is_replaced).then_some(&baseline)));
+        let revision = revision(texts.iter().chain(&shipped));
         let compiled =
             CompiledSet { policies, subject_words, resource_words, records, arguments, authorizer, revision };
         Ok(Self { compiled: Arc::new(compiled), classes: Arc::default() })

@@ -70,7 +70,7 @@ impl Change {
                 continue;
             }
             let mut acts: Vec<Act> = view.tools.iter().map(|tool| self.with_digest(gateway, tool.act())).collect();
-            acts.extend(gateway.operations.iter().map(|operation| operation.act()));
+            acts.extend(gateway.operations.iter().map(toolcrib_view::Operation::act));
             things.extend(acts.iter().map(target));
             for person in self.persons() {
                 looks += acts.len();
