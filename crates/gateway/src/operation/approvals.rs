@@ -156,7 +156,7 @@ async fn decide(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw, says_y
     let (approval, _, rights) = find(gateway, caller, arguments).await?;
     if says_yes && !rights.may_approve {
         let message = format!("approval `{}` is of your own call", approval.id);
-        return Err(Problem::new(Kind::Forbidden, message).hint("somebody else approves it"));
+        return Err(Problem::new(Kind::Forbidden, message).hint("another person approves it, or you deny it"));
     }
     let reason = text(arguments, "reason")?.filter(|reason| !reason.is_empty());
     let by = &caller.principal.id;

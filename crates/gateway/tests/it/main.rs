@@ -43,6 +43,7 @@ mod offer;
 mod pages;
 mod policies;
 mod policy_changes;
+mod policy_driver;
 mod progress;
 mod quarantine;
 mod registry;

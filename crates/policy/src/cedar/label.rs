@@ -15,6 +15,15 @@ pub const WORKFLOWS: &str = "workflow";
 
 /// The key of the label that names a risk class.
 const RISK: &str = "risk";
+/// The classes of governed writes, as Valinor names them.
+const RISK_CLASSES: [&str; 6] = [
+    "external_writes",
+    "destructive_actions",
+    "sensitive_data_access",
+    "channel_sends",
+    "credentialed_third_party_actions",
+    "cross_scope_memory_access",
+];
 /// How many tools are kept with their labels: as many as a class keeps shapes.
 const KNOWN: usize = 16_384;
 /// The longest name, in bytes, of a tool that is kept: a client may ask for names of any length.
@@ -162,6 +171,12 @@ pub(super) fn risks(labels: Option<&Labels>) -> impl Iterator<Item = &str> {
         "" => Some(""),
         rest => rest.strip_prefix('='),
     })
+}
+
+/// Whether a label is one of the risk classes that the shipped policies know.
+pub(super) fn is_risk_class(label: &str) -> bool {
+    let class = label.strip_prefix(RISK).and_then(|rest| rest.strip_prefix('='));
+    class.is_some_and(|class| RISK_CLASSES.contains(&class))
 }
 
 /// Whether labels of a definition name a risk class.

@@ -627,6 +627,7 @@ fn names_that_nothing_has_come_with_the_nearest() {
     .expect("good");
     let set = |names: &[&str]| Some(names.iter().map(|it| (*it).to_owned()).collect());
     let vocabulary = Vocabulary {
+        labels: set(&["env=prod"]),
         servers: set(&["prod", "files"]),
         tools: set(&["prod/delete"]),
         groups: set(&["acme/dev"]),

@@ -50,7 +50,7 @@ pub(crate) enum RemoteCommand {
     Policy(policy::Arguments),
     /// Halt principals, clients, sessions, profiles and runs, and lift halts
     Halt(halt::Arguments),
-    /// Mint, list and remove canaries: tokens whose appearance in a call halts who sends it
+    /// Mint, list and remove canaries: tokens that halt anyone who sends one
     Canary(canary::Arguments),
     /// List, verify or prove audit events
     Audit(audit::Arguments),

@@ -48,8 +48,8 @@ const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 const GUIDES: [&str; 28] = [
     "README.md",
     "docs/guides/approvals.md",
-    "docs/guides/audit.md",
     "docs/guides/audit-sinks.md",
+    "docs/guides/audit.md",
     "docs/guides/authorization-server.md",
     "docs/guides/bridge.md",
     "docs/guides/canaries.md",
@@ -231,7 +231,12 @@ async fn every_setting_is_documented() {
     assert!(flags.len() > 10, "{help}");
     for flag in flags.iter().filter(|flag| **flag != "ready-file") {
         // A key of a table stands behind its name.
-        let key = flag.replacen("tls-", "tls.", 1).replacen("approvals-", "approvals.", 1).replace('-', "_");
+        let key = flag
+            .replacen("tls-", "tls.", 1)
+            .replacen("approvals-", "approvals.", 1)
+            .replacen("audit-arguments", "audit.arguments", 1)
+            .replacen("audit-days", "audit.days", 1)
+            .replace('-', "_");
         assert!(text.contains(&format!("| `{key}` |")), "no row for the key `{key}`");
     }
 }
