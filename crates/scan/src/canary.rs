@@ -1,8 +1,8 @@
 //! Looks for canaries: random tokens that no one has reason to send anywhere, in whatever form and in whichever pieces.
 //!
-//! A message is first *folded* ([`fold`]) to the letters and digits of its strings, in lower case, without escapes: so
+//! A message is first *folded* (`fold`) to the letters and digits of its strings, in lower case, without escapes: so
 //! case, spaces, separators, and borders of fields do not matter. What is looked for is folded alike: the token, its end
-//! to its beginning, its base64 and hexadecimal digits, and one of these within another ([`form`]). Every third place
+//! to its beginning, its base64 and hexadecimal digits, and one of these within another (`form`). Every third place
 //! of the folded text is held against a filter of six characters; what passes is compared as far as it goes.
 //!
 //! What was found is told as the places of the token that were seen, so that pieces of several messages add up.

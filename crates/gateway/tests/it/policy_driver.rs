@@ -319,6 +319,9 @@ async fn no_door_disagrees_with_the_policies() {
     assert!(["hidden", "deny", "permit"].iter().all(|it| decisions.contains_key(it)), "{decisions:?}");
 }
 
+/// A server, its tools and whether each reads, and what else its definition says.
+type Shelf = (&'static str, &'static [(&'static str, bool)], &'static str);
+
 /// A definition that is never started, with tools whose hints are known.
 fn shelf(name: &str, tools: &[(&str, bool)], more: &str) -> File {
     let tools: Vec<Value> = tools
@@ -331,7 +334,7 @@ fn shelf(name: &str, tools: &[(&str, bool)], more: &str) -> File {
 
 #[tokio::test]
 async fn what_policies_hide_is_byte_identical_to_what_is_not_there() {
-    const SHELVES: [(&str, &[(&str, bool)], &str); 2] = [
+    const SHELVES: [Shelf; 2] = [
         ("alpha", &[("pid", true), ("echo", true), ("counter", false)], ""),
         ("beta", &[("image", true), ("counter", false), ("env", true)], LABELS),
     ];
@@ -356,9 +359,8 @@ async fn what_policies_hide_is_byte_identical_to_what_is_not_there() {
             Some(_) => class.shows(&oracle.tool(name), &oracle.labels),
             None => class.shows_server(&ServerName::new(name).unwrap(), &oracle.labels),
         };
-        let is_empty = |(name, tools, _): &(&str, &[(&str, bool)], &str)| {
-            shows(name) && !tools.iter().any(|(tool, _)| shows(&format!("{name}/{tool}")))
-        };
+        let is_empty =
+            |(name, tools, _): &Shelf| shows(name) && !tools.iter().any(|(tool, _)| shows(&format!("{name}/{tool}")));
         // A server that is shown without its tools is there, and one that never had any looks different.
         let hidden: Vec<&str> = TOOLS.into_iter().filter(|id| !shows(id)).collect();
         if hidden.is_empty() || SHELVES.iter().any(is_empty) {
