@@ -69,6 +69,7 @@ async fn log_in(authority: &str) {
         redirect_uri: "http://127.0.0.1:8700/oauth/callback".to_owned(),
         client_document: Some("https://tools.example.com/.well-known/oauth-client.json".to_owned()),
         scope: Scope::new(),
+        audit: None,
     });
     let (server, owner) = (ServerName::new("fuzz").expect("a name"), Owner::installation());
     let target = LoginTarget::new(server.clone(), &format!("http://{authority}/mcp"), LoginSettings::default());
