@@ -50,9 +50,6 @@ const LAST_ANSWERS: Duration = Duration::from_secs(30);
 /// How long the farewell may take.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// How long a renewal that is under way may take: its answer may be the only copy of a token.
-const RENEWAL: Duration = Duration::from_secs(10);
-
 /// What all tasks of a bridge share.
 struct Bridge {
     gateway: GatewayLocator,
@@ -134,7 +131,7 @@ pub(crate) async fn run(
     bridge.calls.close(*deadline.as_ref().unwrap_or(&Duration::ZERO)).await;
     // The gateway forgets a session by itself, too.
     let _ = tokio::time::timeout(FAREWELL, bridge.farewell()).await;
-    bridge.login.close(RENEWAL).await;
+    bridge.login.close().await;
     drop(bridge);
     let written = tokio::time::timeout(FAREWELL, writer).await;
     deadline?;

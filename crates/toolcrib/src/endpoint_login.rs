@@ -40,6 +40,8 @@ const LINK: Duration = Duration::from_secs(10 * 60);
 const NOT_OFFERED: Duration = Duration::from_secs(60);
 /// How often is looked whether another bridge has logged in.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long a renewal that is under way may take at the end.
+const RENEWAL: Duration = Duration::from_secs(10);
 /// How many answers of browsers wait.
 const ANSWERS: usize = 4;
 
@@ -318,8 +320,8 @@ impl EndpointLogin {
     }
 
     /// Waits for renewals: their answers may be the only copies of tokens.
-    pub(crate) async fn close(&self, deadline: Duration) {
-        self.renewals.close(deadline).await;
+    pub(crate) async fn close(&self) {
+        self.renewals.close(RENEWAL).await;
     }
 
     /// What is known of an endpoint: looked up once.

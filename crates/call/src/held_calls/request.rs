@@ -403,7 +403,7 @@ fn remembered_call(context: &RequestContext<'_>, tool: &Tool) -> RememberedCall 
     }
 }
 
-/// Waits until an approval has ended; for one that nobody has decided about, as long as `patience` says.
+/// Waits until an approval has ended; for one that no one has decided about, as long as `patience` says.
 async fn until_ended(
     path: &Arc<CallPath>,
     approval: CallApproval,
@@ -462,7 +462,7 @@ async fn answer_of(path: &Arc<CallPath>, approval: &CallApproval, by: Option<&'s
             Problem::new(Kind::Unavailable, message).hint("Check before you make the call again; it is not repeated.")
         }
         ApprovalState::Denied => {
-            let who = approval.approver.as_ref().map_or("nobody", |approver| approver.as_str());
+            let who = approval.approver.as_ref().map_or("no one", |approver| approver.as_str());
             let message = format!("the call was denied by `{who}`{reason} (`{id}`)");
             Problem::new(Kind::Forbidden, message).hint("Ask that one before you make the call again.")
         }
@@ -506,7 +506,7 @@ fn progress(round: u64, approval: &CallApproval) -> Notification {
 }
 
 impl CallPath {
-    /// Ends an approval that nobody has decided about: whether it was open.
+    /// Ends an approval that no one has decided about: whether it was open.
     pub(super) async fn expire_approval(&self, id: &str, reason: &str) -> Result<bool, Problem> {
         let (store, id) = (self.approvals.store.clone(), id.to_owned());
         let decision = ApprovalDecision {

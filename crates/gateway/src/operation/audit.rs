@@ -231,7 +231,7 @@ async fn rotate(gateway: &Arc<Gateway>) -> Result<Value, Problem> {
     .await
 }
 
-/// Signs what is there, so that nobody waits a minute for it. Without a key, what was signed before counts.
+/// Signs what is there, so that no one waits a minute for it. Without a key, what was signed before counts.
 fn sign_now(log: &AuditLog) {
     if let Err(error) = log.sign() {
         tracing::debug!(%error, "nothing more of the audit log is signed");

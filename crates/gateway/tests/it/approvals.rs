@@ -377,7 +377,7 @@ async fn a_tool_whose_definition_was_changed_asks_again() {
     let refused = approve(&ops(&house), &id).await.expect_err("it is another tool");
     assert!(refused.kind == Kind::Stale && refused.message.contains("was changed"), "{refused:?}");
     assert_eq!(until(&ops(&house), &id, "expired").await["state"], "expired");
-    // Also where nobody has said yes, the next call asks for the tool as it is by now.
+    // Also where no one has said yes, the next call asks for the tool as it is by now.
     let next = id_of(&client.call("beta_write", &json!({})).await);
     house.apply(&[beta("Writes.")]).await;
     assert_ne!(id_of(&client.call("beta_write", &json!({})).await), next);

@@ -1,7 +1,5 @@
 //! The login that this home has at a gateway elsewhere: with it a command comes that has no token.
 
-use std::time::Duration;
-
 use http::HeaderMap;
 use toolcrib_base::Problem;
 use toolcrib_transport::http::client::HttpClient;
@@ -9,9 +7,6 @@ use toolcrib_transport::http::client::HttpClient;
 use super::{ClientFlags, GatewayAddress};
 use crate::endpoint_login::{Denial, EndpointLogin, LoginOptions};
 use crate::home::{Environment, Home};
-
-/// How long a renewal that is under way may take: its answer may be the only copy of a token.
-const RENEWAL: Duration = Duration::from_secs(10);
 
 /// A login, and where it counts.
 pub(super) struct ClientLogin {
@@ -54,7 +49,7 @@ impl ClientLogin {
 
     /// Waits for a renewal that is under way.
     pub(super) async fn close(&self) {
-        Box::pin(self.login.close(RENEWAL)).await;
+        Box::pin(self.login.close()).await;
     }
 }
 

@@ -25,8 +25,6 @@ use crate::home::{Environment, Home};
 const TRIES: usize = 3;
 /// How long a page that is being shown may take at the end.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How long a renewal that is under way may take: its answer may be the only copy of a token.
-const RENEWAL: Duration = Duration::from_secs(10);
 
 /// What comes of a wish to log in at an endpoint.
 enum EndpointStep {
@@ -161,7 +159,7 @@ pub(in crate::command) async fn end(flags: &ClientFlags, environment: &Environme
     let client = HttpClient::new().context("start the HTTP client")?;
     let login = EndpointLogin::new(LoginOptions::default(), Some(&home), client, environment);
     let ended = login.end(&located.uri).await;
-    login.close(RENEWAL).await;
+    login.close().await;
     Ok(ended?)
 }
 
@@ -178,7 +176,7 @@ impl OpenLogin {
         let pages = Scope::new();
         let is_in = self.work.run(&pages).await;
         pages.close(FAREWELL).await;
-        self.login.close(RENEWAL).await;
+        self.login.close().await;
         is_in
     }
 }
