@@ -15,6 +15,8 @@ use std::fmt;
 use fold::fold;
 use form::{Form, Reach, forms};
 
+use crate::filter::{self, GramFilter};
+
 /// The shortest random part of a token that is looked for.
 pub const CORE_MIN: usize = 16;
 /// The longest; the places of one are the bits of a number.
@@ -25,22 +27,17 @@ const ENOUGH: u32 = 12;
 const PIECE: u32 = 6;
 /// How many characters the filter looks at.
 const GRAM: usize = 6;
-/// How many characters of forms that say little in each character are compared at a time.
-const BLOCK: usize = 2 * GRAM;
 /// Every so many places are looked at. A piece of two characters less than both together is found wherever it begins.
 const STRIDE: usize = 3;
-/// The filter has 2¹⁴ to 2¹⁹ words of 64 bits, two of which are set for each place: a hundred canaries need half a MB,
-/// which stays in the cache of a processor, and one innocent place in a thousand passes.
-const FILTER_WORDS: std::ops::RangeInclusive<u32> = 14..=19;
-const LOW: u64 = (1 << (8 * GRAM)) - 1;
+/// How many characters of forms that say little in each character are compared at a time.
+const BLOCK: usize = 2 * GRAM;
 
 /// Looks for the canaries that it was built of.
 #[derive(Default)]
 pub struct CanaryScanner {
     cores: Vec<Core>,
     forms: Vec<Form>,
-    filter: Vec<u64>,
-    shift: u32,
+    filter: GramFilter<GRAM, STRIDE>,
     /// Where six characters stand in forms, sorted.
     grams: Vec<Place>,
     /// Where [`BLOCK`] characters do, by their hash, sorted.
@@ -145,15 +142,7 @@ impl CanaryScanner {
         }
         grams.sort_unstable();
         blocks.sort_unstable();
-        // About one word for each place.
-        let wanted = begins.len().next_power_of_two().trailing_zeros();
-        let words = wanted.clamp(*FILTER_WORDS.start(), *FILTER_WORDS.end());
-        self.shift = 64 - words;
-        self.filter = if begins.is_empty() { Vec::new() } else { vec![0; 1 << words] };
-        for key in begins {
-            let (word, bits) = self.slot(key);
-            self.filter[word] |= bits;
-        }
+        self.filter = GramFilter::new(&begins);
         (self.grams, self.blocks) = (grams, blocks);
     }
 
@@ -164,32 +153,15 @@ impl CanaryScanner {
             return pieces;
         }
         let folded = fold(json);
-        // Eight more than there are, so that a whole word can be read anywhere.
-        let end = folded.len() - size_of::<u64>();
-        let mut at = 0;
-        while at + GRAM <= end {
-            let (word, bits) = self.slot(gram(&folded, at));
-            if self.filter[word] & bits == bits {
-                self.look(&folded[..end], at, &mut pieces);
-            }
-            at += STRIDE;
+        for at in self.filter.passing(&folded) {
+            self.look(&folded, at, &mut pieces);
         }
         pieces
     }
 
-    /// The word of the filter for six characters, and the bits that are set in it.
-    #[inline]
-    fn slot(&self, key: u64) -> (usize, u64) {
-        let hash = key.wrapping_mul(FACTOR);
-        // The highest bits of the product are the best mixed ones; those of the word come from below these.
-        ((hash >> self.shift) as usize, 1 << (hash >> 38 & 63) | 1 << (hash >> 32 & 63))
-    }
-
     /// What stands at a place that the filter let through.
     fn look(&self, folded: &[u8], at: usize, pieces: &mut Vec<Piece>) {
-        let mut padded = [0; size_of::<u64>()];
-        padded[..GRAM].copy_from_slice(&folded[at..at + GRAM]);
-        let places = equal(&self.grams, gram(&padded, 0));
+        let places = equal(&self.grams, gram(folded, at));
         let blocks = if at + BLOCK <= folded.len() { equal(&self.blocks, block(folded, at)) } else { &[] };
         for place in places.iter().chain(blocks) {
             let form = &self.forms[place.form as usize];
@@ -219,26 +191,15 @@ fn cores_of(token: &str) -> impl Iterator<Item = &str> {
     cores.filter(|core| core.len() >= CORE_MIN).map(|core| &core[..core.len().min(CORE_MAX)])
 }
 
-/// The six characters at a place, and whatever the two after it are left out.
+/// The [`GRAM`] characters at a place.
 fn gram(text: &[u8], at: usize) -> u64 {
-    let mut word = [0; size_of::<u64>()];
-    match text.get(at..at + size_of::<u64>()) {
-        Some(bytes) => word.copy_from_slice(bytes),
-        None => {
-            let bytes = &text[at..];
-            word[..bytes.len()].copy_from_slice(bytes);
-        }
-    }
-    u64::from_le_bytes(word) & LOW
+    filter::gram::<GRAM>(text, at)
 }
 
 /// A hash of the [`BLOCK`] characters at a place.
 fn block(text: &[u8], at: usize) -> u64 {
-    let (first, second) = (gram(text, at), gram(text, at + GRAM));
-    (first.wrapping_mul(FACTOR) ^ second).wrapping_mul(FACTOR)
+    filter::hash(gram(text, at), gram(text, at + GRAM))
 }
-
-const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn equal(places: &[Place], key: u64) -> &[Place] {
     let begin = places.partition_point(|place| place.key < key);

@@ -7,6 +7,7 @@
 
 pub mod canary;
 mod encoding;
+mod filter;
 mod format;
 pub mod json;
 pub mod pointer;

@@ -1,33 +1,42 @@
-//! One automaton for everything that is looked for: it finds beginnings, and what stands there is looked at closely.
+//! Finds beginnings of tokens and parts of values, each fast in its own way, and looks closely at what stands there.
 
 use std::fmt;
 use std::ops::Range;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, MatchKind};
-
 use crate::encoding::Encodings;
-use crate::format::{FORMATS, Format};
+use crate::filter::{GramFilter, gram};
+use crate::format::{Beginnings, RunEnds};
 
-/// So much of each form is in the automaton: enough to be rare in texts, little enough for thousands of forms.
-const ANCHOR: usize = 6;
-/// Up to so many forms the automaton is the fast one, of at most some 8 MB.
-const FAST: usize = 2_500;
+/// How many characters of values the filter looks at, and at every which place.
+const GRAM: usize = 6;
+const STRIDE: usize = 3;
+/// So much of a value is found wherever it begins.
+const WINDOW: usize = GRAM + STRIDE - 1;
 /// Shorter values stand in innocent texts.
-pub const SHORTEST: usize = 8;
+pub const SHORTEST: usize = WINDOW;
 
 /// Looks for all that it was built of.
 pub struct Scanner {
-    /// `None` where nothing is looked for.
-    automaton: Option<AhoCorasick>,
-    /// By pattern of the automaton.
+    /// The beginnings of tokens; `None` where they are not looked for.
+    beginnings: Option<Beginnings>,
+    filter: GramFilter<GRAM, STRIDE>,
+    /// Where six characters stand in forms, sorted.
+    grams: Vec<Place>,
     forms: Vec<Form>,
     values: Vec<Box<str>>,
 }
 
-/// What an anchor may be the beginning of.
-enum Form {
-    Format(&'static Format),
-    Value { value: u32, text: Box<[u8]> },
+/// How a value may be written.
+struct Form {
+    value: u32,
+    text: Box<[u8]>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    key: u64,
+    form: u32,
+    at: u32,
 }
 
 /// Something that was found.
@@ -51,6 +60,7 @@ pub enum Finding {
 /// What a scanner is built of.
 #[derive(Default)]
 pub struct ScannerBuilder {
+    has_formats: bool,
     forms: Vec<Form>,
     values: Vec<Box<str>>,
 }
@@ -74,7 +84,7 @@ impl ScannerBuilder {
     /// Also looks for tokens of all known formats.
     #[must_use]
     pub fn formats(mut self) -> Self {
-        self.forms.extend(FORMATS.iter().map(Form::Format));
+        self.has_formats = true;
         self
     }
 
@@ -89,53 +99,24 @@ impl ScannerBuilder {
         self.values.push(name.into());
         // A form that lost its ends to its surroundings may be short.
         let forms = encodings.forms(value).into_iter().filter(|form| form.len() >= SHORTEST);
-        self.forms.extend(forms.map(|form| Form::Value { value: index, text: form.into_bytes().into() }));
+        self.forms.extend(forms.map(|form| Form { value: index, text: form.into_bytes().into() }));
         self
     }
 
     /// The scanner.
-    ///
-    /// # Errors
-    /// There are more forms than an automaton can have.
-    pub fn build(self) -> Result<Scanner, BuildError> {
-        let Self { forms, values } = self;
-        if forms.is_empty() {
-            return Ok(Scanner { automaton: None, forms, values });
-        }
-        let fast = forms.len() <= FAST;
-        let kind = if fast { AhoCorasickKind::DFA } else { AhoCorasickKind::ContiguousNFA };
-        let automaton = AhoCorasick::builder()
-            .match_kind(MatchKind::Standard)
-            .kind(Some(kind))
-            .prefilter(false)
-            .build(forms.iter().map(Form::anchor))?;
-        Ok(Scanner { automaton: Some(automaton), forms, values })
-    }
-}
-
-// === impl Form ===
-
-impl Form {
-    fn anchor(&self) -> &[u8] {
-        let text = match self {
-            Self::Format(format) => format.begins.as_bytes(),
-            Self::Value { text, .. } => text,
-        };
-        &text[..text.len().min(ANCHOR)]
-    }
-
-    /// What it is and where it ends, if it stands at `start`.
-    fn at(&self, text: &[u8], start: usize) -> Option<(Finding, usize)> {
-        match self {
-            Self::Format(format) => {
-                let stands = text[start..].starts_with(format.begins.as_bytes());
-                let end = stands.then(|| format.end(text, start)).flatten()?;
-                Some((Finding::Format(format.name), end))
-            }
-            Self::Value { value, text: form } => {
-                text[start..].starts_with(form).then(|| (Finding::Value(*value), start + form.len()))
+    pub fn build(self) -> Scanner {
+        let Self { has_formats, forms, values } = self;
+        let mut grams = Vec::with_capacity(forms.len() * STRIDE);
+        for (form, it) in (0..).zip(&forms) {
+            // The middle: tokens of one kind begin alike.
+            let middle = (it.text.len() - WINDOW) / 2;
+            for at in middle..middle + STRIDE {
+                grams.push(Place { key: gram::<GRAM>(&it.text, at), form, at: u32::try_from(at).unwrap_or(u32::MAX) });
             }
         }
+        grams.sort_unstable();
+        let filter = GramFilter::new(&grams.iter().map(|place| place.key).collect::<Vec<_>>());
+        Scanner { beginnings: has_formats.then(Beginnings::new), filter, grams, forms, values }
     }
 }
 
@@ -157,16 +138,34 @@ impl Scanner {
 
     /// Everything that is found, in the order of its places; what overlaps is one hit, that of what begins first.
     pub fn scan(&self, text: &str) -> Vec<Hit> {
-        let Some(automaton) = &self.automaton else { return Vec::new() };
-        let bytes = text.as_bytes();
-        let mut hits: Vec<Hit> = Vec::new();
-        for found in automaton.find_overlapping_iter(bytes) {
-            let form = &self.forms[found.pattern().as_usize()];
-            if let Some((what, end)) = form.at(bytes, found.start()) {
-                hits.push(Hit { at: found.start()..end, what });
+        let mut hits = Vec::new();
+        self.tokens(text.as_bytes(), &mut hits);
+        self.values(text.as_bytes(), &mut hits);
+        merged(hits)
+    }
+
+    /// Tokens of known formats.
+    fn tokens(&self, text: &[u8], hits: &mut Vec<Hit>) {
+        let Some(beginnings) = &self.beginnings else { return };
+        let mut runs = RunEnds::default();
+        beginnings.each(text, |start, format| {
+            let end = format.end(text, start, &mut runs);
+            hits.extend(end.map(|end| Hit { at: start..end, what: Finding::Format(format.name) }));
+        });
+    }
+
+    /// Given values.
+    fn values(&self, text: &[u8], hits: &mut Vec<Hit>) {
+        for at in self.filter.passing(text) {
+            let key = gram::<GRAM>(text, at);
+            let first = self.grams.partition_point(|place| place.key < key);
+            for place in self.grams[first..].iter().take_while(|place| place.key == key) {
+                let form = &self.forms[place.form as usize];
+                let start = at.checked_sub(place.at as usize);
+                let Some(start) = start.filter(|start| text[*start..].starts_with(&form.text)) else { continue };
+                hits.push(Hit { at: start..start + form.text.len(), what: Finding::Value(form.value) });
             }
         }
-        merged(hits)
     }
 }
 
@@ -175,8 +174,8 @@ pub(crate) fn merged(mut hits: Vec<Hit>) -> Vec<Hit> {
     if hits.len() < 2 {
         return hits;
     }
-    // Of two that begin together the longer one says more, and of equal ones that with the longer beginning, which was
-    // found later.
+    // Of two that begin together the longer one says more, and of equal ones a value, and a format with a longer
+    // beginning: what was found later.
     hits.reverse();
     hits.sort_by_key(|hit| (hit.at.start, std::cmp::Reverse(hit.at.end)));
     let mut merged: Vec<Hit> = Vec::with_capacity(hits.len());
@@ -194,7 +193,7 @@ mod tests {
     use super::*;
 
     fn formats() -> Scanner {
-        Scanner::builder().formats().build().unwrap()
+        Scanner::builder().formats().build()
     }
 
     fn found(scanner: &Scanner, text: &str) -> Vec<(String, String)> {
@@ -252,8 +251,7 @@ mod tests {
         let scanner = Scanner::builder()
             .value("vault:horse", value, Encodings::ALL)
             .value("short", "abc", Encodings::ALL)
-            .build()
-            .unwrap();
+            .build();
         for text in [
             "it is correct horse/battery, isn't it",
             "aXQgaXMgY29ycmVjdCBob3JzZS9iYXR0ZXJ5",
@@ -273,13 +271,55 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_is_a_token_is_named_as_the_value() {
+        let token = format!("ghp_{}", "aB3".repeat(12));
+        let scanner = Scanner::builder().formats().value("vault:github", &token, Encodings::USUAL).build();
+        assert_eq!(found(&scanner, &format!("it is {token}.")), [("vault:github".to_owned(), token)]);
+    }
+
+    #[test]
+    fn values_are_found_at_every_place_and_as_often_as_they_stand_there() {
+        let scanner = Scanner::builder()
+            .value("long", "a needle in a haystack", Encodings::USUAL)
+            .value("short", "needle12", Encodings::USUAL)
+            .value("even", "aaaaaaaaaa", Encodings::USUAL)
+            .build();
+        for before in 0..7 {
+            for after in 0..4 {
+                for (name, value) in [("long", "a needle in a haystack"), ("short", "needle12"), ("even", "aaaaaaaaaa")]
+                {
+                    let text = format!("{}{value}{}", ".".repeat(before), ".".repeat(after));
+                    assert_eq!(found(&scanner, &text), [(name.to_owned(), value.to_owned())], "{text}");
+                    let text = format!("{text}{value}");
+                    let hits = scanner.scan(&text);
+                    let covered: usize = hits.iter().map(|hit| hit.at.len()).sum();
+                    assert_eq!(covered, 2 * value.len(), "{text}");
+                }
+            }
+        }
+        assert_eq!(scanner.scan("a needle in a haystac, needle1, aaaaaaaaa"), []);
+    }
+
+    #[test]
+    fn texts_full_of_beginnings_are_read_once() {
+        // Read once for each beginning, one of these would take many minutes.
+        let scanner = Scanner::builder().formats().value("v", "sk-sk-sk-sk-1", Encodings::ALL).build();
+        for unit in ["-sk-", ".SG.", "-eyJ", "-ya29.", "-xoxb-", "-glpat-", "\\nsk-", "-----BEGIN PRIVATE KEY-----"] {
+            let text = unit.repeat((1 << 19) / unit.len());
+            assert!(scanner.scan(&text).len() <= text.len() / unit.len(), "{unit}");
+        }
+        let parts = format!("{}.{}.{}", "-eyJ".repeat(1 << 15), "a".repeat(1 << 17), "b".repeat(1 << 17));
+        assert_eq!(scanner.scan(&parts).len(), 1);
+    }
+
+    #[test]
     fn many_values_are_found_as_well_as_one() {
         let mut builder = Scanner::builder().formats();
         let value = |number: u32| format!("value-{number}-of-many-{}", number.wrapping_mul(2_654_435_761));
         for number in 0..4_096 {
             builder = builder.value(&number.to_string(), &value(number), Encodings::USUAL);
         }
-        let scanner = builder.build().unwrap();
+        let scanner = builder.build();
         for number in [0, 1, 77, 4_095] {
             let hits = found(&scanner, &format!("before {} after", value(number)));
             assert_eq!(hits, [(number.to_string(), value(number))]);
