@@ -149,7 +149,7 @@ impl Gateway {
                 server: server.clone(),
                 principal: principal.to_owned(),
                 taken_at: self.path.clock.now(),
-                definition_hash: fingerprint(&running.definition),
+                definition_hash: fingerprint(&running.definition).into(),
                 inventory: inventory.to_json().into(),
             }),
             None => kept.remove(server, principal).map(drop),

@@ -1,10 +1,10 @@
 //! What servers showed principals with credentials of their own, served to each while its server is away. Equal
 //! inventories are kept once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use rusqlite::{Connection, named_params, params};
+use rusqlite::{Connection, OptionalExtension as _, named_params, params};
 use sha2::{Digest, Sha256};
 use toolcrib_base::{ServerName, Timestamp};
 
@@ -22,7 +22,7 @@ pub struct OwnSnapshot {
     /// When it was listed.
     pub taken_at: Timestamp,
     /// Names the definition it was taken under.
-    pub definition_hash: String,
+    pub definition_hash: Arc<str>,
     /// JSON text, kept as it is; equal ones are one.
     pub inventory: Arc<str>,
 }
@@ -80,15 +80,10 @@ impl OwnSnapshots {
         let failed = self.database.error("read the snapshots of principals");
         let connection = self.database.writer();
         let rows = || -> rusqlite::Result<Vec<OwnSnapshot>> {
+            // Many principals have few inventories: each text is read once.
             let mut contents: HashMap<String, Arc<str>> = HashMap::new();
-            let mut statement = connection.prepare(
-                "SELECT DISTINCT inventory.digest, content FROM inventory JOIN own_snapshot USING (digest) \
-                 WHERE tenant = '' AND server = ?1",
-            )?;
-            let mut found = statement.query([server.as_str()])?;
-            while let Some(row) = found.next()? {
-                contents.insert(row.get(0)?, row.get::<_, String>(1)?.into());
-            }
+            let mut hashes: HashSet<Arc<str>> = HashSet::new();
+            let mut content = connection.prepare("SELECT content FROM inventory WHERE digest = ?1")?;
             let mut statement = connection.prepare(
                 "SELECT principal, taken_at, definition_hash, digest FROM own_snapshot \
                  WHERE tenant = '' AND server = ?1",
@@ -96,14 +91,29 @@ impl OwnSnapshots {
             let mut found = statement.query([server.as_str()])?;
             let mut all = Vec::new();
             while let Some(row) = found.next()? {
-                let digest: String = row.get(3)?;
-                let Some(inventory) = contents.get(&digest) else { continue };
+                let digest = row.get_ref(3)?.as_str()?;
+                let inventory = if let Some(known) = contents.get(digest) {
+                    Arc::clone(known)
+                } else {
+                    let Some(text) = content.query_row([digest], |row| row.get::<_, String>(0)).optional()? else {
+                        continue;
+                    };
+                    let text: Arc<str> = text.into();
+                    contents.insert(digest.to_owned(), Arc::clone(&text));
+                    text
+                };
+                let hash = row.get_ref(2)?.as_str()?;
+                let definition_hash = match hashes.get(hash) {
+                    Some(known) => Arc::clone(known),
+                    None => Arc::from(hash),
+                };
+                hashes.insert(Arc::clone(&definition_hash));
                 all.push(OwnSnapshot {
                     server: server.clone(),
                     principal: row.get(0)?,
                     taken_at: Timestamp(row.get(1)?),
-                    definition_hash: row.get(2)?,
-                    inventory: Arc::clone(inventory),
+                    definition_hash,
+                    inventory,
                 });
             }
             Ok(all)
@@ -162,7 +172,7 @@ mod tests {
             server: ServerName::new("wiki").unwrap(),
             principal: principal.to_owned(),
             taken_at: Timestamp(1),
-            definition_hash: "h".to_owned(),
+            definition_hash: "h".into(),
             inventory: inventory.into(),
         }
     }
