@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod approvals;
+mod audit_load;
 mod audit_sinks;
 mod authorization;
 mod bridge;
