@@ -15,7 +15,7 @@ use super::policy::{CompiledPolicy, PolicyRule};
 use super::resource::{HINTS, ResourceWords};
 use super::schema::{GATHERINGS, PRINCIPALS, RESOURCES, schema};
 use super::subject::{ClassKey, Subject, SubjectWords};
-use super::text::{Fault, PolicyText, SHIPPED, line_at};
+use super::text::{Fault, PolicyText, SHIPPED, line_at, newlines};
 
 /// The largest file. Ten thousand policies fit in it.
 const FILE_MAX: usize = 4 << 20;
@@ -212,8 +212,11 @@ fn read(text: &PolicyText) -> Result<Vec<CompiledPolicy>, Vec<Fault>> {
     let mut placed: Vec<_> = set.policies().map(|it| (offset_of(it), it)).collect();
     placed.sort_by_key(|(offset, _)| *offset);
     let (mut policies, mut faults) = (Vec::new(), Vec::new());
+    // Counted on from the policy before: from the beginning for each, it takes a minute for all that may be in a file.
+    let (mut line, mut counted) = (1, 0);
     for (index, (offset, policy)) in placed.into_iter().enumerate() {
-        let line = line_at(&text.text, offset);
+        line += newlines(&text.text.as_bytes()[counted..offset]);
+        counted = offset;
         match CompiledPolicy::new(policy, &file, line, index + 1) {
             Ok(compiled) => policies.push(compiled),
             Err(fault) => faults.push(fault),

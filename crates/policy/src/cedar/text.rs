@@ -66,5 +66,10 @@ impl fmt::Display for Fault {
 
 /// The line of an offset, from 1.
 pub(super) fn line_at(text: &str, offset: usize) -> usize {
-    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+    newlines(&text.as_bytes()[..offset.min(text.len())]) + 1
+}
+
+/// How many lines end in a text.
+pub(super) fn newlines(text: &[u8]) -> usize {
+    text.iter().filter(|byte| **byte == b'\n').count()
 }
