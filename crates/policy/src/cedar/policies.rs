@@ -84,6 +84,12 @@ impl Policies {
         let shipped: Vec<PolicyText> =
             shipped.map(|(file, text)| PolicyText { file: file.to_owned(), text: text.to_owned() }).collect();
         let all = texts.iter().chain(&shipped);
+        // Before they are read: what is far too much is not worth the time.
+        let count: usize = all.clone().map(|text| extent(&text.text).policies).sum();
+        if count > POLICIES_MAX {
+            let message = format!("there are {count} policies, and at most {POLICIES_MAX} are allowed");
+            return Err(vec![Fault::new("policies", None, message)]);
+        }
         let (mut policies, mut faults) = (Vec::new(), Vec::new());
         for text in all {
             match read(text) {
@@ -92,10 +98,6 @@ impl Policies {
             }
         }
         faults.extend(names_given_twice(&policies));
-        if policies.len() > POLICIES_MAX {
-            let message = format!("there are {} policies, and at most {POLICIES_MAX} are allowed", policies.len());
-            faults.push(Fault::new("policies", None, message));
-        }
         let arguments = readings(&mut policies);
         if faults.is_empty() {
             faults = wrong_names(&policies);
@@ -189,7 +191,7 @@ fn read(text: &PolicyText) -> Result<Vec<CompiledPolicy>, Vec<Fault>> {
         let message = format!("the file has {} bytes, and at most {FILE_MAX} are allowed", text.text.len());
         return Err(vec![Fault::new(&file, None, message)]);
     }
-    if let Some(offset) = too_many_parts(&text.text) {
+    if let Some(offset) = extent(&text.text).too_many_parts {
         let message = format!("the policy has more than {PARTS_MAX} parts");
         let fault = Fault::new(&file, Some(line_at(&text.text, offset)), message);
         return Err(vec![fault.hint("Cut it into several policies, or give the resources a label.")]);
@@ -233,8 +235,17 @@ fn offset_of(policy: &cedar_policy::Policy) -> usize {
     }
 }
 
-/// Where a policy begins that has too many operators and brackets. Counted in the text, before anything recurses.
-fn too_many_parts(text: &str) -> Option<usize> {
+/// How much a text holds.
+#[derive(Debug, Default)]
+struct Extent {
+    policies: usize,
+    /// Where the first policy begins that has too many operators and brackets.
+    too_many_parts: Option<usize>,
+}
+
+/// Counted in the text, before anything recurses or takes long.
+fn extent(text: &str) -> Extent {
+    let mut extent = Extent::default();
     let (mut begin, mut parts) = (None, 0);
     let mut chars = text.char_indices().peekable();
     while let Some((offset, next)) = chars.next() {
@@ -251,7 +262,10 @@ fn too_many_parts(text: &str) -> Option<usize> {
                     }
                 }
             }
-            ';' => (begin, parts) = (None, 0),
+            ';' => {
+                (begin, parts) = (None, 0);
+                extent.policies += 1;
+            }
             it if it.is_whitespace() => {}
             it => {
                 let begin = *begin.get_or_insert(offset);
@@ -259,12 +273,12 @@ fn too_many_parts(text: &str) -> Option<usize> {
                 chars.next_if(|(_, next)| *next == it && "=&|".contains(it));
                 parts += usize::from("|&!-+*<>=.([{?".contains(it));
                 if parts > PARTS_MAX {
-                    return Some(begin);
+                    extent.too_many_parts.get_or_insert(begin);
                 }
             }
         }
     }
-    None
+    extent
 }
 
 fn names_given_twice(policies: &[CompiledPolicy]) -> Vec<Fault> {
