@@ -16,6 +16,9 @@ pub(super) const GATHERINGS: [&str; 5] = ["Role", "Group", "Tenant", "Client", "
 pub(super) const RESOURCES: [&str; 7] = ["Server", "Tool", "Workflow", "Resource", "Prompt", "Entry", "Operation"];
 /// The action that every operation is in.
 pub(super) const OPERATE: &str = "operate";
+/// Every action that is no operation.
+pub(super) const ACTIONS: [&str; 9] =
+    ["call", "run", "approve", "read", "get", "complete", "forward", "configure", OPERATE];
 /// What is the same for every policy.
 const TYPES: &str = r#"
 entity Tenant, Group, Role, Client, Profile, Label;

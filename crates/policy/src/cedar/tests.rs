@@ -517,6 +517,7 @@ fn what_is_wrong_is_named_with_its_line_and_the_next_step() {
         ("permit (principal, action, resource)\nwhen { resource.readonly };", Some(1), "readOnly"),
         (r#"permit (principal == Usr::"acme/ann", action, resource);"#, Some(1), "Usr"),
         (r#"permit (principal, action == Action::"cal", resource);"#, Some(1), "cal"),
+        (r#"permit (principal, action == Action::"server_lst", resource);"#, Some(1), "server_list"),
         (r#"permit (principal in Role::"admn", action, resource);"#, Some(1), "role `admn` does not exist"),
         (r#"permit (principal == ?principal, action, resource);"#, Some(1), "templates"),
         (r#"@idd("x") permit (principal, action, resource);"#, Some(1), "Did you mean `@id`?"),
@@ -549,6 +550,32 @@ fn what_is_wrong_is_named_with_its_line_and_the_next_step() {
         check_fault(text, line, expect);
     }
     check_fault(&" ".repeat((4 << 20) + 1), None, "at most 4194304 are allowed");
+}
+
+/// Operations that no policy names are checked by one of them: what holds for it holds for each.
+#[test]
+fn policies_about_operations_are_checked_whichever_they_name() {
+    for action in ["action", "action in Action::\"operate\"", "action == Action::\"status\""] {
+        let text =
+            |condition: &str| format!("forbid (principal, {action}, resource is Operation) when {{ {condition} }};");
+        check_fault(&text("resource.readonly"), Some(1), "readOnly");
+        check_fault(&text("resource.name == 1"), Some(1), "type");
+        assert!(compile(&text("resource.administrative && context.door == \"mcp\"")).is_ok(), "{action}");
+    }
+    for name in ["server_list", "server_remove"] {
+        let text = format!(r#"@id("it") forbid (principal, action, resource) when {{ action == Action::"{name}" }};"#);
+        for asked in OPERATIONS {
+            let annotations = Annotations { read_only: Some(true), ..Annotations::default() };
+            let act = Act::Operation { name: asked.into(), needs_admin: false, annotations };
+            check_ruling(
+                &text,
+                &ann(),
+                &act,
+                "{}",
+                if asked == name { "hidden it" } else { "yes baseline-member-operations" },
+            );
+        }
+    }
 }
 
 #[test]
