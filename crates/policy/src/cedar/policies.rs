@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use cedar_policy::{Authorizer, EntityUid, PolicySet, Schema, ValidationMode, Validator};
 use sha2::{Digest as _, Sha256};
@@ -80,10 +80,9 @@ impl Policies {
 
     fn compile_deeply(texts: &[PolicyText], operations: &[String]) -> Result<Self, Vec<Fault>> {
         let is_replaced = |file: &str| texts.iter().any(|it| it.file == file);
-        let shipped = SHIPPED.into_iter().filter(|(file, _)| !is_replaced(file));
-        let shipped: Vec<PolicyText> =
-            shipped.map(|(file, text)| PolicyText { file: file.to_owned(), text: text.to_owned() }).collect();
-        let all = texts.iter().chain(&shipped);
+        let shipped: Vec<&(PolicyText, Vec<CompiledPolicy>)> =
+            shipped().iter().filter(|(text, _)| !is_replaced(&text.file)).collect();
+        let all = texts.iter().chain(shipped.iter().map(|(text, _)| text));
         // Before they are read: what is far too much is not worth the time.
         let count: usize = all.clone().map(|text| extent(&text.text).policies).sum();
         if count > POLICIES_MAX {
@@ -91,18 +90,19 @@ impl Policies {
             return Err(vec![Fault::new("policies", None, message)]);
         }
         let (mut policies, mut faults) = (Vec::new(), Vec::new());
-        for text in all {
+        for text in texts {
             match read(text) {
                 Ok(found) => policies.extend(found),
                 Err(found) => faults.extend(found),
             }
         }
+        policies.extend(shipped.iter().flat_map(|(_, policies)| policies.iter().cloned()));
         faults.extend(names_given_twice(&policies));
         let arguments = readings(&mut policies);
         if faults.is_empty() {
             faults = wrong_names(&policies);
             // What is shipped is checked by a test, and takes longer than most files of a team.
-            let is_own = |it: &CompiledPolicy| !shipped.iter().any(|text| text.file == *it.rule.file);
+            let is_own = |it: &CompiledPolicy| !shipped.iter().any(|(text, _)| text.file == *it.rule.file);
             faults.extend(wrong_types(
                 &policies.iter().filter(|it| is_own(it)).collect::<Vec<_>>(),
                 &arguments,
@@ -116,7 +116,7 @@ impl Policies {
         let (subject_words, resource_words) = (subject_words(&policies), resource_words(&policies));
         let records = policies.iter().any(|it| it.rule.records_only);
         let authorizer = Authorizer::new();
-        let revision = revision(texts.iter().chain(&shipped));
+        let revision = revision(all);
         let compiled =
             CompiledSet { policies, subject_words, resource_words, records, arguments, authorizer, revision };
         Ok(Self { compiled: Arc::new(compiled), classes: Arc::default() })
@@ -168,6 +168,19 @@ impl Policies {
     pub(super) fn named(&self) -> impl Iterator<Item = (&PolicyRule, EntityUid)> {
         self.compiled.policies.iter().flat_map(|it| it.policy.entity_literals().into_iter().map(|uid| (&it.rule, uid)))
     }
+}
+
+/// What is part of the program, read once.
+fn shipped() -> &'static [(PolicyText, Vec<CompiledPolicy>)] {
+    static READ: LazyLock<Vec<(PolicyText, Vec<CompiledPolicy>)>> = LazyLock::new(|| {
+        let texts = SHIPPED.map(|(file, text)| PolicyText { file: file.to_owned(), text: text.to_owned() });
+        let policies = |text: PolicyText| {
+            let policies = read(&text).expect("what is shipped is good, as a test checks");
+            (text, policies)
+        };
+        texts.map(policies).into()
+    });
+    &READ
 }
 
 /// Names all texts by their content, with the names of their files.

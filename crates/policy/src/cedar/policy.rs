@@ -81,7 +81,7 @@ pub struct PolicyRule {
 }
 
 /// A policy, ready to be evaluated.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct CompiledPolicy {
     pub(super) rule: PolicyRule,
     pub(super) scope: Scope,
