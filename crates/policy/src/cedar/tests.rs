@@ -572,7 +572,7 @@ fn policies_about_operations_are_checked_whichever_they_name() {
                 &ann(),
                 &act,
                 "{}",
-                if asked == name { "no it" } else { "yes baseline-member-operations" },
+                if asked == name { "no it" } else { "yes baseline-viewer-operations" },
             );
         }
     }
