@@ -16,7 +16,7 @@ use toolcrib_testkit::script::{ScriptedServer, Speaks};
 use crate::wire::{heard, over_stdio};
 
 /// Halts something, and gives the halt's id.
-async fn halt(house: &TestGateway, kind: &str, subject: &str) -> String {
+pub(crate) async fn halt(house: &TestGateway, kind: &str, subject: &str) -> String {
     let (gateway, subject) = (Arc::clone(&house.gateway), HaltSubject::new(kind, subject).unwrap());
     let cause = HaltCause { reason: "a test".to_owned(), canary: None, by: PrincipalId::new("admin") };
     let added = tokio::task::spawn_blocking(move || gateway.path.halts.add(subject, cause));
@@ -24,7 +24,7 @@ async fn halt(house: &TestGateway, kind: &str, subject: &str) -> String {
 }
 
 /// The holder of the token file, at the REST door, from an address.
-fn holder(client: &Client, address: Option<IpAddr>) -> Caller {
+pub(crate) fn holder(client: &Client, address: Option<IpAddr>) -> Caller {
     let mut caller = Caller { principal: Principal::admin("admin"), door: Door::REST, ..client.caller.clone() };
     caller.trace.client = address;
     caller

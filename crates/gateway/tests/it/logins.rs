@@ -21,7 +21,7 @@ const OPENS_PAGES: &str = r#"{"elicitation":{"url":{}}}"#;
 
 /// Nobody is logged in; whoever asks gets the same link, unless logins are broken.
 #[derive(Debug, Default)]
-struct NoLogins {
+pub(crate) struct NoLogins {
     is_broken: bool,
     /// Whose logins were begun, and whether a waiting link was good enough.
     begun: Mutex<Vec<(Option<String>, bool)>>,
@@ -73,7 +73,7 @@ impl Logins for NoLogins {
 
 /// Each refusal means a login.
 #[derive(Debug)]
-struct NoCredentials;
+pub(crate) struct NoCredentials;
 
 impl Credentials for NoCredentials {
     fn headers<'a>(&'a self, _: &'a ServerConfig, _: Option<&'a str>) -> Proof<'a> {
@@ -86,13 +86,13 @@ impl Credentials for NoCredentials {
 }
 
 /// Lists for everyone; calls are refused while it is locked.
-struct LockedServer {
-    server: HttpServer,
+pub(crate) struct LockedServer {
+    pub(crate) server: HttpServer,
     is_locked: Arc<AtomicBool>,
 }
 
 impl LockedServer {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let is_locked = Arc::new(AtomicBool::new(true));
         let locked = Arc::clone(&is_locked);
         let server = HttpServer::start(move |request, reply| answer(request, reply, locked.load(Ordering::SeqCst)));

@@ -1,178 +1,28 @@
-//! Random policies, profiles, principals and labels: lists, search, descriptions, calls, prompts, resources, completion,
-//! explanations, operations and both eras say what the policies say by themselves; and what is hidden is, byte for byte,
-//! what does not exist. `TOOLCRIB_POLICY_WORLDS=200` makes more of them.
+//! Random policies, profiles, principals, labels and states: lists, search, descriptions, calls, prompts, resources,
+//! completion, workflows with their steps and runs, events, explanations, operations, dialects and both eras say what the
+//! policies say by themselves; and what is hidden is, byte for byte, what does not exist. `TOOLCRIB_POLICY_WORLDS=200`
+//! makes more of them.
+
+mod dialects;
+mod flows;
+mod states;
+mod world;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Glob, Identity, PrincipalId, Proof, Role, ServerName, Timestamp, ToolId};
-use toolcrib_policy::{
-    Act, Annotations, Caller, Class, LabelTable, Moment, Policies, PolicyText, PolicyVerdict, Reference, Request,
-    Subject,
-};
+use toolcrib_base::{Identity, PrincipalId, Proof, Role, ServerName, Timestamp};
+use toolcrib_policy::{Act, Annotations, Ask, Moment, PolicyVerdict, Reference};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Principal;
 use toolcrib_store::Door;
-use toolcrib_testgateway::{Client, File, TestGateway, profile, server, server_with, strings, text_of};
+use toolcrib_testgateway::{Client, File, TestGateway, profile, strings, text_of};
 
 use crate::visibility::{everything_about, seen};
+use world::{DIALECTS, LABELS, LAPSED, Oracle, PROFILES, Random, TOOLS, World, worlds};
 
-/// How many sets of policies are tried if no one says another number.
-const WORLDS: usize = 5;
+/// How many principals ask in each world in profiles of the native dialect, each in both eras.
 const PRINCIPALS: usize = 2;
-
-const LABELS: &str =
-    "labels: {env: prod}\ntool_labels: {image: {risk: destructive_actions}, \"c*\": {env: dev, team: web}}\n";
-const PROFILES: [(&str, &str); 4] = [
-    ("default", "exposure: direct\ngroups: [load, resources, prompts]"),
-    ("reads", "exposure: direct\ngroups: [load, resources, prompts]\nread_only: true"),
-    ("quiet", "exposure: direct\ngroups: [load, resources, prompts]\ntools: {deny: [\"alpha/echo\", \"beta/c*\"]}"),
-    ("alone", "exposure: direct\ngroups: [load, resources, prompts]\nservers: [alpha]"),
-];
-const TOOLS: [&str; 6] = ["alpha/pid", "alpha/echo", "alpha/counter", "beta/image", "beta/counter", "beta/env"];
-
-/// A sequence that is the same for the same seed (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        usize::try_from((z ^ (z >> 31)) % bound as u64).unwrap()
-    }
-
-    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
-        from[self.below(from.len())]
-    }
-
-    fn policies(&mut self) -> String {
-        let count = 1 + self.below(4);
-        (0..count).map(|number| self.policy(number)).collect()
-    }
-
-    fn policy(&mut self, number: usize) -> String {
-        let principal = self.pick(&[
-            "principal",
-            "principal",
-            "principal in Group::\"acme/dev\"",
-            "principal == User::\"acme/ann\"",
-            "principal in Profile::\"default\"",
-            "principal is Key",
-        ]);
-        let (action, resources): (_, &[&str]) = match self.below(5) {
-            0 => ("action", &["resource", "resource in Server::\"beta\"", "resource in Label::\"env=prod\""]),
-            1 => (
-                "action in [Action::\"read\", Action::\"get\", Action::\"complete\"]",
-                &["resource in Server::\"alpha\""],
-            ),
-            2 => ("action == Action::\"get\"", &["resource == Prompt::\"alpha/plain\"", "resource"]),
-            _ => (
-                "action == Action::\"call\"",
-                &[
-                    "resource",
-                    "resource in Server::\"alpha\"",
-                    "resource in Label::\"env=prod\"",
-                    "resource in Label::\"team=web\"",
-                    "resource == Tool::\"alpha/echo\"",
-                    "resource == Tool::\"beta/counter\"",
-                ],
-            ),
-        };
-        let resource = self.pick(resources);
-        let condition = match (action.contains("call"), self.below(9)) {
-            (_, 0 | 1) => "",
-            (true, 2) => " unless { resource.readOnly }",
-            (true, 3) => " when { resource.destructive }",
-            (true, 4) => " when { resource.name like \"*e*\" }",
-            (true, 5) => " when { context.arguments has text && context.arguments.text == \"x\" }",
-            (true, 6) => " when { resource.labels.contains(\"env=dev\") }",
-            (_, 7) => " when { context.door == \"mcp\" }",
-            (_, 8) => " unless { principal in Role::\"admin\" }",
-            _ => " when { context.time.toTime() >= duration(\"0h\") }",
-        };
-        let annotation = self.pick(&["", "", "", "@deny(\"said\") ", "@mode(\"record\") "]);
-        format!("@id(\"p{number}\") {annotation}forbid ({principal}, {action}, {resource}){condition};\n")
-    }
-
-    fn principal(&mut self) -> Principal {
-        let id = self.pick(&["user:acme/ann", "user:acme/bob", "key:default/ci"]);
-        let mut identity = Identity::by(if id.starts_with("key") { Proof::Key } else { Proof::AccessToken });
-        identity.issuer = Some("acme".into());
-        identity.groups = ["dev", "ops"].into_iter().filter(|_| self.below(2) == 0).map(Into::into).collect();
-        Principal::new(PrincipalId::new(id), [Role::Viewer, Role::Member, Role::Admin][self.below(3)], identity)
-    }
-}
-
-/// What policies say by themselves.
-struct Oracle<'a> {
-    house: &'a TestGateway,
-    policies: Policies,
-    labels: LabelTable,
-}
-
-impl Oracle<'_> {
-    fn new<'a>(house: &'a TestGateway, text: &str) -> Oracle<'a> {
-        let operations = house
-            .gateway
-            .operations
-            .iter()
-            .map(|it| it.tool.trim_start_matches("core_").to_owned())
-            .collect::<Vec<_>>();
-        let file = PolicyText { file: "team.cedar".to_owned(), text: text.to_owned() };
-        let policies = Policies::compile(&[file], &operations).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
-        let pairs = |of: &[(&str, &str)]| -> BTreeMap<String, String> {
-            of.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-        };
-        let of_tools = vec![
-            (Glob::new("image").unwrap(), pairs(&[("risk", "destructive_actions")])),
-            (Glob::new("c*").unwrap(), pairs(&[("env", "dev"), ("team", "web")])),
-        ];
-        let labels = LabelTable::new().server(&ServerName::new("beta").unwrap(), &pairs(&[("env", "prod")]), of_tools);
-        Oracle { house, policies, labels }
-    }
-
-    fn class(&self, client: &Client, door: Door) -> Arc<Class> {
-        let Principal { id, role, identity } = &client.caller.principal;
-        let profile = &client.caller.profile;
-        self.policies.class(&Subject { principal: id, role: *role, identity, profile, door: door.as_str() })
-    }
-
-    fn tool(&self, id: &str) -> Act {
-        let tool = ToolId::parse(id).unwrap();
-        let inventory = self.house.server(tool.server.as_str()).inventory();
-        let entry = inventory.tools.iter().find(|it| *it.key == *tool.tool).unwrap();
-        Act::CallTool { annotations: toolcrib_view::view::annotations(entry), tool }
-    }
-
-    /// `hidden`, `deny`, `ask` or `permit`: the profile first, then the policies.
-    fn decide(&self, client: &Client, act: &Act, arguments: &Value, door: Door) -> &'static str {
-        let view = self.house.gateway.view(client.caller.profile.as_str()).unwrap();
-        let Principal { id, role, .. } = &client.caller.principal;
-        let moment_of = arguments.to_string();
-        let moment = Moment { arguments: Some(moment_of.as_bytes()), ..Moment::at(Timestamp(1_795_608_000_000)) };
-        let request = Request { caller: Caller { principal: id, role: *role }, act };
-        if let Err(denial) = view.rules.decide(&request, &moment)
-            && denial.hidden
-        {
-            return "hidden";
-        }
-        let is_floor = view.rules.decide(&request, &moment).is_ok();
-        match self.class(client, door).decide(act, &self.labels, &moment) {
-            PolicyVerdict::Deny { hidden: true, .. } => "hidden",
-            _ if !is_floor => "deny",
-            PolicyVerdict::Deny { .. } => "deny",
-            PolicyVerdict::Ask { .. } => "ask",
-            PolicyVerdict::Permit(_) => "permit",
-        }
-    }
-}
-
-fn worlds() -> usize {
-    std::env::var("TOOLCRIB_POLICY_WORLDS").ok().and_then(|it| it.parse().ok()).unwrap_or(WORLDS)
-}
 
 async fn outcome(client: &Client, method: &str, params: &Value) -> (&'static str, String) {
     match client.ask(method, params).await {
@@ -219,6 +69,7 @@ async fn check_explained(oracle: &Oracle<'_>, client: &Client, id: &str, about: 
         "at": "2026-11-25T12:00:00Z",
     });
     let admin = oracle.house.modern("default").admin();
+    let operates = oracle.operates(&admin, "core_policy_explain", Door::MCP);
     let told = admin.call("core_policy_explain", &question).await;
     let act = oracle.tool(id);
     let arguments = json!({"text": "x"}).to_string();
@@ -227,10 +78,13 @@ async fn check_explained(oracle: &Oracle<'_>, client: &Client, id: &str, about: 
         PolicyVerdict::Permit(_) => "permit",
         PolicyVerdict::Deny { hidden: true, .. } => "hidden",
         PolicyVerdict::Deny { .. } => "deny",
+        PolicyVerdict::Ask { ask: Ask::Confirm { .. }, .. } => "confirm",
         PolicyVerdict::Ask { .. } => "approve",
     };
     // The door of keys is said by their names: an issuer is no part of them.
-    if !principal.as_str().starts_with("key:") {
+    if !operates {
+        assert_eq!(told["isError"], true, "{about}: {told}");
+    } else if !principal.as_str().starts_with("key:") {
         assert_eq!(told["structuredContent"]["decision"], expect, "{about}: {told}");
     }
     let operation = oracle.house.gateway.operations.by_tool("core_tool_list").unwrap();
@@ -238,9 +92,15 @@ async fn check_explained(oracle: &Oracle<'_>, client: &Client, id: &str, about: 
     caller.door = Door::REST;
     let snapshot = oracle.house.gateway.snapshot(&caller.profile).unwrap();
     let answer = oracle.house.gateway.operate(operation, Some(&snapshot), &caller, Raw::empty_object()).await;
-    let Ok(answer) = answer else {
-        panic!("{about}: core_tool_list: {answer:?}");
-    };
+    for text in ["x", "y"] {
+        let arguments = json!({"text": text, "name": "HOME"});
+        let decision = oracle.decide(client, &act, &arguments, Door::REST);
+        let called = client.operate("core_tool_call", &json!({"name": id, "arguments": arguments})).await;
+        let is_done = called.as_ref().is_ok_and(|it| it["isError"] != true);
+        assert_eq!(is_done, decision == "permit", "{about} by REST: {decision} {called:?}");
+    }
+    assert_eq!(answer.is_ok(), oracle.operates(client, "core_tool_list", Door::REST), "{about}: {answer:?}");
+    let Ok(answer) = answer else { return };
     let is_hidden = oracle.decide(client, &act, &json!({}), Door::REST) == "hidden";
     assert_eq!(answer.as_str().contains(&format!("\"{id}\"")), !is_hidden, "{about}: {}", answer.as_str());
 }
@@ -289,31 +149,72 @@ async fn check_resources(oracle: &Oracle<'_>, client: &Client, world: &str) {
     }
 }
 
+/// A call of a tool whose login has lapsed leads to the login, where policies let it through; else nothing tells of it.
+async fn check_lapsed(oracle: &Oracle<'_>, client: &Client, world: &str) {
+    let act = oracle.tool(LAPSED);
+    let decision = oracle.decide(client, &act, &json!({}), Door::MCP);
+    let listed = client.listed().await.contains(&"gamma_search".to_owned());
+    assert_eq!(listed, decision != "hidden", "{world}\n{LAPSED}");
+    for (name, arguments) in [("gamma_search", json!({})), ("call_tool", json!({"name": LAPSED, "arguments": {}}))] {
+        let got = outcome(client, "tools/call", &json!({"name": name, "arguments": arguments})).await;
+        let expect = match decision {
+            "hidden" => "not found",
+            "permit" => "requires a login",
+            _ => "",
+        };
+        assert!(got.0 == "refused" && got.1.contains(expect), "{world}\n{LAPSED} {decision}: {got:?}");
+        assert_eq!(got.1.contains("login"), decision == "permit", "{world}\n{LAPSED} {decision}: {got:?}");
+    }
+}
+
+/// What happened to a server that is hidden is not told.
+async fn check_events(oracle: &Oracle<'_>, client: &Client, world: &str) {
+    let class = oracle.class(client, Door::MCP);
+    let events = outcome(client, "tools/call", &json!({"name": "core_events", "arguments": {"limit": 1000}})).await;
+    for name in ["alpha", "beta", "gamma"] {
+        let server = ServerName::new(name).unwrap();
+        if client.caller.principal.role < Role::Admin && !class.shows_server(&server, &oracle.labels) {
+            assert!(!events.1.contains(name), "{world}\n{name}: {}", events.1);
+        }
+    }
+}
+
 #[tokio::test]
 async fn no_door_disagrees_with_the_policies() {
     let mut random = Random(0x5eed_0014);
-    let mut files: Vec<File> = vec![server("alpha", &[]), server_with("beta", &[], LABELS)];
-    files.extend(PROFILES.map(|(name, lines)| profile(name, lines)));
-    let house = TestGateway::settled(&files).await;
+    let world = World::open().await;
+    let house = &world.house;
     let mut decisions: BTreeMap<&str, usize> = BTreeMap::new();
-    for _ in 0..worlds() {
+    for number in 0..worlds() {
         let text = random.policies();
         house.apply(&[("policies/team.cedar".to_owned(), text.clone())]).await;
         assert_eq!(house.gateway.loaded().problems, [], "{text}");
-        let oracle = Oracle::new(&house, &text);
-        for _ in 0..PRINCIPALS {
-            let (principal, profile) = (random.principal(), PROFILES[random.below(4)].0);
-            for client in house.both_of(principal.clone(), profile) {
+        let oracle = Oracle::new(house, &text);
+        for asker in 0..=PRINCIPALS {
+            // The last one speaks another dialect.
+            let profile =
+                if asker < PRINCIPALS { PROFILES[random.below(PROFILES.len())].0 } else { DIALECTS[number % 3].0 };
+            let principal = random.principal();
+            let clients = house.both_of(principal.clone(), profile);
+            for client in &clients {
                 let era = if client.caller.session.is_some() { "legacy" } else { "modern" };
                 let world = format!("{text}\n{principal:?} in {profile}, {era}");
-                check_tools(&oracle, &client, &world).await;
-                check_offers(&oracle, &client, &world).await;
+                if asker == PRINCIPALS {
+                    dialects::check(&oracle, client, &world).await;
+                    continue;
+                }
+                check_tools(&oracle, client, &world).await;
+                check_offers(&oracle, client, &world).await;
+                check_lapsed(&oracle, client, &world).await;
+                check_events(&oracle, client, &world).await;
+                flows::check(&oracle, client, &world).await;
                 for id in TOOLS {
                     *decisions
-                        .entry(oracle.decide(&client, &oracle.tool(id), &json!({"text": "x"}), Door::MCP))
+                        .entry(oracle.decide(client, &oracle.tool(id), &json!({"text": "x"}), Door::MCP))
                         .or_default() += 1;
                 }
             }
+            states::check_halted(house, &clients, &mut random, &text).await;
         }
     }
     assert!(["hidden", "deny", "permit"].iter().all(|it| decisions.contains_key(it)), "{decisions:?}");
