@@ -14,6 +14,7 @@ mod doors;
 mod ending;
 mod floods;
 mod header;
+mod hidden;
 mod keys;
 mod login;
 mod oauth;
