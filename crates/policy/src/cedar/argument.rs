@@ -90,8 +90,8 @@ pub(super) fn record(
 
 /// A number without a fraction, however it is written.
 fn whole(number: &serde_json::Number) -> Option<i64> {
-    // Up to here, a float is the number that was written.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
+    // Up to here, a float is the number that was written: the next one also stands for the number after it.
+    const EXACT: f64 = 9_007_199_254_740_991.0;
     number.as_i64().or_else(|| {
         let float = number.as_f64().filter(|it| it.fract() == 0.0 && it.abs() <= EXACT)?;
         format!("{float:.0}").parse().ok()
