@@ -168,6 +168,40 @@ async fn loading_configures_starts_and_loads_once() {
     assert!(events.iter().all(|it| it.principal == "local" && it.decision.contains("entry-allowed")));
 }
 
+/// MCP Scooter's `requiresApproval` and `rateLimit`, which it reads and does not enforce.
+#[tokio::test]
+async fn the_approval_and_the_rate_that_scooter_s_entry_asks_for_hold_once_it_is_a_server() {
+    const ASKING: &str = "\
+tools:
+  - {name: echo, description: Returns the text, inputSchema: {type: object, properties: {text: {type: string}}}, annotations: {rateLimit: 2/min}}
+  - {name: counter, description: Counts, inputSchema: {type: object}, annotations: {requiresApproval: true}}
+";
+    let files = [entry("parts", "", ASKING), profile("default", "registry: [parts]\ngroups: [load]")];
+    let house = TestGateway::settled(&files).await;
+    let modern = house.modern("default");
+    load(&modern, &["parts/echo", "parts/counter"]).await;
+    for client in house.both("default") {
+        assert_eq!(client.text("parts_echo", &json!({"text": "a"})).await, "a");
+        let waits = client.call("parts_counter", &json!({})).await;
+        assert!(waits["isError"] == true && text_of(&waits).contains("apr_"), "{waits}");
+    }
+    for client in house.both("default") {
+        for (name, arguments) in [
+            ("parts_echo", json!({"text": "a"})),
+            ("call_tool", json!({"name": "parts/echo", "arguments": {"text": "a"}})),
+        ] {
+            let refused = text_of(&client.call(name, &arguments).await);
+            assert!(refused.contains("`limits.per_minute` of tool `parts/echo`"), "{refused}");
+        }
+    }
+    let owner = house.modern_of("admin", "default").admin();
+    let asked = owner.operate("core_approval_list", &json!({})).await.unwrap();
+    let row = json!([asked["approvals"][0]["kind"], asked["approvals"][0]["tool"]]);
+    assert_eq!(row, json!(["confirm", "parts/counter"]), "{asked}");
+    let by_rest = modern.operate("core_tool_call", &json!({"name": "parts/counter"})).await;
+    assert!(by_rest.as_ref().map_or(true, |it| it["isError"] == true), "REST asks as well: {by_rest:?}");
+}
+
 #[tokio::test]
 async fn what_does_not_work_leaves_nothing_behind() {
     let mut files = circus("quota: {tools: 20}");

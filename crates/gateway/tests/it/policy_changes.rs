@@ -180,17 +180,36 @@ async fn labels_of_tools_decide_at_every_door() {
 
 #[tokio::test]
 async fn a_risk_class_counts_without_any_file_of_policies() {
-    let labelled =
-        "tool_labels: {image: {risk: destructive_actions}, counter: {risk: external_writes}, env: {risk: daring}}\n";
-    let house = TestGateway::settled(&[server_with("alpha", &[], labelled), direct()]).await;
+    // Each row of Valinor's governance, at each door.
+    let rows = [
+        ("image", "destructive_actions", "`destructive_actions` is blocked"),
+        ("mixed", "sensitive_data_access", "`sensitive_data_access` is blocked"),
+        ("fail", "cross_scope_memory_access", "`cross_scope_memory_access` is blocked"),
+        ("counter", "external_writes", "approve"),
+        ("add", "credentialed_third_party_actions", "approve"),
+        ("env", "daring", "its risk class is unknown"),
+        ("echo", "channel_sends", ""),
+    ];
+    let labels: Vec<String> = rows.iter().map(|(tool, risk, _)| format!("{tool}: {{risk: {risk}}}")).collect();
+    let labelled = format!("tool_labels: {{{}}}\n", labels.join(", "));
+    let house = TestGateway::settled(&[server_with("alpha", &[], &labelled), direct()]).await;
     let client = house.modern("default");
-    for (tool, expect) in [
-        ("alpha/image", "`destructive_actions` is blocked"),
-        ("alpha/counter", "approve"),
-        ("alpha/env", "its risk class is unknown"),
-    ] {
-        let refused = client.call("call_tool", &json!({"name": tool, "arguments": {"name": "HOME"}})).await;
-        assert!(refused["isError"] == true && text_of(&refused).contains(expect), "{tool}: {refused}");
+    for (tool, _, expect) in rows {
+        let arguments = json!({"name": "HOME", "text": "x", "a": 1, "b": 2});
+        let (id, exposed) = (format!("alpha/{tool}"), format!("alpha_{tool}"));
+        let by_meta = json!({"name": id, "arguments": arguments});
+        let by_rest = client.operate("core_tool_call", &by_meta).await;
+        let by_rest = by_rest.as_ref().err().map(|refused| refused.message.clone());
+        assert_eq!(by_rest.as_ref().is_some_and(|it| it.contains(expect)), !expect.is_empty(), "{tool}: {by_rest:?}");
+        let mut answers = Vec::new();
+        for client in house.both("default") {
+            answers.push(client.call("call_tool", &by_meta).await);
+            answers.push(client.call(&exposed, &arguments).await);
+        }
+        for answer in answers {
+            let is_refused = answer["isError"] == true && text_of(&answer).contains(expect);
+            assert_eq!(is_refused, !expect.is_empty(), "{tool}: {answer}");
+        }
     }
     assert!(client.call("alpha_pid", &json!({})).await["isError"] != true);
     house.apply(&[server("alpha", &[])]).await;
