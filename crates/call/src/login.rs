@@ -100,6 +100,8 @@ pub struct LoginStatus {
     pub sign_on: Option<SignOn>,
     /// How the last login failed, if it did and no other one was begun since.
     pub failure: Option<LoginFailure>,
+    /// What to do if the provider's page, which was opened and has brought no answer, shows an error.
+    pub advice: Option<String>,
 }
 
 /// A login without a person.

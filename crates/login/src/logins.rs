@@ -18,7 +18,7 @@ use crate::callback::Callback;
 use crate::challenge::Challenge;
 use crate::credentials::{Credentials, LoginChange, Rejection};
 use crate::endpoint::AuthorizationUrl;
-use crate::error::LoginError;
+use crate::error::{LoginError, shown};
 use crate::failures::{LoginFailure, LoginFailures};
 use crate::grant::{Client, ClientOrigin, Grant, Provider, Registration, from_content, to_content};
 use crate::oauth::{Discovery, Exchange, OAuth, RenewalError, own_client, union};
@@ -155,6 +155,8 @@ pub struct LoginStatus {
     pub scopes: Vec<String>,
     /// How the last login failed, if it did and no other one was begun since.
     pub failure: Option<LoginFailure>,
+    /// What to do if the provider's page shows an error: its browser was sent there, and no answer has come.
+    pub advice: Option<String>,
 }
 
 /// How things stand.
@@ -431,7 +433,8 @@ impl Logins {
             let issuer = grant.map(|grant| grant.provider.issuer.clone());
             let scopes = grant.map(|grant| grant.scopes.clone()).unwrap_or_default();
             let failure = self.0.failures.of(&key, self.0.clock.now());
-            all.push(LoginStatus { server: key.server, state, issuer, scopes, failure });
+            let advice = self.0.pending.unanswered(&key).map(|flow| self.0.advice(&target, &flow));
+            all.push(LoginStatus { server: key.server, state, issuer, scopes, failure, advice });
         }
         all.sort_by(|one, other| one.server.cmp(&other.server));
         Ok(all)
@@ -466,6 +469,24 @@ impl Inner {
             Some(host) => self.redirect_uri.replacen("//127.0.0.1:", &format!("//{host}:"), 1),
             None => self.redirect_uri.clone(),
         }
+    }
+
+    /// What to do where a person is at the page of a provider and does not come back. A page that refuses the address of
+    /// the answer tells no one but its reader.
+    fn advice(&self, target: &LoginTarget, flow: &Flow) -> String {
+        let page = self.oauth.quirks.of(&flow.provider.issuer).registration_page;
+        let place = page.unwrap_or_else(|| shown(&flow.provider.issuer));
+        let (server, redirect) = (&target.server, &flow.redirect_uri);
+        let document = if self.client_document.is_none() {
+            ", or set `identity.url` in `config.toml` to the https URL of this gateway"
+        } else {
+            ""
+        };
+        format!(
+            "if the page of the provider refuses the address `{redirect}`, register a client at `{place}` with an address \
+             that it accepts and set `auth: {{client_id: …, redirect_uri: …}}` in `servers/{server}.yaml`{document}; then: \
+             `toolcrib login {server}`"
+        )
     }
 
     /// The client to log in with: of the definition, our document, one that is registered, a new one.

@@ -208,6 +208,14 @@ impl PendingLogins {
         self.table().get(key).is_some_and(ticket)
     }
 
+    /// The login whose browser was sent to the authorization server and has brought no answer, also for a while after its
+    /// end.
+    pub(crate) fn unanswered(&self, key: &Key) -> Option<Flow> {
+        let now = self.clock.now();
+        let is_new = |flow: &Flow| now.0.saturating_sub(flow.made_at.0) < 2 * LIFE_MILLIS;
+        self.table().get(key).and_then(|pending| pending.flow.clone()).filter(is_new)
+    }
+
     /// Uses up a ticket: from now on the answer to `flow` is awaited, and to no earlier one.
     pub(crate) async fn open(&self, claim: &Claim, flow: Flow) -> Result<(), LoginError> {
         let _writing = self.writing.lock().await;

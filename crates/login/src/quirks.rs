@@ -99,8 +99,13 @@ const TABLE: &[Row] = &[
     // Of redirects without TLS only those of `localhost` can be entered.
     Row { host: "*.my.salesforce.com", redirect_host: Some("localhost"), ..NONE },
     Row { host: "login.salesforce.com", redirect_host: Some("localhost"), ..NONE },
-    // One document for all tenants.
-    Row { host: "auth.atlassian.com", states_origin: true, ..NONE },
+    // One document for all tenants. It registers clients with an address of this machine, and refuses that to people.
+    Row {
+        host: "auth.atlassian.com",
+        states_origin: true,
+        registration_page: Some("https://developer.atlassian.com/console/myapps"),
+        ..NONE
+    },
     Row { host: "slack.com", registration_page: Some("https://api.slack.com/apps"), ..NONE },
     Row { host: "mcp.slack.com", registration_page: Some("https://api.slack.com/apps"), ..NONE },
     Row { host: "www.figma.com", registration_page: Some("https://www.figma.com/developers/apps"), ..NONE },

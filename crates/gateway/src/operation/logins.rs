@@ -101,7 +101,7 @@ pub(super) const ROWS: &[Row] = &[
             description: "List the caller's logins at the servers that want one.",
             permission: Permission::Open,
             problems: &[Kind::Unavailable],
-            output: r#"{"type":"object","properties":{"logins":{"type":"array","items":{"type":"object","properties":{"server":{"type":"string"},"state":{"enum":["logged-in","logged-out","needs-login"]},"serverState":{"type":"string"},"expiresAt":{"type":"string"},"renewed":{"type":"boolean"},"issuer":{"type":"string"},"scopes":{"type":"array","items":{"type":"string"}},"reason":{"type":"string"},"failure":{"type":"string"},"refused":{"type":"boolean"},"method":{"type":"string","description":"How the caller is signed on without a person"},"pending":{"type":"boolean"}},"required":["server","state","serverState","scopes"]}}},"required":["logins"]}"#,
+            output: r#"{"type":"object","properties":{"logins":{"type":"array","items":{"type":"object","properties":{"server":{"type":"string"},"state":{"enum":["logged-in","logged-out","needs-login"]},"serverState":{"type":"string"},"expiresAt":{"type":"string"},"renewed":{"type":"boolean"},"issuer":{"type":"string"},"scopes":{"type":"array","items":{"type":"string"}},"reason":{"type":"string"},"failure":{"type":"string"},"refused":{"type":"boolean"},"advice":{"type":"string","description":"What to do if the page of the provider shows an error"},"method":{"type":"string","description":"How the caller is signed on without a person"},"pending":{"type":"boolean"}},"required":["server","state","serverState","scopes"]}}},"required":["logins"]}"#,
             ..ROW
         },
     ),
@@ -109,7 +109,7 @@ pub(super) const ROWS: &[Row] = &[
 
 const NAMED: &str = r#"{"type":"object","properties":{"server":{"type":"string","minLength":1,"description":"The server's name"}},"required":["server"],"additionalProperties":false}"#;
 const STEP: &str = r#"{"type":"object","properties":{"server":{"type":"string"},"status":{"enum":["auth_required","values_required","connected","logged_out","not_logged_in"]},"message":{"type":"string"},"authUrl":{"type":"string"},"values":{"type":"array","items":{"type":"string"}}},"required":["status","message"]}"#;
-const LOGIN: &str = r#"{"type":"object","properties":{"server":{"type":"string"},"state":{"enum":["logged-in","logged-out","needs-login"]},"serverState":{"type":"string"},"expiresAt":{"type":"string"},"renewed":{"type":"boolean"},"issuer":{"type":"string"},"scopes":{"type":"array","items":{"type":"string"}},"reason":{"type":"string"},"failure":{"type":"string"},"refused":{"type":"boolean"},"method":{"type":"string","description":"How the caller is signed on without a person"},"pending":{"type":"boolean"}},"required":["server","state","serverState","scopes"]}"#;
+const LOGIN: &str = r#"{"type":"object","properties":{"server":{"type":"string"},"state":{"enum":["logged-in","logged-out","needs-login"]},"serverState":{"type":"string"},"expiresAt":{"type":"string"},"renewed":{"type":"boolean"},"issuer":{"type":"string"},"scopes":{"type":"array","items":{"type":"string"}},"reason":{"type":"string"},"failure":{"type":"string"},"refused":{"type":"boolean"},"advice":{"type":"string","description":"What to do if the page of the provider shows an error"},"method":{"type":"string","description":"How the caller is signed on without a person"},"pending":{"type":"boolean"}},"required":["server","state","serverState","scopes"]}"#;
 
 async fn login(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
     let (logins, server) = (logins(gateway)?, server(gateway, caller, arguments)?);
@@ -296,6 +296,9 @@ fn shown(gateway: &Gateway, login: &LoginStatus) -> Value {
     if let Some(failure) = &login.failure {
         value["failure"] = failure.reason.as_str().into();
         value["refused"] = failure.is_refusal.into();
+    }
+    if let Some(advice) = &login.advice {
+        value["advice"] = advice.as_str().into();
     }
     value
 }

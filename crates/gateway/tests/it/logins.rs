@@ -67,6 +67,7 @@ impl Logins for NoLogins {
             scopes: vec!["read".to_owned()],
             sign_on: None,
             failure: None,
+            advice: None,
         }])))
     }
 }

@@ -42,7 +42,7 @@ async fn whole(stage: &Stage, end: LoginEnd) -> Result<(), Surprise> {
     let challenge = first_challenge(stage).await?;
     match (stage.login(challenge.as_ref()).await, end) {
         (Err(error), LoginEnd::Advice(words)) => return advice(&error, words),
-        (Ok(Ending::Page(_)), LoginEnd::DeadEnd) => return Ok(()),
+        (Ok(Ending::Page(_)), LoginEnd::DeadEnd(words)) => return dead_end(stage, words).await,
         (Ok(Ending::Done), LoginEnd::Renewal | LoginEnd::Token) => {}
         (Err(error), _) => return Err(format!("{error} ({error:?})")),
         (Ok(ending), _) => return Err(format!("it ended with {ending:?}")),
@@ -65,11 +65,25 @@ async fn first_challenge(stage: &Stage) -> Result<Option<Challenge>, Surprise> {
     Err("it never asks for a token".to_owned())
 }
 
-fn advice(error: &LoginError, words: &[&str]) -> Result<(), Surprise> {
-    let text = error.to_string();
+/// Who is at a page from which nothing comes back is told what to do, while it is open and after the link has ended.
+async fn dead_end(stage: &Stage, words: &[&str]) -> Result<(), Surprise> {
+    for seconds in [0, 601] {
+        stage.clock.advance(seconds * 1_000);
+        let status = stage.logins.status(&stage.owner).await.map_err(|error| error.to_string())?;
+        sentence(status[0].advice.as_deref().unwrap_or_default(), words)?;
+    }
+    Ok(())
+}
+
+/// A sentence for people that holds these words.
+fn sentence(text: &str, words: &[&str]) -> Result<(), Surprise> {
     let missing: Vec<_> = words.iter().filter(|word| !text.contains(**word)).collect();
     expect(missing.is_empty(), format!("`{text}` does not say {missing:?}"))?;
-    expect(!text.contains('\n') && !text.contains(SECRET_MARK), format!("`{text}` is no sentence for people"))?;
+    expect(!text.contains('\n') && !text.contains(SECRET_MARK), format!("`{text}` is no sentence for people"))
+}
+
+fn advice(error: &LoginError, words: &[&str]) -> Result<(), Surprise> {
+    sentence(&error.to_string(), words)?;
     let hint = format!("{:?}", error.problem());
     expect(hint.contains("toolcrib "), format!("no command is named: {hint}"))
 }

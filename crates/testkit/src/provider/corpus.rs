@@ -43,8 +43,8 @@ pub enum LoginEnd {
     Token,
     /// Before the browser opens, with a sentence that holds these words.
     Advice(&'static [&'static str]),
-    /// On a page of the provider that says what is wrong; nothing comes back.
-    DeadEnd,
+    /// On a page of the provider that says what is wrong; nothing comes back. Who waits for it reads these words.
+    DeadEnd(&'static [&'static str]),
 }
 
 /// A client id that a person has registered by hand.
@@ -55,6 +55,17 @@ const SECRET: &str = "SIMULATED-SECRET-by-hand";
 const REGISTER_BY_HAND: LoginEnd = LoginEnd::Advice(&["client_id", "http://127.0.0.1:", "/oauth/callback"]);
 /// The same where only `localhost` can be entered.
 const REGISTER_LOCALHOST: LoginEnd = LoginEnd::Advice(&["client_id", "http://localhost:", "/oauth/callback"]);
+
+/// What a person has to know whose provider refuses the address of the answer on its own page.
+const OTHER_REDIRECT: LoginEnd = LoginEnd::DeadEnd(&[
+    "http://127.0.0.1:",
+    "/oauth/callback",
+    "https://developer.atlassian.com",
+    "client_id",
+    "redirect_uri",
+    "identity.url",
+    "toolcrib login",
+]);
 
 /// All remotes. `redirect` is the client's, as a person who registers a client by hand enters it.
 pub fn corpus(redirect: &str) -> Vec<CorpusEntry> {

@@ -211,6 +211,7 @@ async fn one_status(server: &ServerName, rest: &Rest, output: Output) -> anyhow:
         ("Scopes:", field(&login, "scopes")),
         ("State:", field(&login, "serverState")),
         ("Next step:", next_step(&login)),
+        ("Advice:", field(&login, "advice")),
     ];
     let shown = lines.iter().filter(|(_, value)| !value.is_empty());
     let text: String = shown.map(|(label, value)| format!("{label:<10} {}\n", crate::text::line(value))).collect();

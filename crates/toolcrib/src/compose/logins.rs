@@ -456,6 +456,7 @@ impl GatewayLogins {
                 let is_shown = servers.contains(&login.server)
                     && (state != toolcrib_call::LoginState::LoggedOut
                         || login.failure.is_some()
+                        || login.advice.is_some()
                         || wants(&login.server));
                 let failure = login.failure.map(|toolcrib_login::LoginFailure { reason, is_refusal }| {
                     toolcrib_call::LoginFailure { reason, is_refusal }
@@ -467,6 +468,7 @@ impl GatewayLogins {
                     scopes: login.scopes,
                     sign_on: None,
                     failure,
+                    advice: login.advice,
                 })
             }));
         }

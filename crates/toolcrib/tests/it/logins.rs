@@ -168,7 +168,10 @@ async fn a_login_is_completed_by_another_command() {
     complete(none).await.fails(1, &["no login of `notion` waits", "toolcrib login notion --no-browser"]);
 
     let begun = run_with_stdin(home, &["login", "notion", "--no-browser"], &[], "").await;
-    begun.fails(2, &["no address was given", "toolcrib login notion --callback ADDRESS"]);
+    begun.fails(
+        2,
+        &["no address was given", "toolcrib login notion --callback ADDRESS", "redirect_uri", "identity.url"],
+    );
     let page = begun.stderr.lines().find(|line| line.starts_with("  http")).unwrap().trim().to_owned();
     for (wrong, words) in [("what?", "it is not a URL"), ("", "it is empty"), ("http://x/?code=hush", "`state`")] {
         let refused = complete(wrong).await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{ClientSettings, CorpusEntry, LoginEnd, REGISTER_BY_HAND};
+use super::{ClientSettings, CorpusEntry, LoginEnd, OTHER_REDIRECT, REGISTER_BY_HAND};
 use crate::provider::rules::{
     MetadataPlace, Page, ProviderRules, RedirectRule, RefreshCondition, RefreshRule, Registration, RemoteRules,
     ResourcePlace, ResourceRule, Rotation, ScopeRule, ServerRules, StatedIssuer,
@@ -105,7 +105,7 @@ pub(super) fn atlassian() -> CorpusEntry {
 /// (atlassian/atlassian-mcp-server#246).
 pub(super) fn atlassian_loopback() -> CorpusEntry {
     let provider = ProviderRules { redirects: RedirectRule::NoLoopback, ..atlassian_provider() };
-    entry("atlassian, no loopback redirect", atlassian_rules(provider), LoginEnd::DeadEnd)
+    entry("atlassian, no loopback redirect", atlassian_rules(provider), OTHER_REDIRECT)
 }
 
 fn atlassian_provider() -> ProviderRules {

@@ -25,6 +25,8 @@ const WAIT: Duration = Duration::from_secs(10 * 60);
 const LOOK: Duration = Duration::from_millis(500);
 /// How long a gateway may be away meanwhile: someone restarts it.
 const AWAY: Duration = Duration::from_secs(30);
+/// How long someone is at the provider's page before they read what to do if it shows an error.
+const LATE: Duration = Duration::from_secs(30);
 /// How long a server may take to answer after a login.
 const SETTLED: Duration = Duration::from_secs(30);
 /// How often an address is asked for again.
@@ -64,6 +66,31 @@ enum LoginStep {
     ValuesGiven,
     /// This page is to be opened.
     Page(PageUrl),
+}
+
+/// A login that is waited for.
+struct LoginWatch<'a> {
+    before: &'a Value,
+    begun: Instant,
+    /// When the provider's page was seen to be open.
+    opened: Option<Instant>,
+    /// What was said about that page.
+    advice: Option<String>,
+}
+
+// === impl LoginWatch ===
+
+impl LoginWatch<'_> {
+    /// Whether someone is at the provider's page for long now, for the first time.
+    fn is_late(&mut self, login: &Value, now: Instant) -> bool {
+        let Some(advice) = login["advice"].as_str() else { return false };
+        let opened = *self.opened.get_or_insert(now);
+        let is_late = self.advice.is_none() && now.duration_since(opened) >= LATE;
+        if is_late {
+            self.advice = Some(advice.to_owned());
+        }
+        is_late
+    }
 }
 
 // === impl LoginFlow ===
@@ -185,8 +212,13 @@ impl LoginFlow<'_> {
             }
         }
         let message = format!("no address was given for the login of `{}`", self.server);
+        let advice = self.login().await.ok().and_then(|login| Some(format!("; {}", login["advice"].as_str()?)));
         Err(Problem::new(Kind::Unauthenticated, message)
-            .hint(format!("complete it within 10 minutes with `toolcrib login {} --callback ADDRESS`", self.server))
+            .hint(format!(
+                "complete it within 10 minutes with `toolcrib login {} --callback ADDRESS`{}",
+                self.server,
+                advice.unwrap_or_default()
+            ))
             .into())
     }
 
@@ -240,30 +272,40 @@ impl LoginFlow<'_> {
         }
     }
 
-    /// Waits until someone has logged in.
-    async fn wait(&self, before: &Value) -> Result<(), Problem> {
+    /// Waits until someone has logged in. Who takes long reads once what to do if the provider's page shows an error.
+    async fn wait(&self, before: &Value) -> anyhow::Result<()> {
         let words = format!("waiting for the login at {}; Ctrl-C stops waiting", self.server);
-        self.output.busy(&words, self.logged_in(before)).await
+        let mut watch = LoginWatch { before, begun: Instant::now(), opened: None, advice: None };
+        while !self.output.busy(&words, self.logged_in(&mut watch)).await? {
+            let advice = watch.advice.as_deref().unwrap_or_default();
+            say(&format!("No answer has come so far: {advice}\n"))?;
+        }
+        Ok(())
     }
 
-    async fn logged_in(&self, before: &Value) -> Result<(), Problem> {
-        let begun = Instant::now();
-        let mut heard = begun;
+    /// Whether someone has logged in, or it is time for advice.
+    async fn logged_in(&self, watch: &mut LoginWatch<'_>) -> Result<bool, Problem> {
+        let mut heard = Instant::now();
         loop {
             sleep(LOOK).await;
             match self.login().await {
-                Ok(now) if is_new(&now, before) => return Ok(()),
+                Ok(now) if is_new(&now, watch.before) => return Ok(true),
                 // Nothing more will come of this link.
                 Ok(now) if now["failure"].is_string() => return Err(failed(self.server, &now)),
-                Ok(_) => heard = Instant::now(),
+                Ok(now) => {
+                    heard = Instant::now();
+                    if watch.is_late(&now, heard) {
+                        return Ok(false);
+                    }
+                }
                 Err(problem) if matches!(problem.kind, Kind::Unavailable | Kind::Timeout) && heard.elapsed() < AWAY => {
                 }
                 Err(problem) => return Err(problem),
             }
-            if begun.elapsed() > WAIT {
+            if watch.begun.elapsed() > WAIT {
                 let message = format!("no one logged in to `{}` within 10 minutes", self.server);
-                return Err(Problem::new(Kind::Unauthenticated, message)
-                    .hint(format!("try again with `toolcrib login {}`", self.server)));
+                let again = format!("try again with `toolcrib login {}`", self.server);
+                return Err(Problem::new(Kind::Unauthenticated, message).hint(watch.advice.take().unwrap_or(again)));
             }
         }
     }
@@ -464,6 +506,24 @@ mod tests {
         );
         let endless = json!({ "state": "logged-in", "renewed": false });
         assert_eq!(told(&server, true, &json!({ "state": "idle" }), &endless), "Logged in to notion.");
+    }
+
+    #[test]
+    fn who_stays_at_the_page_of_a_provider_is_advised_once() {
+        let begun = Instant::now();
+        let mut watch = LoginWatch { before: &Value::Null, begun, opened: None, advice: None };
+        let (closed, open) = (json!({ "state": "needs-login" }), json!({ "advice": "register a client" }));
+        for (login, seconds, expected) in [
+            (&closed, 0, false),
+            (&closed, 60, false),
+            (&open, 61, false),
+            (&open, 90, false),
+            (&open, 91, true),
+            (&open, 300, false),
+        ] {
+            assert_eq!(watch.is_late(login, begun + Duration::from_secs(seconds)), expected, "{seconds}");
+        }
+        assert_eq!(watch.advice.as_deref(), Some("register a client"));
     }
 
     #[test]

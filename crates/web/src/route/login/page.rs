@@ -39,10 +39,14 @@ pub(super) fn confirmation(link: &PendingDescription, form_token: &Secret, needs
          <dt>Asked for at</dt><dd>{}</dd>\n</dl>\n\
          <p>Continue only if you asked for this login. If somebody sent you the link, close this page: they could use \
          your account.</p>\n\
+         <p>If the page of the provider refuses the address of this gateway (its redirect URI): register a client at the \
+         provider, and set <code>auth: {{client_id: …, redirect_uri: …}}</code> in <code>servers/{}.yaml</code>, or \
+         <code>identity.url</code> in <code>config.toml</code>.</p>\n\
          <form method=\"post\" action=\"\">\n{field}<input type=\"hidden\" name=\"token\" value=\"{}\">\n\
          <button>Log in to {}</button>\n</form>\n",
         marked(&link.url),
         escaped(&link.made_at.to_string()),
+        escaped(link.server.as_str()),
         escaped(form_token.expose()),
         escaped(link.server.as_str()),
     );
