@@ -65,7 +65,10 @@ const EVERY: &[&str] = &[
 ];
 const TEST: &[&str] = &["test"];
 
-const OAUTH: &str = "leave it out: remote clients send a profile key, created with `toolcrib profile key add`";
+const OAUTH_SERVER: &str = "set `[identity]` in `config.toml`: `url` is where clients reach the gateway, each `[[identity.issuer]]` a \
+                            provider of logins, `[identity.server]` the built-in authorization server";
+const OAUTH_CLIENT: &str = "leave it out: `toolcrib login SERVER` works without a setting; `identity.url` in `config.toml` is the \
+                            gateway's public URL, `auth: {client_id: …}` in a definition the client of one server";
 const QUIET: &str =
     "has no effect here: `toolcrib logs SERVER` shows a server's log, `toolcrib serve --log debug` logs more";
 
@@ -104,7 +107,12 @@ const ROWS: &[Row] = &[
         ),
     }),
     flag(&["agent", "standalone"], "no-color", |_| Act::Nothing),
-    flag(&["agent", "standalone"], "disable-auto-sso", |_| Act::Nothing),
+    flag(&["agent", "standalone"], "disable-auto-sso", |_| {
+        Act::Note(
+            "has no effect here: the gateway signs its callers on to servers whose definition says so with \
+             `auth: {forwardToken: true}` or `tokenExchange`",
+        )
+    }),
     flag(&["agent", "standalone"], "json-rpc", |_| {
         Act::Refuse(
             "use `toolcrib call TOOL -o json` for complete responses, or `toolcrib serve --log debug` to log requests",
@@ -123,17 +131,15 @@ const ROWS: &[Row] = &[
     valued(&["serve", "standalone"], "extra-ca-file", |_| {
         Act::Refuse("set the variable `SSL_CERT_FILE` to the file before `toolcrib serve`")
     }),
-    flag(&["serve", "standalone"], "oauth-server", |_| Act::Refuse(OAUTH)),
-    flag(&["serve", "standalone"], "oauth-mcp-client", |_| Act::Refuse(OAUTH)),
-    valued(&["serve", "standalone"], "oauth-server-base-url", |_| Act::Refuse(OAUTH)),
-    valued(&["serve", "standalone"], "oauth-mcp-client-public-url", |_| Act::Refuse(OAUTH)),
-    valued(&["serve", "standalone"], "oauth-mcp-client-id", |_| Act::Refuse(OAUTH)),
+    flag(&["serve", "standalone"], "oauth-server", |_| Act::Refuse(OAUTH_SERVER)),
+    flag(&["serve", "standalone"], "oauth-mcp-client", |_| Act::Refuse(OAUTH_CLIENT)),
+    valued(&["serve", "standalone"], "oauth-server-base-url", |_| Act::Refuse(OAUTH_SERVER)),
+    valued(&["serve", "standalone"], "oauth-mcp-client-public-url", |_| Act::Refuse(OAUTH_CLIENT)),
+    valued(&["serve", "standalone"], "oauth-mcp-client-id", |_| Act::Refuse(OAUTH_CLIENT)),
     valued(SERVED, "auth", |value| match value {
-        "none" => Act::Nothing,
-        _ => Act::Refuse(
-            "log in to a server with `toolcrib login SERVER`; the gateway takes a token, by `--token-file FILE` or the \
-             variable `TOOLCRIB_TOKEN`",
-        ),
+        // The login that is kept is used; without one the error names the command that logs in, with exit code 2.
+        "auto" | "prompt" | "none" => Act::Nothing,
+        _ => Act::Refuse("it is one of `auto`, `prompt` and `none`"),
     }),
     valued(TEST, "base-port", |_| Act::Note("has no effect here: the system chooses free ports")),
     flag(TEST, "keep-temp-config", |_| Act::Words(&["--keep-home"])),
@@ -251,6 +257,8 @@ mod tests {
             ("toolcrib list tools -o json -v", "toolcrib list tools -o json"),
             ("toolcrib agent --transport streamable-http --no-color --silent", "toolcrib agent --quiet"),
             ("toolcrib list tools --auth none --filter --all", "toolcrib list tools --filter --all"),
+            ("toolcrib list tools --auth prompt", "toolcrib list tools"),
+            ("toolcrib call x --auth=auto", "toolcrib call x"),
             ("toolcrib test --config s --debug --keep-temp-config", "toolcrib test --config s --verbose --keep-home"),
             ("toolcrib test --verbose --debug", "toolcrib test --verbose"),
             ("toolcrib find --all", "toolcrib find --all"),
@@ -271,6 +279,12 @@ mod tests {
         let (out, notes) = rewritten("toolcrib check server x --debug");
         assert_eq!(out.unwrap(), "toolcrib check server x");
         assert!(notes[0].contains("`--debug` has no effect") && notes[0].contains("toolcrib logs"), "{notes:?}");
+        let (out, notes) = rewritten("toolcrib agent --disable-auto-sso");
+        assert_eq!(out.unwrap(), "toolcrib agent");
+        assert!(
+            notes[0].contains("`--disable-auto-sso` has no effect") && notes[0].contains("tokenExchange"),
+            "{notes:?}"
+        );
     }
 
     #[test]
@@ -281,8 +295,9 @@ mod tests {
             ("toolcrib agent --transport sse", "`/mcp`"),
             ("toolcrib standalone --json-rpc", "toolcrib call TOOL -o json"),
             ("toolcrib serve --yolo", "profiles decide which tools can be called"),
-            ("toolcrib serve --oauth-server", "toolcrib profile key add"),
-            ("toolcrib list tools --auth prompt", "`--token-file FILE`"),
+            ("toolcrib serve --oauth-server", "`[[identity.issuer]]`"),
+            ("toolcrib serve --oauth-mcp-client", "toolcrib login SERVER"),
+            ("toolcrib list tools --auth always", "`auto`, `prompt` and `none`"),
             ("toolcrib test --config-path x", "`--config PATH`"),
         ] {
             let problem = rewritten(line).0.unwrap_err();

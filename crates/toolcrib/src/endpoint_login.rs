@@ -20,8 +20,8 @@ use toolcrib_auth::Vault;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem, Secret, ServerName, SystemClock, random};
 use toolcrib_login::{
-    Begin, Challenge, Config, LoginError, LoginOutcome, LoginSettings, LoginTarget, Logins, OpenOutcome, OpenRequest,
-    Owner, PossessionKeys, Quirks, Rejection, SystemResolver,
+    Begin, Challenge, Config, LoginError, LoginOutcome, LoginSettings, LoginStatus, LoginTarget, Logins, OpenOutcome,
+    OpenRequest, Owner, PossessionKeys, Quirks, Rejection, SystemResolver,
 };
 use toolcrib_transport::http::client::HttpClient;
 
@@ -310,6 +310,13 @@ impl EndpointLogin {
         *page = Some(LoginPage { url: url.clone(), made_at: Instant::now(), open: answers.0.downgrade() });
         let work = Some(AwaitedLogin { account, logins, browser, listener, answers });
         Ok(StartedLogin { url, is_opened, work })
+    }
+
+    /// How the login at an endpoint stands; `None` where there is none.
+    pub(crate) async fn status(&self, uri: &Uri) -> Result<Option<LoginStatus>, Problem> {
+        let Some(account) = self.known(uri) else { return Ok(None) };
+        let all = account.logins.status(&Owner::installation()).await.map_err(|error| kept(&error))?;
+        Ok(all.into_iter().find(|login| login.server == account.target.server))
     }
 
     /// Revokes and deletes what is stored for an endpoint. Whether there was something.

@@ -20,9 +20,9 @@ pub(super) const ROWS: &[Row] = &[row(
         path: "/status",
         tag: "status",
         summary: "Show how everything is",
-        description: "Show how the gateway is: its version and uptime, every server with its state, what failed and what to do, the sessions, the audit log, and the problems of definitions with file and line. Who does not administer sees the servers of the profile with their states, its own sessions, and whether the audit log records.",
+        description: "Show how the gateway is: its version and uptime, every server with its state, what failed and what to do, the sessions, the audit log, and the problems of definitions with file and line. Who does not administer sees the servers of the profile with their states, its own sessions, and whether the audit log records. `caller` is who asks: the principal, its role in the profile, how it was proven, and the issuer of its token.",
         permission: Permission::Open,
-        output: r#"{"type":"object","properties":{"version":{"type":"string"},"started":{"type":"string"},"uptime_s":{"type":"integer"},"sessions":{"type":"integer"},"states":{"type":"object","additionalProperties":{"type":"integer"}},"servers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"since":{"type":"string"},"next":{"type":"string"}},"required":["name","state","since"]}},"problems":{"type":"array"},"warnings":{"type":"array"},"audit":{"type":"object"}},"required":["version","started","uptime_s","sessions","states","servers","problems","warnings","audit"]}"#,
+        output: r#"{"type":"object","properties":{"version":{"type":"string"},"started":{"type":"string"},"uptime_s":{"type":"integer"},"sessions":{"type":"integer"},"states":{"type":"object","additionalProperties":{"type":"integer"}},"servers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"since":{"type":"string"},"next":{"type":"string"}},"required":["name","state","since"]}},"problems":{"type":"array"},"warnings":{"type":"array"},"audit":{"type":"object"},"caller":{"type":"object","properties":{"principal":{"type":"string"},"role":{"enum":["viewer","member","operator","admin","owner"]},"proof":{"type":"string"},"issuer":{"type":"string"}},"required":["principal","role","proof"]}},"required":["version","started","uptime_s","sessions","states","servers","problems","warnings","audit","caller"]}"#,
         ..ROW
     },
 )];
@@ -61,7 +61,22 @@ fn status(gateway: &Arc<Gateway>, caller: &Caller) -> Value {
         "problems": problems,
         "warnings": warnings,
         "audit": audit,
+        "caller": who(caller),
     })
+}
+
+/// Who asks, and by which proof.
+fn who(caller: &Caller) -> Value {
+    let principal = &caller.principal;
+    let mut who = json!({
+        "principal": principal.id.as_str(),
+        "role": principal.role.as_str(),
+        "proof": principal.identity.proof.as_str(),
+    });
+    if let Some(issuer) = &principal.identity.issuer {
+        who["issuer"] = (**issuer).into();
+    }
+    who
 }
 
 /// How many sessions are open; of a caller who does not administer its own in its profile.

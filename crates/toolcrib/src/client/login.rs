@@ -2,6 +2,7 @@
 
 use http::HeaderMap;
 use toolcrib_base::Problem;
+use toolcrib_login::LoginStatus;
 use toolcrib_transport::http::client::HttpClient;
 
 use super::{ClientFlags, GatewayAddress};
@@ -45,6 +46,11 @@ impl ClientLogin {
     pub(super) async fn is_renewed(&self, sent: &HeaderMap, challenge: Option<&str>) -> Result<bool, Problem> {
         let denial = Box::pin(self.login.denied(&self.uri, sent, challenge)).await?;
         Ok(matches!(denial, Denial::Renewed))
+    }
+
+    /// How it stands.
+    pub(super) async fn status(&self) -> Result<Option<LoginStatus>, Problem> {
+        Box::pin(self.login.status(&self.uri)).await
     }
 
     /// Waits for a renewal that is under way.

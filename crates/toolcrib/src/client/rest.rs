@@ -8,6 +8,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTH
 use http::{Method, StatusCode, Uri};
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_login::LoginStatus;
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::{Outline, Rules};
 use toolcrib_transport::LinkError;
@@ -57,9 +58,23 @@ impl Rest {
         &self.located
     }
 
+    /// How the login of this home at the gateway stands, where it is what we come with.
+    pub(crate) async fn login_status(&self) -> Result<Option<LoginStatus>, Problem> {
+        match &self.login {
+            Some(login) => login.status().await,
+            None => Ok(None),
+        }
+    }
+
     /// The profile that the person named, by a flag or in the URL.
     pub(crate) fn profile(&self) -> Option<&ProfileName> {
         self.profile.as_ref()
+    }
+
+    /// The path of an operation that everyone may ask for, in the profile that the person named: who is let in to that one
+    /// alone has no other.
+    pub(crate) fn in_profile(&self, path: &str) -> String {
+        self.profile.as_ref().map_or_else(|| path.to_owned(), |profile| format!("{path}?profile={profile}"))
     }
 
     /// Whether the person named its address, so that it may be that of another home or machine.

@@ -110,7 +110,13 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
         Action::Login(Login { server: Some(server), login, client, .. }) => {
             login::one(server, login, client, environment)
         }
-        Action::Login(Login { all: true, login, client, .. }) => login::all(login, client, environment),
+        Action::Login(Login { all: true, login, client, .. }) => {
+            // The servers are those of who logged in to the gateway.
+            if login::endpoint::is_elsewhere(client, environment) {
+                login::endpoint::run(login, client, environment)?;
+            }
+            login::all(login, client, environment)
+        }
         Action::Login(Login { login, client, .. }) => {
             if login::endpoint::is_elsewhere(client, environment)
                 && let Some(code) = login::endpoint::run(login, client, environment)?
@@ -193,7 +199,7 @@ async fn one_status(server: &ServerName, rest: &Rest, output: Output) -> anyhow:
         Some(login) => login,
         None => {
             // An unknown server is another thing than one without logins.
-            let shown = rest.get(&format!("/servers/{}", encoded(server.as_str()))).await?.to_value();
+            let shown = rest.get(&rest.in_profile(&format!("/servers/{}", encoded(server.as_str())))).await?.to_value();
             json!({ "server": server.as_str(), "state": "none", "serverState": shown["state"] })
         }
     };
@@ -233,7 +239,7 @@ async fn refresh(server: Option<&ServerName>, rest: &Rest, output: Output) -> an
     }
     let mut failed: Option<Problem> = None;
     for server in &servers {
-        let path = format!("/logins/{}/refresh", encoded(server));
+        let path = rest.in_profile(&format!("/logins/{}/refresh", encoded(server)));
         let renewed = rest.ask(Method::POST, &path, None).await.and_then(|answer| {
             let login = answer.to_value();
             if login["state"] == "logged-in" { Ok(answer) } else { Err(login::flow::needed(server)) }

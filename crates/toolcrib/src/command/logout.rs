@@ -90,7 +90,7 @@ fn of_gateway() -> Problem {
 }
 
 async fn end(rest: &Rest, server: &str) -> Result<Raw, Problem> {
-    rest.ask(Method::DELETE, &format!("/logins/{}", encoded(server)), None).await
+    rest.ask(Method::DELETE, &rest.in_profile(&format!("/logins/{}", encoded(server))), None).await
 }
 
 fn tell(answer: &Raw, server: &str, output: Output) -> std::io::Result<()> {

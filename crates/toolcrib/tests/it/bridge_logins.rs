@@ -674,6 +674,43 @@ async fn a_gateway_that_takes_bound_tokens_gets_one_and_its_proofs() {
     assert!(!credentials.is_empty() && credentials.iter().all(|one| *one == (true, true)), "{credentials:?}");
 }
 
+/// Muster's way for scripts: what is kept is renewed, and nobody is asked.
+#[tokio::test]
+async fn a_silent_login_at_a_gateway_renews_what_is_kept_or_ends_with_code_2() {
+    let (clock, home) = (Arc::new(ManualClock::at(SystemClock.now())), tempfile::tempdir().unwrap());
+    let remote = Remote::start(RemoteRules::default(), Naming::Loopback, clock.clone());
+    let url = remote.url();
+    let login = ["auth", "login", "--endpoint", &url];
+    let advice = format!("toolcrib auth login --endpoint {url}");
+    for (more, variables) in [
+        (&["--silent"][..], &[][..]),
+        (&["--auth", "none"], &[]),
+        (&[], &[("MUSTER_AUTH_MODE", "none")]),
+        (&["--all", "--silent"], &[]),
+    ] {
+        let refused = run(home.path(), &[&login[..], more].concat(), variables).await;
+        refused.fails(2, &["requires a login", &advice]);
+    }
+    let refused = run(home.path(), &["list", "tools", "--auth", "auto", "--endpoint", &url], &[]).await;
+    refused.fails(2, &["requires a token", &advice]);
+    let address = "http://127.0.0.1:1/callback?code=hush&state=hush";
+    run(home.path(), &[&login[..], &["--callback", address]].concat(), &[])
+        .await
+        .fails(1, &["ends in the command that began it", "--no-browser"]);
+    assert_eq!((remote.registrations(), stored(home.path()).len()), (0, 0), "nothing was begun");
+
+    let mut bridge = Bridge::open(home.path(), &url).await;
+    bridge.log_in(&remote).await;
+    bridge.end().await;
+    // Its tokens are over where they are checked.
+    clock.advance(86_400_000);
+    let silent = [&login[..], &["--silent"]].concat();
+    run(home.path(), &silent, &[]).await.prints("Logged in. Commands and bridges of this home use the login.\n");
+    assert_eq!(remote.refreshes(), 1);
+    remote.end_grants();
+    run(home.path(), &silent, &[]).await.fails(2, &["requires a login", &advice]);
+}
+
 #[tokio::test]
 async fn a_login_for_bridges_takes_a_pasted_address() {
     let remote = remote_with(|_| {});

@@ -89,6 +89,31 @@ impl Team {
     }
 }
 
+/// Commands of a home that has logged in say as whom they act.
+async fn known_by_name(team: &Team, client: &tempfile::TempDir) {
+    let (url, issuer) = (format!("{}/mcp/p/work", team.url), team.remote.issuer());
+    let whoami = run(client.path(), &["auth", "whoami", "--endpoint", &url], &[]).await;
+    let shown = |label: &str, shown: &str| {
+        let line = shown.lines().find_map(|line| line.strip_prefix(label));
+        line.unwrap_or_else(|| panic!("no {label} in {shown}{}", whoami.stderr)).trim().to_owned()
+    };
+    assert_eq!(shown("Identity:", &whoami.stdout), "user:acme/someone (member)");
+    assert_eq!((shown("Endpoint:", &whoami.stdout), shown("Issuer:", &whoami.stdout)), (url.clone(), issuer.clone()));
+    assert!(shown("Expires:", &whoami.stdout).ends_with('Z'), "{}", whoami.stdout);
+    let status = run(client.path(), &["auth", "status", "--endpoint", &url], &[]).await;
+    for (label, expected) in [
+        ("Status:", "authenticated"),
+        ("Session:", "renewed automatically"),
+        ("Issuer:", issuer.as_str()),
+        ("May:", "use tools"),
+    ] {
+        assert_eq!(shown(label, &status.stdout), expected);
+    }
+    let whole = run(client.path(), &["auth", "whoami", "--endpoint", &url, "-o", "json"], &[]).await;
+    let whole: Value = serde_json::from_str(&whole.stdout).unwrap();
+    assert_eq!((&whole["principal"], &whole["role"]), (&json!("user:acme/someone"), &json!("member")));
+}
+
 async fn works(team: &Team) {
     let client = tempfile::tempdir().unwrap();
     let mut bridge = team.client(&client, "work").await;
@@ -99,6 +124,7 @@ async fn works(team: &Team) {
     let called = bridge.ask("tools/call", json!({"name": "try_echo", "arguments": {"text": "hi"}})).await;
     assert!(called["result"]["isError"] != true && called["result"].is_object(), "{called}");
     bridge.end().await;
+    known_by_name(team, &client).await;
     let events = run(team.home.path(), &["audit", "list", "--target", "try/echo", "-o", "json"], &[]).await;
     assert!(events.stdout.contains("user:acme/someone"), "{}{}", events.stdout, events.stderr);
 }
@@ -122,6 +148,25 @@ async fn a_client_logs_in_at_the_provider_and_uses_what_is_granted() {
         bridge.end().await;
     }
     assert_eq!(said[0], said[1]);
+    team.gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_login_to_all_begins_at_the_gateway() {
+    let mut rules = RemoteRules::default();
+    rules.provider.tokens = TokenForm::Jwt;
+    let (team, client) = (Team::start(rules, "").await, tempfile::tempdir().unwrap());
+    let arguments = ["auth", "login", "--all", "--no-browser", "--endpoint", &format!("{}/mcp/p/work", team.url)];
+    let mut command = toolcrib(client.path(), &arguments).start();
+    let page = command.logs("  http").await.trim().to_owned();
+    let redirect = Form::of_target(&page).get("redirect_uri").unwrap().to_owned();
+    let Destination::Callback(answer) = Browser::new(team.remote.network()).open(&page, &redirect).unwrap() else {
+        panic!("no answer")
+    };
+    command.types(&answer).await;
+    let done = command.finish().await;
+    assert!(done.code == 0 && done.stdout.starts_with("Logged in."), "{}{}", done.stdout, done.stderr);
+    assert!(done.stderr.contains("no server needs a login"), "{}", done.stderr);
     team.gateway.stop().await;
 }
 

@@ -57,21 +57,14 @@ pub(in crate::command) fn run(
     environment: &Environment,
 ) -> anyhow::Result<Option<ExitCode>> {
     let (way, output) = (login.way(environment, is_interactive())?, client.output(environment)?);
-    let opens_browser = match way {
-        LoginWay::Browser { .. } => true,
-        LoginWay::Link | LoginWay::Paste => false,
-        LoginWay::Callback(_) | LoginWay::Silent => {
-            return Err(Problem::new(
-                Kind::InvalidParams,
-                "a login at a gateway is made by one command and its person",
-            )
-            .hint("give the address to the command that printed the link: `--no-browser`")
+    if let LoginWay::Callback(_) = way {
+        let message = "a login at a gateway ends in the command that began it";
+        return Err(Problem::new(Kind::InvalidParams, message)
+            .hint("begin again with `toolcrib auth login --endpoint URL --no-browser`, and paste the address there")
             .into());
-        }
-    };
+    }
     on_this_thread(async {
-        let options = LoginOptions { opens_browser, ..LoginOptions::default() };
-        let open = match begin(client, environment, options).await? {
+        let open = match begin(client, environment, &way).await? {
             EndpointStep::Done { has_login: false } => return Ok(None),
             EndpointStep::Done { has_login: true } => None,
             EndpointStep::Open(open) => Some(open),
@@ -119,10 +112,11 @@ async fn pasted(answers: &PastedAnswers) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Begins a login at an endpoint that wants one.
-async fn begin(flags: &ClientFlags, environment: &Environment, options: LoginOptions) -> anyhow::Result<EndpointStep> {
+/// Begins a login at an endpoint that wants one. What is there is renewed first; where no one is to be asked that is all.
+async fn begin(flags: &ClientFlags, environment: &Environment, way: &LoginWay) -> anyhow::Result<EndpointStep> {
     let home = Home::find(flags.home(), environment)?;
     let located = locate(flags, environment)?;
+    let options = LoginOptions { opens_browser: matches!(way, LoginWay::Browser { .. }), ..LoginOptions::default() };
     let client = HttpClient::new().context("start the HTTP client")?;
     let login = EndpointLogin::new(options, Some(&home), client.clone(), environment);
     let sent = login.headers(&located.uri).await?;
@@ -144,6 +138,11 @@ async fn begin(flags: &ClientFlags, environment: &Environment, options: LoginOpt
         Denial::Final => Err(Problem::new(Kind::Unauthenticated, "the gateway requires a token and offers no login")
             .hint("pass one with `--token-file FILE`")
             .into()),
+        Denial::NeedsLogin { .. } if *way == LoginWay::Silent => {
+            Err(Problem::new(Kind::Unauthenticated, format!("the gateway at `{}` requires a login", located.uri))
+                .hint(format!("log in with `toolcrib auth login --endpoint {}`", located.uri))
+                .into())
+        }
         Denial::NeedsLogin { .. } => {
             let StartedLogin { url, is_opened, work } = login.begin().await?;
             let work = work.context("a login of a new process waits already")?;

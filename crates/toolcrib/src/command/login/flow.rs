@@ -114,7 +114,7 @@ impl LoginFlow<'_> {
 
     /// Whether there is such a server, and a login could be of use for it.
     async fn check_server(&self) -> Result<Value, Problem> {
-        let server = self.rest().get(&format!("/servers/{}", encoded(self.server.as_str()))).await?.to_value();
+        let server = self.rest().get(&self.server_path()).await?.to_value();
         if server["transport"] == "stdio" || server["type"] == "stdio" {
             let message =
                 format!("server `{}` is a program of this machine: there is nothing to log in to", self.server);
@@ -132,6 +132,7 @@ impl LoginFlow<'_> {
             None if server["state"] != "needs-login" => return Ok(()),
             Some("needs-login") if login["renewed"] != false => {
                 let path = format!("/logins/{}/refresh", encoded(self.server.as_str()));
+                let path = self.rest().in_profile(&path);
                 let renewed = self.rest().ask(Method::POST, &path, None).await;
                 if renewed.is_ok_and(|login| login.to_value()["state"] == "logged-in") {
                     return Ok(());
@@ -239,12 +240,13 @@ impl LoginFlow<'_> {
     async fn complete_with(&self, answer: &str, browser: &str) -> Result<Option<PageUrl>, Problem> {
         check_answer(answer)?;
         let body = Raw::from_value(&json!({ "answer": answer.trim(), "browser": browser }));
-        let step =
-            self.rest().ask(Method::POST, "/logins", Some(&body)).await.map_err(|problem| match problem.kind {
+        let step = self.rest().ask(Method::POST, &self.rest().in_profile("/logins"), Some(&body)).await.map_err(
+            |problem| match problem.kind {
                 // The provider said no, which is another thing than a login that is missing.
                 Kind::Unauthenticated => Problem { kind: Kind::Forbidden, ..problem },
                 _ => problem,
-            })?;
+            },
+        )?;
         let step = step.to_value();
         step["authUrl"].as_str().map(PageUrl::parse).transpose()
     }
@@ -255,7 +257,7 @@ impl LoginFlow<'_> {
         if let Some(browser) = browser {
             body["browser"] = browser.into();
         }
-        let path = format!("/logins/{}", encoded(self.server.as_str()));
+        let path = self.rest().in_profile(&format!("/logins/{}", encoded(self.server.as_str())));
         let mut step = self.rest().ask(Method::POST, &path, Some(&Raw::from_value(&body))).await?.to_value();
         let names = missing_values(&step);
         if !names.is_empty() {
@@ -354,7 +356,7 @@ impl LoginFlow<'_> {
 
     /// The server once it has settled with its new credential.
     async fn settled(&self) -> Result<Value, Problem> {
-        let path = format!("/servers/{}", encoded(self.server.as_str()));
+        let path = self.server_path();
         let begun = Instant::now();
         let mut has_started = false;
         loop {
@@ -366,12 +368,20 @@ impl LoginFlow<'_> {
                 "idle" | "failed" | "needs-login" if !has_started => {
                     has_started = true;
                     // What it ends with is read above; those who may not start it wait for the gateway to do so.
-                    let _ = self.rest().ask(Method::POST, &format!("{path}/start"), None).await;
+                    let _ = self
+                        .rest()
+                        .ask(Method::POST, &format!("/servers/{}/start", encoded(self.server.as_str())), None)
+                        .await;
                 }
                 "starting" | "installing" if begun.elapsed() < SETTLED => sleep(LOOK).await,
                 _ => return Ok(server),
             }
         }
+    }
+
+    /// What is shown of the server.
+    fn server_path(&self) -> String {
+        self.rest().in_profile(&format!("/servers/{}", encoded(self.server.as_str())))
     }
 
     fn rest(&self) -> &Rest {
@@ -381,7 +391,7 @@ impl LoginFlow<'_> {
 
 /// The caller's logins at all servers that may want one.
 pub(in crate::command) async fn logins(rest: &Rest) -> Result<Vec<Value>, Problem> {
-    let answer = rest.get("/logins").await?.to_value();
+    let answer = rest.get(&rest.in_profile("/logins")).await?.to_value();
     Ok(answer["logins"].as_array().cloned().unwrap_or_default())
 }
 
