@@ -146,10 +146,16 @@ export async function team(format, use, settings = {}) {
             await response.text();
             return response;
         };
-        const newKey = async () => {
-            keys.unshift(await signingKey(`key-${keys.length}`));
+        // Another key signs from now on; with `withdraws` those before are published no longer.
+        const newKey = async ({ withdraws = false } = {}) => {
+            keys.splice(0, withdraws ? keys.length : 0, await signingKey(`key-${keys.length}`));
             build();
         };
+        // A token of the service `nightly`, in one request.
+        const serviceToken = () => redeem(
+            { grant_type: 'client_credentials', scope: SCOPE, resource: `${origin}/mcp/p/work` },
+            { authorization: `Basic ${Buffer.from(`nightly:${SECRET}`).toString('base64')}` }
+        );
         // A command of the owner.
         const command = async arguments_ => {
             const ran = spawn(gateway.stdio.command, [...arguments_, '--home', home], { env, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -159,7 +165,7 @@ export async function team(format, use, settings = {}) {
             assert.equal(code, 0, said);
             return said;
         };
-        await use({ origin, issuer, tokens, redeem, personToken, personTokens, ask, newKey, command });
+        await use({ origin, issuer, tokens, redeem, personToken, personTokens, serviceToken, ask, newKey, command });
         child.kill('SIGTERM');
         await ended;
         const logged = readFileSync(log, 'utf8');

@@ -11,7 +11,7 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 
 import { MILLISECONDS, gateway } from './doors.mjs';
 import { browse } from './provider.mjs';
-import { REDIRECT, SCOPE, SECRET, sha256, team, url64 } from './team.mjs';
+import { REDIRECT, sha256, team, url64 } from './team.mjs';
 
 const needsGateway = { skip: gateway ? false : 'no gateway in this run', timeout: 4 * MILLISECONDS };
 
@@ -46,7 +46,7 @@ for (const format of ['jwt', 'opaque']) {
 }
 
 test('tokens count where they are for, and services are no people', needsGateway, async () => {
-    await team('jwt', async ({ origin, redeem, personToken, ask }) => {
+    await team('jwt', async ({ personToken, serviceToken, ask }) => {
         const work = await personToken('work');
         assert.equal((await ask('work', `Bearer ${work}`)).status, 200);
         // For another profile it is no token; one for that profile finds nothing there, as in one that does not exist.
@@ -55,33 +55,52 @@ test('tokens count where they are for, and services are no people', needsGateway
             const answer = await ask(profile, `Bearer ${await personToken(profile)}`);
             assert.equal(answer.status, 404, profile);
         }
-        const basic = `Basic ${Buffer.from(`nightly:${SECRET}`).toString('base64')}`;
-        const service = await redeem(
-            { grant_type: 'client_credentials', scope: SCOPE, resource: `${origin}/mcp/p/work` }, { authorization: basic }
-        );
-        assert.equal((await ask('work', `Bearer ${service}`)).status, 200);
+        assert.equal((await ask('work', `Bearer ${await serviceToken()}`)).status, 200);
         const [head, claims, signature] = work.split('.');
         const forged = url64(JSON.stringify({ ...JSON.parse(Buffer.from(claims, 'base64url')), sub: 'root' }));
         assert.equal((await ask('work', `Bearer ${head}.${forged}.${signature}`)).status, 401);
     });
 });
 
+// The name of the key that signed a token.
+const keyOf = token => JSON.parse(Buffer.from(token.split('.')[0], 'base64url')).kid;
+
 test('new keys of the provider break no one', needsGateway, async () => {
-    await team('jwt', async ({ personToken, ask, newKey }) => {
+    await team('jwt', async ({ personToken, serviceToken, ask, newKey }) => {
         const old = await personToken('work');
-        assert.equal((await ask('work', `Bearer ${old}`)).status, 200);
-        let running = true;
-        const load = Promise.all(Array.from({ length: 4 }, async () => {
-            let count = 0;
-            for (; running; count += 1) assert.equal((await ask('work', `Bearer ${old}`)).status, 200);
-            return count;
-        }));
+        // Each worker comes with a new token each time, before, during and after the change, until it has had enough of both.
+        const [accepted, enough] = [{ first: 0, 'key-1': 0 }, 8];
+        let before;
+        const known = new Promise(resolve => (before = resolve));
+        const workers = Array.from({ length: 4 }, async () => {
+            while (accepted['key-1'] < enough) {
+                const token = await serviceToken();
+                assert.equal((await ask('work', `Bearer ${token}`)).status, 200, keyOf(token));
+                assert.equal((await ask('work', `Bearer ${old}`)).status, 200, 'an older token');
+                accepted[keyOf(token)] += 1;
+                if (accepted.first >= enough) before();
+            }
+        });
+        await Promise.race([known, ...workers]);
         await newKey();
+        await Promise.all(workers);
         const young = await personToken('work');
-        assert.notEqual(young.split('.')[0], old.split('.')[0], 'another key signs');
+        assert.equal(keyOf(young), 'key-1');
         assert.equal((await ask('work', `Bearer ${young}`)).status, 200);
-        running = false;
-        assert.ok((await load).every(count => count > 0));
+    });
+});
+
+test('tokens of a key that the provider withdrew count no longer once its keys were read again', needsGateway, async () => {
+    await team('jwt', async ({ serviceToken, ask, newKey }) => {
+        const [seen, kept] = [await serviceToken(), await serviceToken()];
+        assert.equal((await ask('work', `Bearer ${seen}`)).status, 200);
+        await newKey({ withdraws: true });
+        const young = await serviceToken();
+        assert.notEqual(keyOf(young), keyOf(kept));
+        // The key is not known: it has the keys read again, without the one before.
+        assert.equal((await ask('work', `Bearer ${young}`)).status, 200);
+        assert.equal((await ask('work', `Bearer ${kept}`)).status, 401);
+        assert.equal((await ask('work', `Bearer ${await serviceToken()}`)).status, 200);
     });
 });
 
