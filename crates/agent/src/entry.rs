@@ -1,0 +1,408 @@
+//! Entries of a journal: everything that happened in a run, each with its time, in the order in which it was written.
+//!
+//! To add an entry, add a variant here, what it changes to `run/apply.rs`, and what explains it to `replay.rs`. An
+//! entry that an older program would misread needs a new [`VERSION`](crate::journal::VERSION).
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use toolcrib_base::Timestamp;
+
+use crate::answer::{Answer, Failure, ModelSpec};
+use crate::spending::{LimitName, RunLimits, Spending};
+use crate::tool::ToolSpec;
+
+/// One entry of a journal.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Entry {
+    /// When it was written.
+    pub at: Timestamp,
+    /// What happened.
+    pub event: Event,
+}
+
+/// A call's place in its run: the round and the place in the answer, both from 1. Prints as `3.1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId {
+    /// The round.
+    pub round: u32,
+    /// The place in the answer.
+    pub place: u32,
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.round, self.place)
+    }
+}
+
+impl CallId {
+    /// Reads what [`CallId`] prints.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (round, place) = text.split_once('.')?;
+        Some(Self { round: round.parse().ok()?, place: place.parse().ok()? })
+    }
+}
+
+impl Serialize for CallId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CallId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| serde::de::Error::custom("expected a call such as `3.1`"))
+    }
+}
+
+/// What happens to a run when a policy denies a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDenied {
+    /// The model is told why.
+    #[default]
+    Tell,
+    /// The run ends.
+    End,
+}
+
+/// What happens to a run when it is not known whether a call happened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUnknown {
+    /// The model is told, and the same call is refused until a person settles it.
+    #[default]
+    Tell,
+    /// The run waits for a person.
+    Ask,
+    /// The run ends.
+    End,
+}
+
+/// What a run is: fixed when it starts.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Start {
+    /// The run's id.
+    pub run: String,
+    /// The agent's name.
+    pub agent: String,
+    /// The agent's instructions.
+    #[serde(default)]
+    pub instructions: String,
+    /// The task in words.
+    pub task: String,
+    /// The models, the first one first.
+    pub models: Vec<ModelSpec>,
+    /// The tools, sorted by name.
+    pub tools: Vec<ToolSpec>,
+    /// The schema that the output must fit.
+    #[serde(default)]
+    pub output: Option<Arc<RawValue>>,
+    /// How far the run may go.
+    #[serde(default)]
+    pub limits: RunLimits,
+    /// What a denial does.
+    #[serde(default)]
+    pub on_denied: OnDenied,
+    /// What an unknown end of a call does.
+    #[serde(default)]
+    pub on_unknown: OnUnknown,
+    /// The tool by which the model reads more of a long result, if there is one.
+    #[serde(default)]
+    pub reader: Option<String>,
+}
+
+/// What a request to the model is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// The next answer of the run.
+    Turn,
+    /// A summary of the conversation, asked without tools.
+    Summary,
+}
+
+/// A request to the model that is about to leave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Its number in the run, from 1.
+    pub number: u32,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// The model's place among those of the run.
+    pub model: usize,
+    /// Tokens that the answer may have.
+    pub max_output: u64,
+    /// What it may cost at most.
+    pub reserved: Spending,
+    /// The digest of the conversation that is sent.
+    pub digest: String,
+}
+
+/// Why a call is not made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalKind {
+    /// No such tool.
+    UnknownTool,
+    /// The arguments do not fit.
+    Invalid,
+    /// A policy or a rule denies it.
+    Denied,
+    /// A person refused it, or no one answered in time.
+    Disapproved,
+    /// Its answer has too many calls.
+    TooMany,
+    /// It is not known whether the same call happened earlier.
+    Unsettled,
+    /// The run ended before it.
+    RunEnded,
+}
+
+/// Why a call is not made, with what the model may do instead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// In a word.
+    pub kind: RefusalKind,
+    /// In a sentence.
+    pub why: String,
+    /// Names that may have been meant.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nearest: Vec<String>,
+}
+
+/// What was decided of a call before any of its turn is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// It may be made.
+    Allowed,
+    /// It waits for this approval, which is for this call once.
+    Held(String),
+    /// It is not made. This is its result too.
+    Refused(Refusal),
+}
+
+/// What a call gave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallResult {
+    /// The text for the model.
+    pub text: String,
+    /// The tool says that it failed.
+    #[serde(default)]
+    pub is_error: bool,
+    /// What a sub-agent spent.
+    #[serde(default)]
+    pub spent: Spending,
+}
+
+/// What a run waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitFor {
+    /// An approval of a call.
+    Approval(String),
+    /// A person's word on a call whose end is not known.
+    Settlement(CallId),
+    /// A person's answer to a question or a confirmation.
+    Person(String),
+    /// A login at a server.
+    Login(String),
+    /// Another run.
+    Run(String),
+    /// A moment.
+    Time(Timestamp),
+}
+
+/// What a person says of a call whose end is not known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settlement {
+    /// It happened and gave this.
+    Happened(CallResult),
+    /// It did not happen.
+    DidNot,
+    /// It may be made once more.
+    Repeat,
+}
+
+/// How a conversation near the window became shorter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shortening {
+    /// Handles replaced old results.
+    Handles,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// With this output.
+    Done(String),
+    /// The same call gave the same result again and again.
+    Stuck(String),
+    /// At a limit. It can go on with more.
+    Limit(LimitName),
+    /// A policy denied a call, and the agent ends then.
+    Denied(String),
+    /// It is not known whether a call happened, and the agent ends then.
+    Unknown(CallId),
+    /// The model refused.
+    Refused(String),
+    /// The provider's filter held the answer back.
+    Filtered,
+    /// The answer was cut at its longest length.
+    Length,
+    /// The output did not fit its schema.
+    Output(String),
+    /// The models failed.
+    Failed(Failure),
+    /// The conversation does not fit the window.
+    Window,
+    /// Someone cancelled it.
+    Cancelled(String),
+}
+
+impl End {
+    /// Its name in records and on the command line.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Done(_) => "done",
+            Self::Stuck(_) => "stuck",
+            Self::Limit(LimitName::Rounds) => "limit of rounds",
+            Self::Limit(LimitName::Calls) => "limit of calls",
+            Self::Limit(LimitName::Tokens) => "limit of tokens",
+            Self::Limit(LimitName::Money) => "limit of money",
+            Self::Limit(LimitName::Time) => "limit of time",
+            Self::Denied(_) => "denied",
+            Self::Unknown(_) => "unknown",
+            Self::Refused(_) => "refused by the model",
+            Self::Filtered => "filtered",
+            Self::Length => "cut at its length",
+            Self::Output(_) => "output does not fit",
+            Self::Failed(_) => "failed",
+            Self::Window => "window is full",
+            Self::Cancelled(_) => "cancelled",
+        }
+    }
+}
+
+/// What happened.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// The run started.
+    Started(Box<Start>),
+    /// What stands above was taken from another run; what that run spent is its own.
+    Forked {
+        /// The other run.
+        from: String,
+        /// This run.
+        run: String,
+        /// The last round that was taken.
+        round: u32,
+    },
+    /// Another process took the run over: what was under way in the old one is lost.
+    Resumed,
+    /// A request to the model is about to leave.
+    Asked(Request),
+    /// The model answered.
+    Answered {
+        /// The request's number.
+        number: u32,
+        /// Its answer.
+        answer: Box<Answer>,
+    },
+    /// The request failed.
+    AskFailed {
+        /// The request's number.
+        number: u32,
+        /// How.
+        failure: Failure,
+    },
+    /// Another model goes on.
+    ModelChanged {
+        /// Its place among those of the run.
+        model: usize,
+    },
+    /// A call was decided.
+    Decided {
+        /// The call.
+        call: CallId,
+        /// What was decided.
+        decision: Decision,
+    },
+    /// A call is about to leave.
+    Intent {
+        /// The call.
+        call: CallId,
+        /// How often it left, this time included.
+        attempt: u32,
+    },
+    /// A call gave a result.
+    Result {
+        /// The call.
+        call: CallId,
+        /// What it gave.
+        result: CallResult,
+    },
+    /// It is not known whether a call happened.
+    Unknown {
+        /// The call.
+        call: CallId,
+        /// Why.
+        why: String,
+    },
+    /// A call that left waits for something outside.
+    CallWaits {
+        /// The call.
+        call: CallId,
+        /// For what.
+        on: WaitFor,
+    },
+    /// An approval was answered.
+    Approval {
+        /// Its id.
+        approval: String,
+        /// Whether it was granted.
+        granted: bool,
+        /// By whom, and what they say.
+        note: String,
+    },
+    /// A person settled a call whose end was not known.
+    Settled {
+        /// The call.
+        call: CallId,
+        /// How.
+        settlement: Settlement,
+        /// By whom.
+        by: String,
+    },
+    /// Something that the run waits for arrived, approvals and settlements aside.
+    Arrived(WaitFor),
+    /// The run waits; its clock stands still.
+    Waiting(Vec<WaitFor>),
+    /// The run goes on after waiting.
+    Continued,
+    /// Whether the output fits its schema.
+    Checked {
+        /// Why it does not.
+        problem: Option<String>,
+    },
+    /// The conversation became shorter.
+    Shortened(Shortening),
+    /// The run may go further.
+    Raised(RunLimits),
+    /// Someone cancels the run.
+    Cancelled {
+        /// Who.
+        by: String,
+    },
+    /// The run ended.
+    Ended(End),
+}

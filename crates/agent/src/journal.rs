@@ -1,0 +1,96 @@
+//! Journals as JSON lines. A last line that was cut and a newer version are told apart.
+
+use serde::{Deserialize, Serialize};
+use toolcrib_base::Timestamp;
+
+use crate::entry::{Entry, Event};
+
+/// The version of the lines that this program writes, and the newest that it reads.
+pub const VERSION: u32 = 1;
+
+/// Why a journal cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JournalError {
+    /// It was written by a newer program.
+    #[error("line {line} of the journal has version {version}, and this program reads up to {VERSION}: update it")]
+    Newer {
+        /// From 1.
+        line: usize,
+        /// The version of the line.
+        version: u32,
+    },
+    /// A line is no entry. It is not the last one, so more than the end is lost.
+    #[error("line {line} of the journal is broken: {problem}")]
+    Broken {
+        /// From 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// An entry does not fit what stands above it.
+    #[error("entry {entry} of the journal does not fit: {problem}")]
+    Misplaced {
+        /// From 1.
+        entry: usize,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// What a journal's bytes hold.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// Its entries.
+    pub entries: Vec<Entry>,
+    /// The bytes that hold them. What follows is a last line that was cut: whoever goes on cuts it off first.
+    pub whole: usize,
+}
+
+#[derive(Serialize)]
+struct WrittenLine<'a> {
+    v: u32,
+    at: Timestamp,
+    event: &'a Event,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    at: Timestamp,
+    event: Event,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    v: u32,
+}
+
+/// An entry as a line, its line feed included.
+pub fn line(entry: &Entry) -> String {
+    let written = WrittenLine { v: VERSION, at: entry.at, event: &entry.event };
+    let mut line = serde_json::to_string(&written).expect("entries have string keys and no failing writers");
+    line.push('\n');
+    line
+}
+
+/// Reads a journal. What follows the last line feed was cut and is left out: it was never acknowledged.
+///
+/// # Errors
+/// A line above is broken, or any line is newer than this program.
+pub fn read(bytes: &[u8]) -> Result<Reading, JournalError> {
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |place| place + 1);
+    let mut entries = Vec::new();
+    for (place, text) in bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
+        entries.push(entry(text, place + 1)?);
+    }
+    Ok(Reading { entries, whole })
+}
+
+fn entry(text: &[u8], line: usize) -> Result<Entry, JournalError> {
+    let broken = |error: serde_json::Error| JournalError::Broken { line, problem: error.to_string() };
+    let version = serde_json::from_slice::<Version>(text).map_err(broken)?.v;
+    if version > VERSION {
+        return Err(JournalError::Newer { line, version });
+    }
+    let Line { at, event } = serde_json::from_slice(text).map_err(broken)?;
+    Ok(Entry { at, event })
+}

@@ -1,0 +1,40 @@
+//! Agent runs: a task in words becomes governed tool calls that survive a crash, wait for people and stop at a limit.
+//!
+//! The loop is a pure function: a journal in, [actions](Action) out. It knows no clock, no files, no runtime and no
+//! randomness; time comes in entries. Feature `rt` adds the driver, which executes actions through traits that the
+//! composition fills.
+
+mod action;
+mod answer;
+mod conversation;
+mod entry;
+mod fork;
+pub mod journal;
+mod replay;
+mod run;
+mod spending;
+mod start;
+mod tool;
+
+pub use action::{Action, Ask, Call, Undecided};
+pub use answer::{Answer, Failure, FailureKind, Finish, ModelCall, ModelSpec, Price};
+pub use conversation::{Conversation, Part, ShownResult};
+pub use entry::{CallId, CallResult, Decision, End, Entry, Event, OnDenied, OnUnknown, Purpose, Refusal, RefusalKind};
+pub use entry::{Request, Settlement, Shortening, Start, WaitFor};
+pub use fork::{ForkError, fork};
+pub use journal::JournalError;
+pub use replay::{ReplayError, replay};
+pub use run::{Applied, Run};
+pub use spending::{Allowance, LimitName, RunLimits, Spending};
+pub use start::StartError;
+pub use tool::{Hints, ToolSpec};
+
+/// What is to be done next in the run that a journal tells.
+///
+/// A driver keeps a [`Run`] and gives it each entry as it is written, which costs the same however long the run is.
+///
+/// # Errors
+/// An entry does not fit those above it.
+pub fn next(journal: &[Entry]) -> Result<Vec<Action>, JournalError> {
+    Ok(Run::fold(journal)?.actions())
+}

@@ -1,0 +1,216 @@
+//! The state of a run, folded from its journal, and what is to be done next. Values in, values out.
+//!
+//! [`Run::apply`] takes one entry in (`run/apply.rs`), [`Run::actions`] says what is next (`run/next.rs`). Neither takes
+//! longer because the run is long.
+
+mod apply;
+mod context;
+mod next;
+#[cfg(test)]
+mod planted;
+mod repeats;
+mod texts;
+mod turn;
+
+use std::sync::Arc;
+
+use toolcrib_base::Timestamp;
+
+use crate::answer::ModelSpec;
+use crate::conversation::Conversation;
+use crate::entry::{End, Entry, Request, Start, WaitFor};
+use crate::journal::JournalError;
+use crate::spending::{Allowance, RunLimits, Spending};
+use crate::tool::Tools;
+use repeats::{Repeats, Unsettled};
+use turn::Turn;
+
+#[cfg(test)]
+pub(crate) use planted::Bug;
+
+/// A call whose end is not known is made at most so often, if it may be repeated at all.
+const MOST_LOST: u32 = 3;
+
+/// What an entry did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    /// The run changed.
+    Changed,
+    /// It says what is known already, or comes too late. It is counted, and changes nothing.
+    Repeated,
+}
+
+/// A run.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    start: Option<Arc<Start>>,
+    id: String,
+    tools: Tools,
+    limits: RunLimits,
+    conversation: Conversation,
+    phase: Phase,
+    asking: Asking,
+    clock: RunClock,
+    spent: Spending,
+    calls_made: u32,
+    rounds: u32,
+    rounds_used: u32,
+    repairs: u32,
+    repeats: Repeats,
+    unsettled: Unsettled,
+    /// What the model is told when its turn is complete.
+    notes: Vec<String>,
+    waiting: Option<Vec<WaitFor>>,
+    /// It ends so as soon as nothing is under way and each call has its result.
+    ending: Option<End>,
+    cancelled: bool,
+    ended: Option<End>,
+    entries: usize,
+    repeated: u32,
+    lost_answers: u32,
+    /// How many entries there were when each round was complete.
+    complete: Vec<usize>,
+    #[cfg(test)]
+    planted: Option<Bug>,
+}
+
+/// Where the run is between two requests.
+#[derive(Debug, Clone, Default)]
+enum Phase {
+    /// The model is to be asked, or is being asked.
+    #[default]
+    Ask,
+    /// It called tools.
+    Calls(Turn),
+    /// It gave a text without calls; `true` when that was checked.
+    Output(String, bool),
+}
+
+/// Requests to the model.
+#[derive(Debug, Clone, Default)]
+struct Asking {
+    /// The request that is under way.
+    under_way: Option<Request>,
+    /// How many left.
+    requests: u32,
+    /// The model's place among those of the run.
+    model: usize,
+    /// How often the last answer failed with this model.
+    failures: u32,
+    not_before: Option<Timestamp>,
+    /// The wait is long enough to be stored.
+    sleeps: bool,
+    change_model: bool,
+    /// Tokens of the last request and its answer, and the bytes of the conversation then.
+    known_context: Option<(u64, u64)>,
+    empty_summaries: u32,
+}
+
+/// The time in which a run is active: not while it waits, and not between two processes.
+#[derive(Debug, Clone, Default)]
+struct RunClock {
+    active_ms: u64,
+    last: Option<Timestamp>,
+    still: bool,
+}
+
+impl RunClock {
+    fn tick(&mut self, at: Timestamp, counts: bool) {
+        if let Some(last) = self.last.filter(|_| counts && !self.still) {
+            self.active_ms += at.since(last);
+        }
+        self.last = Some(self.last.map_or(at, |last| last.max(at)));
+    }
+}
+
+impl Run {
+    /// Reads a whole journal.
+    ///
+    /// # Errors
+    /// An entry does not fit those above it.
+    pub fn fold(journal: &[Entry]) -> Result<Self, JournalError> {
+        let mut run = Self::default();
+        for entry in journal {
+            run.apply(entry)?;
+        }
+        Ok(run)
+    }
+
+    /// The run's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// How it started.
+    pub fn start(&self) -> Option<&Start> {
+        self.start.as_deref()
+    }
+
+    /// How it ended.
+    pub fn end(&self) -> Option<&End> {
+        self.ended.as_ref()
+    }
+
+    /// What it waits for.
+    pub fn waiting(&self) -> Option<&[WaitFor]> {
+        self.waiting.as_deref()
+    }
+
+    /// What it may do.
+    pub fn limits(&self) -> &RunLimits {
+        &self.limits
+    }
+
+    /// What it spent, with what is reserved for a request that is under way.
+    pub fn spent(&self) -> Spending {
+        self.asking.under_way.as_ref().map_or(self.spent, |request| self.spent.plus(request.reserved))
+    }
+
+    /// Calls that were made.
+    pub fn calls_made(&self) -> u32 {
+        self.calls_made
+    }
+
+    /// Answers of the model that were used, summaries aside.
+    pub fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// Milliseconds in which it was active.
+    pub fn active_ms(&self) -> u64 {
+        self.clock.active_ms
+    }
+
+    /// Entries that said what was known already, and answers of the model that were lost.
+    pub fn irregular(&self) -> (u32, u32) {
+        (self.repeated, self.lost_answers)
+    }
+
+    /// What the model was sent and answered.
+    pub fn conversation(&self) -> &Conversation {
+        &self.conversation
+    }
+
+    /// Whether a request or a call is under way, as far as the journal knows.
+    pub fn is_under_way(&self) -> bool {
+        self.asking.under_way.is_some() || matches!(&self.phase, Phase::Calls(turn) if turn.is_running())
+    }
+
+    /// How many entries hold the first `round` rounds, whole.
+    pub(crate) fn entries_of(&self, round: u32) -> Option<usize> {
+        self.complete.get(usize::try_from(round).ok()?.checked_sub(1)?).copied()
+    }
+
+    fn model(&self) -> Option<&ModelSpec> {
+        self.start.as_ref()?.models.get(self.asking.model)
+    }
+
+    fn allowance(&self, parts: u64) -> Allowance {
+        Allowance::left(&self.limits, self.spent(), parts)
+    }
+
+    /// What is left of its time.
+    fn time_left(&self) -> Option<u64> {
+        self.limits.time_ms.map(|limit| limit.saturating_sub(self.clock.active_ms))
+    }
+}

@@ -1,0 +1,570 @@
+//! Takes entries in: what each changes, and which are refused because they do not fit.
+
+use std::sync::Arc;
+
+use toolcrib_base::Timestamp;
+
+use super::repeats::Repetition;
+use super::turn::{Stage, Turn, TurnCall};
+use super::{Applied, Asking, MOST_LOST, Phase, Run, texts};
+#[cfg(test)]
+use super::planted::Bug;
+use crate::answer::{Answer, Failure, FailureKind, Finish};
+use crate::conversation::{Conversation, Part, ShownResult};
+use crate::entry::{CallId, CallResult, Decision, End, Entry, Event, OnDenied, OnUnknown, Purpose, Refusal};
+use crate::entry::{RefusalKind, Request, Settlement, Start, WaitFor};
+use crate::journal::JournalError;
+use crate::spending::{RunLimits, Spending};
+use crate::tool::Tools;
+
+/// The first wait after a failure; each next one is twice as long, up to [`LONGEST_WAIT_MS`].
+const FIRST_WAIT_MS: u64 = 500;
+const LONGEST_WAIT_MS: u64 = 30_000;
+/// A longer wait for a provider is stored: no task sits it out.
+const SLEEP_MS: u64 = 60_000;
+/// No provider makes a run wait longer.
+const LONGEST_SLEEP_MS: u64 = 86_400_000;
+/// A model that gives no summary so often ends the run.
+const EMPTY_SUMMARIES: u32 = 2;
+
+/// Why it is not known what became of a call that was under way in another process.
+pub(super) const ORPHANED: &str = "the process that called is gone";
+
+impl Run {
+    /// Takes one entry in.
+    ///
+    /// # Errors
+    /// It does not fit the entries before. The run is then unchanged.
+    pub fn apply(&mut self, entry: &Entry) -> Result<Applied, JournalError> {
+        let misplaced = |problem| JournalError::Misplaced { entry: self.entries + 1, problem };
+        self.admit(&entry.event).map_err(misplaced)?;
+        let counts = !matches!(entry.event, Event::Resumed);
+        self.clock.tick(entry.at, counts);
+        let applied = self.take_in(&entry.event, entry.at);
+        self.entries += 1;
+        self.repeated += u32::from(applied == Applied::Repeated);
+        self.close_turn();
+        Ok(applied)
+    }
+
+    /// Whether an entry may stand here at all.
+    fn admit(&self, event: &Event) -> Result<(), String> {
+        if let Event::Started(start) = event {
+            let again = self.start.is_some().then(|| "the run started already".to_owned());
+            return again.map_or_else(|| start.check().map_err(|error| error.to_string()), Err);
+        }
+        if self.start.is_none() {
+            return Err("the journal does not begin with `started`".to_owned());
+        }
+        if let Some(end) = &self.ended {
+            let words = format!("the run ended ({}); start another one, or fork this one at a round", end.name());
+            return match event {
+                Event::Raised(_) if matches!(end, End::Limit(_)) => Ok(()),
+                Event::Raised(_)
+                | Event::Resumed
+                | Event::Asked(_)
+                | Event::Intent { .. }
+                | Event::Ended(_)
+                | Event::ModelChanged { .. }
+                | Event::Forked { .. } => Err(words),
+                _ => Ok(()),
+            };
+        }
+        match event {
+            Event::Asked(request) if self.asking.under_way.is_some() || !matches!(self.phase, Phase::Ask) => {
+                Err(format!("request {} leaves before what is under way ended", request.number))
+            }
+            Event::ModelChanged { model } if self.start.as_ref().is_some_and(|start| *model >= start.models.len()) => {
+                Err(format!("there is no model {model}"))
+            }
+            Event::Intent { call, .. } => match self.call(*call).map(|call| &call.stage) {
+                Some(Stage::Allowed) => Ok(()),
+                _ => Err(format!("call {call} leaves without being allowed")),
+            },
+            Event::Result { call, .. } | Event::Unknown { call, .. } | Event::CallWaits { call, .. } => {
+                match self.call(*call).map(|call| &call.stage) {
+                    Some(Stage::New | Stage::Refusable(_) | Stage::Allowed | Stage::Held(_)) => {
+                        Err(format!("call {call} has a result and never left"))
+                    }
+                    None if call.round > self.rounds => Err(format!("there is no call {call}")),
+                    _ => Ok(()),
+                }
+            }
+            Event::Decided { call, .. } if self.call(*call).is_none() && call.round > self.rounds => {
+                Err(format!("there is no call {call}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn is_running(&self, id: CallId) -> bool {
+        self.call(id).is_some_and(|call| call.stage == Stage::Running)
+    }
+
+    pub(crate) fn has_output(&self) -> bool {
+        matches!(self.phase, Phase::Output(..))
+    }
+
+    fn call(&self, id: CallId) -> Option<&TurnCall> {
+        let Phase::Calls(turn) = &self.phase else { return None };
+        turn.calls.get(usize::try_from(id.place).ok()?.checked_sub(1)?).filter(|call| call.id == id)
+    }
+
+    fn call_mut(&mut self, id: CallId) -> Option<&mut TurnCall> {
+        let Phase::Calls(turn) = &mut self.phase else { return None };
+        turn.get_mut(id)
+    }
+
+    fn take_in(&mut self, event: &Event, at: Timestamp) -> Applied {
+        match event {
+            Event::Settled { call, settlement, .. } => return self.settled(*call, settlement),
+            Event::Raised(limits) => return self.raised(limits),
+            _ if self.ended.is_some() => return Applied::Repeated,
+            Event::Started(start) => self.started(start),
+            Event::Forked { run, .. } => self.forked(run),
+            Event::Resumed => self.resumed(at),
+            Event::Asked(request) => self.asked(request),
+            Event::Answered { number, answer } => return self.answered(*number, answer),
+            Event::AskFailed { number, failure } => return self.ask_failed(*number, failure, at),
+            Event::ModelChanged { model } => self.model_changed(*model),
+            Event::Decided { call, decision } => return self.decided(*call, decision),
+            Event::Intent { call, .. } => self.left(*call),
+            Event::Result { call, result } => return self.result(*call, result),
+            Event::Unknown { call, why } => return self.unknown(*call, why),
+            Event::CallWaits { call, on } => return self.call_waits(*call, on),
+            Event::Approval { approval, granted, note } => return self.approval(approval, *granted, note),
+            Event::Arrived(what) => return self.arrived(what),
+            Event::Waiting(on) => {
+                self.waiting = Some(on.clone());
+                self.clock.still = true;
+            }
+            Event::Continued => {
+                self.waiting = None;
+                self.clock.still = false;
+            }
+            Event::Checked { problem } => return self.checked(problem.as_deref()),
+            Event::Shortened(_) => self.shortened(),
+            Event::Cancelled { by } => self.cancelled(by),
+            Event::Ended(end) => {
+                self.ended = Some(end.clone());
+                self.clock.still = true;
+            }
+        }
+        Applied::Changed
+    }
+
+    // === the run ===
+
+    fn started(&mut self, start: &Start) {
+        self.id.clone_from(&start.run);
+        self.tools = Tools::new(&start.tools);
+        self.limits = start.limits.clone();
+        self.conversation = Conversation::new(&start.instructions);
+        self.conversation.push(Part::User(start.task.clone()));
+        self.start = Some(Arc::new(start.clone()));
+    }
+
+    fn forked(&mut self, run: &str) {
+        run.clone_into(&mut self.id);
+        self.spent = Spending::default();
+        self.rounds_used = 0;
+        self.calls_made = 0;
+        self.clock.active_ms = 0;
+    }
+
+    /// What was under way is lost: what may be repeated will be, the rest is unknown (`next.rs` writes that).
+    fn resumed(&mut self, at: Timestamp) {
+        if let Some(request) = self.asking.under_way.clone() {
+            let message = "the process that asked is gone".to_owned();
+            let failure = Failure { kind: FailureKind::Lost, message, retry_after_ms: None, spent: None };
+            self.ask_failed(request.number, &failure, at);
+            self.asking.not_before = None;
+        }
+        let Phase::Calls(turn) = &mut self.phase else { return };
+        #[cfg(test)]
+        if self.planted == Some(Bug::LosesApprovals) {
+            let held = turn.calls.iter_mut().filter(|call| call.approval.is_some() && call.attempts == 0);
+            held.for_each(|call| call.stage = Stage::Held("lost".to_owned()));
+        }
+        let mut lost = Vec::new();
+        for call in turn.calls.iter_mut().filter(|call| call.stage == Stage::Running) {
+            call.stage = Stage::Orphaned;
+            #[cfg(test)]
+            if self.planted == Some(Bug::RepeatsOrphans) {
+                lost.push(call.id);
+                continue;
+            }
+            if call.hints.repeatable() {
+                lost.push(call.id);
+            }
+        }
+        for id in lost {
+            self.lost(id, ORPHANED);
+        }
+    }
+
+    fn raised(&mut self, limits: &RunLimits) -> Applied {
+        self.limits = limits.clone();
+        if self.ended.take().is_some() {
+            self.ending = None;
+            self.clock.still = false;
+        }
+        Applied::Changed
+    }
+
+    fn cancelled(&mut self, by: &str) {
+        if let Some(request) = self.asking.under_way.take() {
+            self.spent = self.spent.plus(request.reserved);
+            self.lost_answers += 1;
+        }
+        self.cancelled = true;
+        self.waiting = None;
+        self.clock.still = false;
+        self.ending = Some(End::Cancelled(by.to_owned()));
+    }
+
+    // === the model ===
+
+    fn asked(&mut self, request: &Request) {
+        self.asking.requests = request.number;
+        self.asking.not_before = None;
+        self.asking.under_way = Some(request.clone());
+    }
+
+    fn answered(&mut self, number: u32, answer: &Answer) -> Applied {
+        let Some(request) = self.asking.under_way.take_if(|request| request.number == number) else {
+            return Applied::Repeated;
+        };
+        self.spent = self.spent.plus(answer.spent);
+        self.asking.failures = 0;
+        if request.purpose == Purpose::Summary {
+            self.summarized(answer);
+            return Applied::Changed;
+        }
+        self.rounds += 1;
+        self.rounds_used += 1;
+        self.conversation.push(Part::Answer { model: request.model, answer: Arc::new(answer.clone()) });
+        self.asking.known_context = Some((answer.context, self.conversation.bytes()));
+        let finish = answer.finish;
+        #[cfg(test)]
+        let finish = if self.has(Bug::CallsFromCutAnswers) { Finish::Stop } else { finish };
+        match finish {
+            Finish::Refusal => self.ending = Some(End::Refused(answer.text.clone())),
+            Finish::Filter => self.ending = Some(End::Filtered),
+            Finish::Length => self.ending = Some(End::Length),
+            Finish::Stop if answer.calls.is_empty() => {
+                let unchecked = self.start.as_ref().is_some_and(|start| start.output.is_some());
+                self.phase = Phase::Output(answer.text.clone(), !unchecked);
+                self.complete.push(self.entries + 1);
+            }
+            Finish::Stop => {
+                let mut turn = Turn::new(self.rounds, &answer.calls, &self.tools, self.limits.calls_per_turn);
+                self.refuse_unsettled(&mut turn);
+                self.phase = Phase::Calls(turn);
+            }
+        }
+        Applied::Changed
+    }
+
+    fn summarized(&mut self, answer: &Answer) {
+        if answer.text.trim().is_empty() || answer.finish != Finish::Stop {
+            self.asking.empty_summaries += 1;
+            if self.asking.empty_summaries >= EMPTY_SUMMARIES {
+                self.ending = Some(End::Window);
+            }
+            return;
+        }
+        self.asking.empty_summaries = 0;
+        let task = self.start.as_ref().map(|start| start.task.clone()).unwrap_or_default();
+        let text = texts::after_summary(&task, &answer.text, &self.unsettled.calls());
+        self.conversation.start_over(text);
+        self.asking.known_context = None;
+    }
+
+    fn ask_failed(&mut self, number: u32, failure: &Failure, at: Timestamp) -> Applied {
+        let Some(request) = self.asking.under_way.take_if(|request| request.number == number) else {
+            return Applied::Repeated;
+        };
+        // A lost answer may have cost all that was reserved; a refused request cost nothing.
+        let lost = failure.kind.loses_an_answer();
+        let unknown = if lost { request.reserved } else { Spending::default() };
+        self.spent = self.spent.plus(failure.spent.unwrap_or(unknown));
+        self.lost_answers += u32::from(lost);
+        self.tell_notes();
+        self.asking.failures += 1;
+        let models = self.start.as_ref().map_or(0, |start| start.models.len());
+        if !failure.kind.passes() {
+            self.ending = Some(End::Failed(failure.clone()));
+        } else if self.asking.failures >= self.limits.attempts.max(1) {
+            if self.asking.model + 1 < models {
+                self.asking.change_model = true;
+            } else {
+                self.ending = Some(End::Failed(failure.clone()));
+            }
+        } else {
+            let doubled = FIRST_WAIT_MS.saturating_mul(1 << (self.asking.failures - 1).min(16)).min(LONGEST_WAIT_MS);
+            let wait = failure.retry_after_ms.unwrap_or(doubled).min(LONGEST_SLEEP_MS);
+            self.asking.sleeps = wait > SLEEP_MS;
+            self.asking.not_before = Some(Timestamp(at.0.saturating_add(i64::try_from(wait).unwrap_or(i64::MAX))));
+        }
+        Applied::Changed
+    }
+
+    fn model_changed(&mut self, model: usize) {
+        self.asking = Asking { requests: self.asking.requests, model, ..Asking::default() };
+    }
+
+    fn shortened(&mut self) {
+        let reader = self.start.as_ref().and_then(|start| start.reader.clone());
+        self.conversation.replace_old_results(|result| texts::handle(result, reader.as_deref()));
+        self.asking.known_context = None;
+    }
+
+    fn checked(&mut self, problem: Option<&str>) -> Applied {
+        let Phase::Output(_, checked) = &mut self.phase else { return Applied::Repeated };
+        match problem {
+            None => *checked = true,
+            Some(problem) if self.repairs < self.limits.repairs => {
+                self.repairs += 1;
+                self.phase = Phase::Ask;
+                self.conversation.push(Part::User(texts::misfit(problem)));
+                self.tell_notes();
+            }
+            Some(problem) => self.ending = Some(End::Output(problem.to_owned())),
+        }
+        Applied::Changed
+    }
+
+    // === calls ===
+
+    /// Calls that are the same as one whose end is not known are not even decided.
+    fn refuse_unsettled(&self, turn: &mut Turn) {
+        for call in turn.calls.iter_mut().filter(|call| call.stage == Stage::New) {
+            if let Some(earlier) = self.unsettled_as(call.key) {
+                let (kind, why) = (RefusalKind::Unsettled, texts::unsettled(earlier));
+                call.stage = Stage::Refusable(Refusal { kind, why, nearest: Vec::new() });
+            }
+        }
+    }
+
+    fn decided(&mut self, id: CallId, decision: &Decision) -> Applied {
+        let closing = self.ending.is_some();
+        let Some(call) = self.call_mut(id) else { return Applied::Repeated };
+        let fits = match (&call.stage, decision) {
+            (Stage::New | Stage::Refusable(_), _) => true,
+            // The gateway asks again when the call leaves: what was allowed then may be held or refused now.
+            (Stage::Allowed | Stage::Running, Decision::Held(_) | Decision::Refused(_)) => true,
+            (Stage::Held(_) | Stage::Waits(_) | Stage::Unsettled, Decision::Refused(_)) => closing,
+            _ => false,
+        };
+        if !fits {
+            return Applied::Repeated;
+        }
+        match decision {
+            Decision::Allowed => call.stage = Stage::Allowed,
+            Decision::Held(approval) => call.stage = Stage::Held(approval.clone()),
+            Decision::Refused(refusal) => {
+                let tool = call.tool.clone();
+                self.done(id, texts::refusal(refusal), true);
+                let ends = self.start.as_ref().is_some_and(|start| start.on_denied == OnDenied::End);
+                if refusal.kind == RefusalKind::Denied && ends {
+                    self.ending.get_or_insert(End::Denied(tool));
+                }
+            }
+        }
+        Applied::Changed
+    }
+
+    fn left(&mut self, id: CallId) {
+        let Some(call) = self.call_mut(id) else { return };
+        let first = call.attempts == 0;
+        call.attempts += 1;
+        call.after = None;
+        call.stage = Stage::Running;
+        self.calls_made += u32::from(first);
+        if let Phase::Calls(turn) = &mut self.phase {
+            turn.begun = true;
+        }
+    }
+
+    fn result(&mut self, id: CallId, result: &CallResult) -> Applied {
+        match self.call(id).map(|call| &call.stage) {
+            Some(Stage::Running | Stage::Orphaned) => {}
+            _ => return Applied::Repeated,
+        }
+        self.spent = self.spent.plus(result.spent);
+        let reader = self.start.as_ref().and_then(|start| start.reader.as_deref());
+        let text = texts::beginning(id, &result.text, self.limits.result_bytes, reader);
+        self.done(id, text, result.is_error);
+        Applied::Changed
+    }
+
+    fn unknown(&mut self, id: CallId, why: &str) -> Applied {
+        let Some(call) = self.call(id) else { return Applied::Repeated };
+        if !matches!(call.stage, Stage::Running | Stage::Orphaned | Stage::Waits(_)) {
+            return Applied::Repeated;
+        }
+        if call.hints.repeatable() {
+            self.lost(id, why);
+            return Applied::Changed;
+        }
+        let key = call.key;
+        self.unsettled.add(key, id);
+        let on_unknown = self.start.as_ref().map(|start| start.on_unknown).unwrap_or_default();
+        match on_unknown {
+            OnUnknown::Ask if !self.cancelled => {
+                if let Some(call) = self.call_mut(id) {
+                    call.stage = Stage::Unsettled;
+                }
+            }
+            _ => self.done(id, texts::unknown_end(id, why), true),
+        }
+        if on_unknown == OnUnknown::End {
+            self.ending.get_or_insert(End::Unknown(id));
+        }
+        Applied::Changed
+    }
+
+    /// A call that may be repeated was lost.
+    fn lost(&mut self, id: CallId, why: &str) {
+        let Some(call) = self.call_mut(id) else { return };
+        call.lost += 1;
+        if call.lost < MOST_LOST {
+            call.stage = Stage::Allowed;
+        } else {
+            let text = texts::gave_up(call.lost, why);
+            self.done(id, text, true);
+        }
+    }
+
+    fn call_waits(&mut self, id: CallId, on: &WaitFor) -> Applied {
+        let Some(call) = self.call_mut(id).filter(|call| call.stage == Stage::Running) else {
+            return Applied::Repeated;
+        };
+        call.stage = Stage::Waits(on.clone());
+        Applied::Changed
+    }
+
+    fn approval(&mut self, approval: &str, granted: bool, note: &str) -> Applied {
+        let Phase::Calls(turn) = &mut self.phase else { return Applied::Repeated };
+        let held = |call: &&mut TurnCall| matches!(&call.stage, Stage::Held(id) if id == approval);
+        let Some(call) = turn.calls.iter_mut().find(held) else { return Applied::Repeated };
+        #[cfg(test)]
+        if self.planted == Some(Bug::SharesApprovals) && granted {
+            for call in turn.calls.iter_mut().filter(|call| matches!(call.stage, Stage::Held(_))) {
+                call.stage = Stage::Allowed;
+            }
+            return Applied::Changed;
+        }
+        if granted {
+            call.approval = Some(approval.to_owned());
+            call.stage = Stage::Allowed;
+        } else {
+            let (id, kind) = (call.id, RefusalKind::Disapproved);
+            let refusal = Refusal { kind, why: note.to_owned(), nearest: Vec::new() };
+            self.done(id, texts::refusal(&refusal), true);
+        }
+        Applied::Changed
+    }
+
+    fn settled(&mut self, id: CallId, settlement: &Settlement) -> Applied {
+        if !self.unsettled.settle(id) {
+            return Applied::Repeated;
+        }
+        if self.ended.is_some() {
+            return Applied::Changed;
+        }
+        if let Settlement::Happened(result) = settlement {
+            self.spent = self.spent.plus(result.spent);
+        }
+        let waits = self.call(id).is_some_and(|call| call.stage == Stage::Unsettled);
+        match settlement {
+            Settlement::Happened(result) if waits => {
+                let reader = self.start.as_ref().and_then(|start| start.reader.as_deref());
+                let text = texts::beginning(id, &result.text, self.limits.result_bytes, reader);
+                self.done(id, text, result.is_error);
+            }
+            Settlement::DidNot if waits => self.done(id, texts::DID_NOT_HAPPEN.to_owned(), true),
+            Settlement::Repeat if waits => {
+                if let Some(call) = self.call_mut(id) {
+                    call.stage = Stage::Allowed;
+                }
+            }
+            _ => {
+                self.notes.push(texts::settled(id, settlement));
+                if matches!(self.phase, Phase::Ask) && self.asking.under_way.is_none() {
+                    self.tell_notes();
+                }
+            }
+        }
+        Applied::Changed
+    }
+
+    fn arrived(&mut self, what: &WaitFor) -> Applied {
+        if let WaitFor::Time(moment) = what {
+            if self.asking.sleeps && self.asking.not_before == Some(*moment) {
+                self.asking.sleeps = false;
+                self.asking.not_before = None;
+                return Applied::Changed;
+            }
+        }
+        let Phase::Calls(turn) = &mut self.phase else { return Applied::Repeated };
+        let waits = |call: &&mut TurnCall| matches!(&call.stage, Stage::Waits(on) if on == what);
+        let mut applied = Applied::Repeated;
+        for call in turn.calls.iter_mut().filter(|call| waits(call)) {
+            call.after = Some(what.clone());
+            call.stage = Stage::Allowed;
+            applied = Applied::Changed;
+        }
+        applied
+    }
+
+    /// A call has what the model is shown of it.
+    fn done(&mut self, id: CallId, mut text: String, is_error: bool) {
+        let Phase::Calls(turn) = &mut self.phase else { return };
+        let Some(call) = turn.get_mut(id) else { return };
+        match self.repeats.count(call.key, &text) {
+            Repetition::None => {}
+            Repetition::Told(count) => texts::repeated(&mut text, count),
+            Repetition::Stuck => {
+                self.ending.get_or_insert(End::Stuck(call.tool.clone()));
+            }
+        }
+        call.text = text;
+        call.is_error = is_error;
+        call.stage = Stage::Done;
+    }
+
+    /// Once each call has its result, the conversation gets them all.
+    fn close_turn(&mut self) {
+        let Phase::Calls(turn) = &mut self.phase else { return };
+        if !turn.is_done() {
+            return;
+        }
+        #[cfg(test)]
+        if self.planted == Some(Bug::DropsRefusals) {
+            turn.calls.retain(|call| !call.text.starts_with("denied"));
+        }
+        let shown = turn.calls.drain(..).map(|call| ShownResult {
+            call: call.id,
+            model_id: call.model_id,
+            name: call.tool,
+            text: call.text,
+            is_error: call.is_error,
+        });
+        self.conversation.push(Part::Results(shown.collect()));
+        self.phase = Phase::Ask;
+        #[cfg(test)]
+        if self.has(Bug::RewritesHistory) {
+            self.conversation.rewrite_first();
+        }
+        self.complete.push(self.entries);
+        self.tell_notes();
+    }
+
+    fn tell_notes(&mut self) {
+        for note in std::mem::take(&mut self.notes) {
+            self.conversation.push(Part::User(note));
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What is to be done next.
+
+use std::sync::Arc;
+
+use super::apply::ORPHANED;
+use super::context::Room;
+#[cfg(test)]
+use super::planted::Bug;
+use super::repeats::CallKey;
+use super::turn::{Stage, Turn, TurnCall};
+use super::{Phase, Run, texts};
+use crate::action::{Action, Ask, Call, Undecided};
+use crate::entry::{CallId, Decision, End, Event, Purpose, Refusal, RefusalKind, Request, WaitFor};
+use crate::spending::LimitName;
+
+/// What the calls of a turn need.
+enum TurnStep {
+    /// These actions.
+    Do(Vec<Action>),
+    /// Calls are under way.
+    UnderWay,
+    /// Something outside.
+    Wait(Vec<WaitFor>),
+}
+
+fn record(event: Event) -> Vec<Action> {
+    vec![Action::Record(event)]
+}
+
+fn refused(call: CallId, kind: RefusalKind, why: String) -> Action {
+    let refusal = Refusal { kind, why, nearest: Vec::new() };
+    Action::Record(Event::Decided { call, decision: Decision::Refused(refusal) })
+}
+
+impl Run {
+    /// What is to be done next. Nothing (an empty list) when all that is to be done is under way.
+    pub fn actions(&self) -> Vec<Action> {
+        if self.start.is_none() {
+            return Vec::new();
+        }
+        if let Some(end) = &self.ended {
+            return vec![Action::End(end.clone())];
+        }
+        if let Some(end) = self.ending() {
+            return if self.is_under_way() && !self.cancelled { Vec::new() } else { self.closing(end) };
+        }
+        if let Some(waits) = &self.waiting {
+            return if self.can_go_on() { record(Event::Continued) } else { vec![Action::Wait(waits.clone())] };
+        }
+        match &self.phase {
+            Phase::Ask => self.ask(),
+            Phase::Calls(turn) => match self.turn_step(turn) {
+                TurnStep::Do(actions) => actions,
+                TurnStep::UnderWay => Vec::new(),
+                TurnStep::Wait(waits) => record(Event::Waiting(waits)),
+            },
+            Phase::Output(text, true) => record(Event::Ended(End::Done(text.clone()))),
+            Phase::Output(text, false) => vec![Action::CheckOutput(text.clone())],
+        }
+    }
+
+    fn ending(&self) -> Option<End> {
+        let is_late = self.time_left() == Some(0) && self.waiting.is_none();
+        self.ending.clone().or(is_late.then_some(End::Limit(LimitName::Time)))
+    }
+
+    /// Gives each call that has none a result, then ends. At a limit the calls stay: the run may go on with more.
+    fn closing(&self, end: End) -> Vec<Action> {
+        if let Phase::Calls(turn) = &self.phase
+            && !matches!(end, End::Limit(_))
+        {
+            let open = turn.calls.iter().filter(|call| call.stage != Stage::Done);
+            let actions: Vec<_> = open.map(|call| close(call, &end)).collect();
+            if !actions.is_empty() {
+                return actions;
+            }
+        }
+        record(Event::Ended(end))
+    }
+
+    /// The call that is the same as this one and whose end is not known.
+    pub(super) fn unsettled_as(&self, key: CallKey) -> Option<CallId> {
+        #[cfg(test)]
+        if self.has(Bug::ForgetsUnsettled) {
+            return None;
+        }
+        self.unsettled.get(key)
+    }
+
+    fn can_go_on(&self) -> bool {
+        match &self.phase {
+            Phase::Calls(turn) => !matches!(self.turn_step(turn), TurnStep::Wait(_)),
+            _ => !self.asking.sleeps,
+        }
+    }
+
+    // === calls ===
+
+    fn turn_step(&self, turn: &Turn) -> TurnStep {
+        let mut actions = Vec::new();
+        let mut undecided = Vec::new();
+        for call in &turn.calls {
+            match &call.stage {
+                Stage::Refusable(refusal) => {
+                    let decision = Decision::Refused(refusal.clone());
+                    actions.push(Action::Record(Event::Decided { call: call.id, decision }));
+                }
+                Stage::New => undecided.push(Undecided {
+                    id: call.id,
+                    tool: call.tool.clone(),
+                    arguments: call.arguments.clone(),
+                }),
+                Stage::Orphaned => {
+                    actions.push(Action::Record(Event::Unknown { call: call.id, why: ORPHANED.to_owned() }));
+                }
+                Stage::Allowed => {
+                    if let Some(earlier) = self.unsettled_as(call.key) {
+                        actions.push(refused(call.id, RefusalKind::Unsettled, texts::unsettled(earlier)));
+                    }
+                }
+                _ => {}
+            }
+        }
+        #[cfg(test)]
+        if self.has(Bug::CallsBeforeDecided) && !turn.is_running() && !turn.ready().is_empty() {
+            return TurnStep::Do(vec![Action::Call(self.calls(&turn.ready()))]);
+        }
+        if !undecided.is_empty() {
+            actions.push(Action::Decide(undecided));
+        }
+        if !actions.is_empty() {
+            return TurnStep::Do(actions);
+        }
+        if self.is_beyond_calls(turn) {
+            return TurnStep::Do(record(Event::Ended(End::Limit(LimitName::Calls))));
+        }
+        let ready = turn.ready();
+        #[cfg(test)]
+        let ready = if self.has(Bug::OvertakesWrites) { turn.allowed() } else { ready };
+        // A call that changes something leaves alone.
+        let alone = ready.iter().any(|call| !call.hints.read_only);
+        if !ready.is_empty() && !(alone && turn.is_running()) {
+            return TurnStep::Do(vec![Action::Call(self.calls(&ready))]);
+        }
+        if turn.is_running() { TurnStep::UnderWay } else { TurnStep::Wait(turn.waits()) }
+    }
+
+    /// Whether the calls that may leave are more than the run may make. All of a turn's calls count before any leaves.
+    fn is_beyond_calls(&self, turn: &Turn) -> bool {
+        let may_leave = |call: &&TurnCall| call.attempts == 0 && matches!(call.stage, Stage::Allowed | Stage::Held(_));
+        let wanted = turn.calls.iter().filter(may_leave).count() as u64;
+        wanted > 0 && u64::from(self.calls_made) + wanted > u64::from(self.limits.calls)
+    }
+
+    fn calls(&self, ready: &[&TurnCall]) -> Vec<Call> {
+        let agents = ready.iter().filter(|call| call.agent).count() as u64;
+        let within_ms = self.time_left().unwrap_or(u64::MAX).min(self.limits.call_ms);
+        let call = |call: &&TurnCall| Call {
+            id: call.id,
+            tool: call.tool.clone(),
+            arguments: call.arguments.clone(),
+            approval: call.approval.clone(),
+            after: call.after.clone(),
+            attempt: call.attempts + 1,
+            durable: !call.hints.read_only,
+            within_ms,
+            allowance: self.allowance(agents),
+        };
+        ready.iter().map(call).collect()
+    }
+
+    // === the model ===
+
+    fn ask(&self) -> Vec<Action> {
+        if self.asking.under_way.is_some() {
+            return Vec::new();
+        }
+        if self.asking.change_model {
+            return record(Event::ModelChanged { model: self.asking.model + 1 });
+        }
+        if self.rounds_used >= self.limits.rounds {
+            return record(Event::Ended(End::Limit(LimitName::Rounds)));
+        }
+        if let Some(moment) = self.asking.not_before.filter(|_| self.asking.sleeps) {
+            return record(Event::Waiting(vec![WaitFor::Time(moment)]));
+        }
+        let purpose = match self.room() {
+            Room::Enough => Purpose::Turn,
+            Room::Shorten(shortening) => return record(Event::Shortened(shortening)),
+            Room::Summarize => Purpose::Summary,
+            Room::Full => return record(Event::Ended(End::Window)),
+        };
+        let conversation = match purpose {
+            Purpose::Turn => self.conversation.clone(),
+            Purpose::Summary => self.summary_conversation(),
+        };
+        let (max_output, reserved) = match self.reserve(purpose, &conversation) {
+            Ok(reserved) => reserved,
+            Err(limit) => return record(Event::Ended(End::Limit(limit))),
+        };
+        let request = Request {
+            number: self.asking.requests + 1,
+            purpose,
+            model: self.asking.model,
+            max_output,
+            reserved,
+            digest: conversation.digest(),
+        };
+        let is_turn = purpose == Purpose::Turn;
+        let output = self.start.as_ref().and_then(|start| start.output.clone()).filter(|_| is_turn);
+        vec![Action::Ask(Box::new(Ask {
+            request,
+            not_before: self.asking.not_before,
+            conversation,
+            tools: if is_turn { Arc::clone(self.tools.all()) } else { Arc::default() },
+            output,
+            within_ms: self.time_left(),
+        }))]
+    }
+}
+
+/// The result of a call whose run ends before it has one.
+fn close(call: &TurnCall, end: &End) -> Action {
+    let left = matches!(call.stage, Stage::Running | Stage::Orphaned | Stage::Waits(_));
+    if left && !call.hints.repeatable() {
+        let why = format!("the run ended while it was under way: {}", end.name());
+        return Action::Record(Event::Unknown { call: call.id, why });
+    }
+    refused(call.id, RefusalKind::RunEnded, format!("the run ended: {}", end.name()))
+}

@@ -1,0 +1,98 @@
+//! Limits of a run, and what it has spent of them: reserved before a call, settled by what was reported.
+
+use serde::{Deserialize, Serialize};
+
+/// How far a run may go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunLimits {
+    /// Answers of the model, summaries aside.
+    pub rounds: u32,
+    /// Calls in one answer; what is more is refused.
+    pub calls_per_turn: u32,
+    /// Calls that are made in all.
+    pub calls: u32,
+    /// Tokens read and written, those of sub-agents included.
+    pub tokens: Option<u64>,
+    /// Millionths of the currency that prices are in, those of sub-agents included.
+    pub money: Option<u64>,
+    /// Milliseconds in which the run is active. Waiting for people is not counted.
+    pub time_ms: Option<u64>,
+    /// Milliseconds of one call.
+    pub call_ms: u64,
+    /// Bytes of a result that the model is shown; a longer one is shown by its beginning and a handle.
+    pub result_bytes: u64,
+    /// Attempts to get one answer from one model.
+    pub attempts: u32,
+    /// Times that an output that does not fit its schema is asked for again.
+    pub repairs: u32,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self {
+            rounds: 10,
+            calls_per_turn: 32,
+            calls: 100,
+            tokens: None,
+            money: None,
+            time_ms: Some(600_000),
+            call_ms: 60_000,
+            result_bytes: 16_384,
+            attempts: 5,
+            repairs: 2,
+        }
+    }
+}
+
+/// The limit that a run reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitName {
+    /// [`RunLimits::rounds`].
+    Rounds,
+    /// [`RunLimits::calls`].
+    Calls,
+    /// [`RunLimits::tokens`].
+    Tokens,
+    /// [`RunLimits::money`].
+    Money,
+    /// [`RunLimits::time_ms`].
+    Time,
+}
+
+/// What was, or may be, spent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Spending {
+    /// Tokens read and written.
+    pub tokens: u64,
+    /// Millionths.
+    pub money: u64,
+}
+
+impl Spending {
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_add(other.tokens),
+            money: self.money.saturating_add(other.money),
+        }
+    }
+}
+
+/// What a call may spend of its run: of a sub-agent, its own limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// Tokens, if they are limited.
+    pub tokens: Option<u64>,
+    /// Millionths, if they are limited.
+    pub money: Option<u64>,
+}
+
+impl Allowance {
+    /// What is left of `limits` for each of `parts` that may spend at once.
+    pub(crate) fn left(limits: &RunLimits, spent: Spending, parts: u64) -> Self {
+        let share = |limit: Option<u64>, spent: u64| limit.map(|limit| limit.saturating_sub(spent) / parts.max(1));
+        Self { tokens: share(limits.tokens, spent.tokens), money: share(limits.money, spent.money) }
+    }
+}
