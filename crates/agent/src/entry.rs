@@ -188,7 +188,7 @@ pub enum Decision {
 }
 
 /// What a call gave.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallResult {
     /// The text for the model.
     pub text: String,

@@ -12,6 +12,8 @@ mod fork;
 pub mod journal;
 mod replay;
 mod run;
+#[cfg(test)]
+mod simulator;
 mod spending;
 mod start;
 mod tool;

@@ -40,8 +40,7 @@ pub fn replay(journal: &[Entry]) -> Result<Option<End>, ReplayError> {
 /// What the loop does not do itself: answers, results, people, processes.
 fn is_from_outside(run: &Run, event: &Event) -> bool {
     match event {
-        // The gateway decides again when a call leaves.
-        Event::Decided { call, .. } => run.is_running(*call),
+        Event::Decided { call, .. } => run.may_be_decided(*call),
         Event::Asked(_)
         | Event::Intent { .. }
         | Event::Waiting(_)
@@ -57,7 +56,6 @@ fn explains(action: &Action, event: &Event) -> bool {
     match (action, event) {
         (Action::Record(wanted), _) => as_json(wanted) == as_json(event),
         (Action::Ask(ask), Event::Asked(request)) => ask.request == *request,
-        (Action::Decide(calls), Event::Decided { call, .. }) => calls.iter().any(|wanted| wanted.id == *call),
         (Action::Call(calls), Event::Intent { call, attempt }) => {
             calls.iter().any(|wanted| wanted.id == *call && wanted.attempt == *attempt)
         }

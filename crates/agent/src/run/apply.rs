@@ -82,8 +82,8 @@ impl Run {
                 _ => Err(format!("call {call} leaves without being allowed")),
             },
             Event::Result { call, .. } | Event::Unknown { call, .. } | Event::CallWaits { call, .. } => {
-                match self.call(*call).map(|call| &call.stage) {
-                    Some(Stage::New | Stage::Refusable(_) | Stage::Allowed | Stage::Held(_)) => {
+                match self.call(*call).map(|call| (call.attempts, &call.stage)) {
+                    Some((0, Stage::New | Stage::Refusable(_) | Stage::Allowed | Stage::Held(_))) => {
                         Err(format!("call {call} has a result and never left"))
                     }
                     None if call.round > self.rounds => Err(format!("there is no call {call}")),
@@ -97,8 +97,9 @@ impl Run {
         }
     }
 
-    pub(crate) fn is_running(&self, id: CallId) -> bool {
-        self.call(id).is_some_and(|call| call.stage == Stage::Running)
+    /// Whether the gateway may decide of this call now: before it leaves, and once more when it leaves.
+    pub(crate) fn may_be_decided(&self, id: CallId) -> bool {
+        self.call(id).is_some_and(|call| matches!(call.stage, Stage::New | Stage::Running))
     }
 
     pub(crate) fn has_output(&self) -> bool {
