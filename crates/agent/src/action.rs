@@ -18,7 +18,7 @@ pub enum Action {
     /// Write [`Ask::request`] as `asked`, send it, write `answered` or `ask_failed`.
     Ask(Box<Ask>),
     /// Decide each of these, before any call of the turn leaves; write `decided` for each.
-    Decide(Vec<Undecided>),
+    Decide(Vec<OpenCall>),
     /// For each of these write `intent`, and make sure that it is on disk where [`Call::durable`] says so; then make
     /// the calls at the same time, and write what came of each when it came.
     Call(Vec<Call>),
@@ -49,7 +49,7 @@ pub struct Ask {
 
 /// A call that is not decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Undecided {
+pub struct OpenCall {
     /// The call.
     pub id: CallId,
     /// The tool.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::spending::Spending;
+use crate::spending::Cost;
 
 /// Why an answer ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ pub struct Answer {
     /// Tokens of the request and of the answer together, which the next request begins with.
     pub context: u64,
     /// What it cost.
-    pub spent: Spending,
+    pub spent: Cost,
 }
 
 /// How a request to a model failed.
@@ -97,7 +97,7 @@ pub struct Failure {
     pub retry_after_ms: Option<u64>,
     /// What it cost nevertheless. `None` when that is not known: then all that was reserved counts as spent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spent: Option<Spending>,
+    pub spent: Option<Cost>,
 }
 
 /// What a token costs at most, in millionths for a million tokens.

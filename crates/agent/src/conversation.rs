@@ -193,7 +193,8 @@ impl Conversation {
                 }
                 Part::Results(results) => {
                     for result in results {
-                        let _ = writeln!(text, "[result of {}]\n{}\n", result.name, prefix(&result.text, SHORT_RESULT * 2));
+                        let _ =
+                            writeln!(text, "[result of {}]\n{}\n", result.name, prefix(&result.text, SHORT_RESULT * 2));
                     }
                 }
             }

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use toolcrib_base::Timestamp;
 
 use crate::answer::{Answer, Failure, ModelSpec};
-use crate::spending::{LimitName, RunLimits, Spending};
+use crate::spending::{Cost, LimitName, RunLimits};
 use crate::tool::ToolSpec;
 
 /// One entry of a journal.
@@ -138,7 +138,7 @@ pub struct Request {
     /// Tokens that the answer may have.
     pub max_output: u64,
     /// What it may cost at most.
-    pub reserved: Spending,
+    pub reserved: Cost,
     /// The digest of the conversation that is sent.
     pub digest: String,
 }
@@ -197,7 +197,7 @@ pub struct CallResult {
     pub is_error: bool,
     /// What a sub-agent spent.
     #[serde(default)]
-    pub spent: Spending,
+    pub spent: Cost,
 }
 
 /// What a run waits for.
@@ -233,7 +233,7 @@ pub enum Settlement {
 /// How a conversation near the window became shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Shortening {
+pub enum Compaction {
     /// Handles replaced old results.
     Handles,
 }
@@ -395,7 +395,7 @@ pub enum Event {
         problem: Option<String>,
     },
     /// The conversation became shorter.
-    Shortened(Shortening),
+    Shortened(Compaction),
     /// The run may go further.
     Raised(RunLimits),
     /// Someone cancels the run.

@@ -7,6 +7,8 @@
 mod action;
 mod answer;
 mod conversation;
+#[cfg(feature = "rt")]
+pub mod driver;
 mod entry;
 mod fork;
 pub mod journal;
@@ -18,16 +20,16 @@ mod spending;
 mod start;
 mod tool;
 
-pub use action::{Action, Ask, Call, Undecided};
+pub use action::{Action, Ask, Call, OpenCall};
 pub use answer::{Answer, Failure, FailureKind, Finish, ModelCall, ModelSpec, Price};
 pub use conversation::{Conversation, Part, ShownResult};
 pub use entry::{CallId, CallResult, Decision, End, Entry, Event, OnDenied, OnUnknown, Purpose, Refusal, RefusalKind};
-pub use entry::{Request, Settlement, Shortening, Start, WaitFor};
+pub use entry::{Compaction, Request, Settlement, Start, WaitFor};
 pub use fork::{ForkError, fork};
 pub use journal::JournalError;
 pub use replay::{ReplayError, replay};
-pub use run::{Applied, Run};
-pub use spending::{Allowance, LimitName, RunLimits, Spending};
+pub use run::{Effect, Run};
+pub use spending::{Allowance, Cost, LimitName, RunLimits};
 pub use start::StartError;
 pub use tool::{Hints, ToolSpec};
 

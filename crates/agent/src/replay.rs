@@ -4,7 +4,7 @@
 use crate::action::Action;
 use crate::entry::{End, Entry, Event};
 use crate::journal::JournalError;
-use crate::run::{Applied, Run};
+use crate::run::{Effect, Run};
 
 /// Why a replay does not reach the end of its journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,10 +27,10 @@ pub enum ReplayError {
 pub fn replay(journal: &[Entry]) -> Result<Option<End>, ReplayError> {
     let mut run = Run::default();
     for (place, entry) in journal.iter().enumerate() {
-        let explained = is_from_outside(&run, &entry.event)
-            || run.actions().iter().any(|action| explains(action, &entry.event));
+        let explained =
+            is_from_outside(&run, &entry.event) || run.actions().iter().any(|action| explains(action, &entry.event));
         // What was written twice changed nothing.
-        if run.apply(entry)? == Applied::Changed && !explained {
+        if run.apply(entry)? == Effect::Changed && !explained {
             return Err(ReplayError::Different { entry: place + 1 });
         }
     }

@@ -20,9 +20,9 @@ use crate::answer::ModelSpec;
 use crate::conversation::Conversation;
 use crate::entry::{End, Entry, Request, Start, WaitFor};
 use crate::journal::JournalError;
-use crate::spending::{Allowance, RunLimits, Spending};
+use crate::spending::{Allowance, Cost, RunLimits};
 use crate::tool::Tools;
-use repeats::{Repeats, Unsettled};
+use repeats::{Repeats, UnsettledCalls};
 use turn::Turn;
 
 #[cfg(test)]
@@ -33,7 +33,7 @@ const MOST_LOST: u32 = 3;
 
 /// What an entry did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Applied {
+pub enum Effect {
     /// The run changed.
     Changed,
     /// It says what is known already, or comes too late. It is counted, and changes nothing.
@@ -49,20 +49,22 @@ pub struct Run {
     limits: RunLimits,
     conversation: Conversation,
     phase: Phase,
-    asking: Asking,
+    asking: ModelState,
     clock: RunClock,
-    spent: Spending,
+    spent: Cost,
     calls_made: u32,
     rounds: u32,
     rounds_used: u32,
     repairs: u32,
     repeats: Repeats,
-    unsettled: Unsettled,
+    unsettled: UnsettledCalls,
     /// What the model is told when its turn is complete.
     notes: Vec<String>,
     waiting: Option<Vec<WaitFor>>,
     /// It ends so as soon as nothing is under way and each call has its result.
     ending: Option<End>,
+    /// The tool whose call gave the same result again and again in this turn.
+    stuck: Option<String>,
     cancelled: bool,
     ended: Option<End>,
     entries: usize,
@@ -88,7 +90,7 @@ enum Phase {
 
 /// Requests to the model.
 #[derive(Debug, Clone, Default)]
-struct Asking {
+struct ModelState {
     /// The request that is under way.
     under_way: Option<Request>,
     /// How many left.
@@ -162,7 +164,7 @@ impl Run {
     }
 
     /// What it spent, with what is reserved for a request that is under way.
-    pub fn spent(&self) -> Spending {
+    pub fn spent(&self) -> Cost {
         self.asking.under_way.as_ref().map_or(self.spent, |request| self.spent.plus(request.reserved))
     }
 
@@ -193,7 +195,12 @@ impl Run {
 
     /// Whether a request or a call is under way, as far as the journal knows.
     pub fn is_under_way(&self) -> bool {
-        self.asking.under_way.is_some() || matches!(&self.phase, Phase::Calls(turn) if turn.is_running())
+        self.asking.under_way.is_some() || self.is_calling()
+    }
+
+    /// Whether a call is under way.
+    pub fn is_calling(&self) -> bool {
+        matches!(&self.phase, Phase::Calls(turn) if turn.is_running())
     }
 
     /// How many entries hold the first `round` rounds, whole.

@@ -64,19 +64,16 @@ pub enum LimitName {
 /// What was, or may be, spent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Spending {
+pub struct Cost {
     /// Tokens read and written.
     pub tokens: u64,
     /// Millionths.
     pub money: u64,
 }
 
-impl Spending {
+impl Cost {
     pub(crate) fn plus(self, other: Self) -> Self {
-        Self {
-            tokens: self.tokens.saturating_add(other.tokens),
-            money: self.money.saturating_add(other.money),
-        }
+        Self { tokens: self.tokens.saturating_add(other.tokens), money: self.money.saturating_add(other.money) }
     }
 }
 
@@ -91,7 +88,7 @@ pub struct Allowance {
 
 impl Allowance {
     /// What is left of `limits` for each of `parts` that may spend at once.
-    pub(crate) fn left(limits: &RunLimits, spent: Spending, parts: u64) -> Self {
+    pub(crate) fn left(limits: &RunLimits, spent: Cost, parts: u64) -> Self {
         let share = |limit: Option<u64>, spent: u64| limit.map(|limit| limit.saturating_sub(spent) / parts.max(1));
         Self { tokens: share(limits.tokens, spent.tokens), money: share(limits.money, spent.money) }
     }

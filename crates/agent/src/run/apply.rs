@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use toolcrib_base::Timestamp;
 
-use super::repeats::Repetition;
-use super::turn::{Stage, Turn, TurnCall};
-use super::{Applied, Asking, MOST_LOST, Phase, Run, texts};
 #[cfg(test)]
 use super::planted::Bug;
+use super::repeats::Repetition;
+use super::turn::{Stage, Turn, TurnCall};
+use super::{Effect, MOST_LOST, ModelState, Phase, Run, texts};
 use crate::answer::{Answer, Failure, FailureKind, Finish};
 use crate::conversation::{Conversation, Part, ShownResult};
 use crate::entry::{CallId, CallResult, Decision, End, Entry, Event, OnDenied, OnUnknown, Purpose, Refusal};
 use crate::entry::{RefusalKind, Request, Settlement, Start, WaitFor};
 use crate::journal::JournalError;
-use crate::spending::{RunLimits, Spending};
+use crate::spending::{Cost, RunLimits};
 use crate::tool::Tools;
 
 /// The first wait after a failure; each next one is twice as long, up to [`LONGEST_WAIT_MS`].
@@ -35,20 +35,26 @@ impl Run {
     ///
     /// # Errors
     /// It does not fit the entries before. The run is then unchanged.
-    pub fn apply(&mut self, entry: &Entry) -> Result<Applied, JournalError> {
-        let misplaced = |problem| JournalError::Misplaced { entry: self.entries + 1, problem };
-        self.admit(&entry.event).map_err(misplaced)?;
+    pub fn apply(&mut self, entry: &Entry) -> Result<Effect, JournalError> {
+        self.admit(&entry.event)?;
         let counts = !matches!(entry.event, Event::Resumed);
         self.clock.tick(entry.at, counts);
         let applied = self.take_in(&entry.event, entry.at);
         self.entries += 1;
-        self.repeated += u32::from(applied == Applied::Repeated);
+        self.repeated += u32::from(applied == Effect::Repeated);
         self.close_turn();
         Ok(applied)
     }
 
     /// Whether an entry may stand here at all.
-    fn admit(&self, event: &Event) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// Why it may not, in words for whoever wants to add it.
+    pub fn admit(&self, event: &Event) -> Result<(), JournalError> {
+        self.fits(event).map_err(|problem| JournalError::Misplaced { entry: self.entries + 1, problem })
+    }
+
+    fn fits(&self, event: &Event) -> Result<(), String> {
         if let Event::Started(start) = event {
             let again = self.start.is_some().then(|| "the run started already".to_owned());
             return again.map_or_else(|| start.check().map_err(|error| error.to_string()), Err);
@@ -116,11 +122,11 @@ impl Run {
         turn.get_mut(id)
     }
 
-    fn take_in(&mut self, event: &Event, at: Timestamp) -> Applied {
+    fn take_in(&mut self, event: &Event, at: Timestamp) -> Effect {
         match event {
             Event::Settled { call, settlement, .. } => return self.settled(*call, settlement),
             Event::Raised(limits) => return self.raised(limits),
-            _ if self.ended.is_some() => return Applied::Repeated,
+            _ if self.ended.is_some() => return Effect::Repeated,
             Event::Started(start) => self.started(start),
             Event::Forked { run, .. } => self.forked(run),
             Event::Resumed => self.resumed(at),
@@ -151,7 +157,7 @@ impl Run {
                 self.clock.still = true;
             }
         }
-        Applied::Changed
+        Effect::Changed
     }
 
     // === the run ===
@@ -167,7 +173,7 @@ impl Run {
 
     fn forked(&mut self, run: &str) {
         run.clone_into(&mut self.id);
-        self.spent = Spending::default();
+        self.spent = Cost::default();
         self.rounds_used = 0;
         self.calls_made = 0;
         self.clock.active_ms = 0;
@@ -204,13 +210,13 @@ impl Run {
         }
     }
 
-    fn raised(&mut self, limits: &RunLimits) -> Applied {
+    fn raised(&mut self, limits: &RunLimits) -> Effect {
         self.limits = limits.clone();
         if self.ended.take().is_some() {
             self.ending = None;
             self.clock.still = false;
         }
-        Applied::Changed
+        Effect::Changed
     }
 
     fn cancelled(&mut self, by: &str) {
@@ -232,15 +238,15 @@ impl Run {
         self.asking.under_way = Some(request.clone());
     }
 
-    fn answered(&mut self, number: u32, answer: &Answer) -> Applied {
+    fn answered(&mut self, number: u32, answer: &Answer) -> Effect {
         let Some(request) = self.asking.under_way.take_if(|request| request.number == number) else {
-            return Applied::Repeated;
+            return Effect::Repeated;
         };
         self.spent = self.spent.plus(answer.spent);
         self.asking.failures = 0;
         if request.purpose == Purpose::Summary {
             self.summarized(answer);
-            return Applied::Changed;
+            return Effect::Changed;
         }
         self.rounds += 1;
         self.rounds_used += 1;
@@ -264,7 +270,7 @@ impl Run {
                 self.phase = Phase::Calls(turn);
             }
         }
-        Applied::Changed
+        Effect::Changed
     }
 
     fn summarized(&mut self, answer: &Answer) {
@@ -282,13 +288,13 @@ impl Run {
         self.asking.known_context = None;
     }
 
-    fn ask_failed(&mut self, number: u32, failure: &Failure, at: Timestamp) -> Applied {
+    fn ask_failed(&mut self, number: u32, failure: &Failure, at: Timestamp) -> Effect {
         let Some(request) = self.asking.under_way.take_if(|request| request.number == number) else {
-            return Applied::Repeated;
+            return Effect::Repeated;
         };
         // A lost answer may have cost all that was reserved; a refused request cost nothing.
         let lost = failure.kind.loses_an_answer();
-        let unknown = if lost { request.reserved } else { Spending::default() };
+        let unknown = if lost { request.reserved } else { Cost::default() };
         self.spent = self.spent.plus(failure.spent.unwrap_or(unknown));
         self.lost_answers += u32::from(lost);
         self.tell_notes();
@@ -308,11 +314,11 @@ impl Run {
             self.asking.sleeps = wait > SLEEP_MS;
             self.asking.not_before = Some(Timestamp(at.0.saturating_add(i64::try_from(wait).unwrap_or(i64::MAX))));
         }
-        Applied::Changed
+        Effect::Changed
     }
 
     fn model_changed(&mut self, model: usize) {
-        self.asking = Asking { requests: self.asking.requests, model, ..Asking::default() };
+        self.asking = ModelState { requests: self.asking.requests, model, ..ModelState::default() };
     }
 
     fn shortened(&mut self) {
@@ -321,8 +327,8 @@ impl Run {
         self.asking.known_context = None;
     }
 
-    fn checked(&mut self, problem: Option<&str>) -> Applied {
-        let Phase::Output(_, checked) = &mut self.phase else { return Applied::Repeated };
+    fn checked(&mut self, problem: Option<&str>) -> Effect {
+        let Phase::Output(_, checked) = &mut self.phase else { return Effect::Repeated };
         match problem {
             None => *checked = true,
             Some(problem) if self.repairs < self.limits.repairs => {
@@ -333,7 +339,7 @@ impl Run {
             }
             Some(problem) => self.ending = Some(End::Output(problem.to_owned())),
         }
-        Applied::Changed
+        Effect::Changed
     }
 
     // === calls ===
@@ -348,9 +354,9 @@ impl Run {
         }
     }
 
-    fn decided(&mut self, id: CallId, decision: &Decision) -> Applied {
+    fn decided(&mut self, id: CallId, decision: &Decision) -> Effect {
         let closing = self.ending.is_some();
-        let Some(call) = self.call_mut(id) else { return Applied::Repeated };
+        let Some(call) = self.call_mut(id) else { return Effect::Repeated };
         let fits = match (&call.stage, decision) {
             (Stage::New | Stage::Refusable(_), _) => true,
             // The gateway asks again when the call leaves: what was allowed then may be held or refused now.
@@ -359,7 +365,7 @@ impl Run {
             _ => false,
         };
         if !fits {
-            return Applied::Repeated;
+            return Effect::Repeated;
         }
         match decision {
             Decision::Allowed => call.stage = Stage::Allowed,
@@ -373,7 +379,7 @@ impl Run {
                 }
             }
         }
-        Applied::Changed
+        Effect::Changed
     }
 
     fn left(&mut self, id: CallId) {
@@ -388,26 +394,26 @@ impl Run {
         }
     }
 
-    fn result(&mut self, id: CallId, result: &CallResult) -> Applied {
+    fn result(&mut self, id: CallId, result: &CallResult) -> Effect {
         match self.call(id).map(|call| &call.stage) {
             Some(Stage::Running | Stage::Orphaned) => {}
-            _ => return Applied::Repeated,
+            _ => return Effect::Repeated,
         }
         self.spent = self.spent.plus(result.spent);
         let reader = self.start.as_ref().and_then(|start| start.reader.as_deref());
         let text = texts::beginning(id, &result.text, self.limits.result_bytes, reader);
         self.done(id, text, result.is_error);
-        Applied::Changed
+        Effect::Changed
     }
 
-    fn unknown(&mut self, id: CallId, why: &str) -> Applied {
-        let Some(call) = self.call(id) else { return Applied::Repeated };
+    fn unknown(&mut self, id: CallId, why: &str) -> Effect {
+        let Some(call) = self.call(id) else { return Effect::Repeated };
         if !matches!(call.stage, Stage::Running | Stage::Orphaned | Stage::Waits(_)) {
-            return Applied::Repeated;
+            return Effect::Repeated;
         }
         if call.hints.repeatable() {
             self.lost(id, why);
-            return Applied::Changed;
+            return Effect::Changed;
         }
         let key = call.key;
         self.unsettled.add(key, id);
@@ -423,7 +429,7 @@ impl Run {
         if on_unknown == OnUnknown::End {
             self.ending.get_or_insert(End::Unknown(id));
         }
-        Applied::Changed
+        Effect::Changed
     }
 
     /// A call that may be repeated was lost.
@@ -438,24 +444,24 @@ impl Run {
         }
     }
 
-    fn call_waits(&mut self, id: CallId, on: &WaitFor) -> Applied {
+    fn call_waits(&mut self, id: CallId, on: &WaitFor) -> Effect {
         let Some(call) = self.call_mut(id).filter(|call| call.stage == Stage::Running) else {
-            return Applied::Repeated;
+            return Effect::Repeated;
         };
         call.stage = Stage::Waits(on.clone());
-        Applied::Changed
+        Effect::Changed
     }
 
-    fn approval(&mut self, approval: &str, granted: bool, note: &str) -> Applied {
-        let Phase::Calls(turn) = &mut self.phase else { return Applied::Repeated };
+    fn approval(&mut self, approval: &str, granted: bool, note: &str) -> Effect {
+        let Phase::Calls(turn) = &mut self.phase else { return Effect::Repeated };
         let held = |call: &&mut TurnCall| matches!(&call.stage, Stage::Held(id) if id == approval);
-        let Some(call) = turn.calls.iter_mut().find(held) else { return Applied::Repeated };
+        let Some(call) = turn.calls.iter_mut().find(held) else { return Effect::Repeated };
         #[cfg(test)]
         if self.planted == Some(Bug::SharesApprovals) && granted {
             for call in turn.calls.iter_mut().filter(|call| matches!(call.stage, Stage::Held(_))) {
                 call.stage = Stage::Allowed;
             }
-            return Applied::Changed;
+            return Effect::Changed;
         }
         if granted {
             call.approval = Some(approval.to_owned());
@@ -465,15 +471,15 @@ impl Run {
             let refusal = Refusal { kind, why: note.to_owned(), nearest: Vec::new() };
             self.done(id, texts::refusal(&refusal), true);
         }
-        Applied::Changed
+        Effect::Changed
     }
 
-    fn settled(&mut self, id: CallId, settlement: &Settlement) -> Applied {
+    fn settled(&mut self, id: CallId, settlement: &Settlement) -> Effect {
         if !self.unsettled.settle(id) {
-            return Applied::Repeated;
+            return Effect::Repeated;
         }
         if self.ended.is_some() {
-            return Applied::Changed;
+            return Effect::Changed;
         }
         if let Settlement::Happened(result) = settlement {
             self.spent = self.spent.plus(result.spent);
@@ -498,24 +504,24 @@ impl Run {
                 }
             }
         }
-        Applied::Changed
+        Effect::Changed
     }
 
-    fn arrived(&mut self, what: &WaitFor) -> Applied {
+    fn arrived(&mut self, what: &WaitFor) -> Effect {
         if let WaitFor::Time(moment) = what {
             if self.asking.sleeps && self.asking.not_before == Some(*moment) {
                 self.asking.sleeps = false;
                 self.asking.not_before = None;
-                return Applied::Changed;
+                return Effect::Changed;
             }
         }
-        let Phase::Calls(turn) = &mut self.phase else { return Applied::Repeated };
+        let Phase::Calls(turn) = &mut self.phase else { return Effect::Repeated };
         let waits = |call: &&mut TurnCall| matches!(&call.stage, Stage::Waits(on) if on == what);
-        let mut applied = Applied::Repeated;
+        let mut applied = Effect::Repeated;
         for call in turn.calls.iter_mut().filter(|call| waits(call)) {
             call.after = Some(what.clone());
             call.stage = Stage::Allowed;
-            applied = Applied::Changed;
+            applied = Effect::Changed;
         }
         applied
     }
@@ -527,9 +533,7 @@ impl Run {
         match self.repeats.count(call.key, &text) {
             Repetition::None => {}
             Repetition::Told(count) => texts::repeated(&mut text, count),
-            Repetition::Stuck => {
-                self.ending.get_or_insert(End::Stuck(call.tool.clone()));
-            }
+            Repetition::Stuck => self.stuck = Some(call.tool.clone()),
         }
         call.text = text;
         call.is_error = is_error;
@@ -561,6 +565,9 @@ impl Run {
         }
         self.complete.push(self.entries);
         self.tell_notes();
+        if let Some(tool) = self.stuck.take() {
+            self.ending.get_or_insert(End::Stuck(tool));
+        }
     }
 
     fn tell_notes(&mut self) {

@@ -3,8 +3,8 @@
 use super::{Run, texts};
 use crate::answer::ModelSpec;
 use crate::conversation::{Conversation, Part};
-use crate::entry::{Purpose, Shortening};
-use crate::spending::{LimitName, Spending};
+use crate::entry::{Compaction, Purpose};
+use crate::spending::{Cost, LimitName};
 
 /// A token has at least so many bytes on average; texts of other scripts have more.
 const BYTES_PER_TOKEN: u64 = 3;
@@ -23,7 +23,7 @@ pub(super) enum Room {
     /// There is enough.
     Enough,
     /// Entry to write.
-    Shorten(Shortening),
+    Shorten(Compaction),
     /// Ask for a summary.
     Summarize,
     /// Nothing is left to shorten.
@@ -48,7 +48,7 @@ impl Run {
             return Room::Enough;
         }
         if self.conversation.bytes_in_old_results() >= self.conversation.bytes() / WORTH_PARTS {
-            return Room::Shorten(Shortening::Handles);
+            return Room::Shorten(Compaction::Handles);
         }
         if self.conversation.parts().len() > 2 { Room::Summarize } else { Room::Full }
     }
@@ -63,7 +63,7 @@ impl Run {
     }
 
     /// The longest answer that the limits allow, and what the request costs with it at most.
-    pub(super) fn reserve(&self, purpose: Purpose, asked: &Conversation) -> Result<(u64, Spending), LimitName> {
+    pub(super) fn reserve(&self, purpose: Purpose, asked: &Conversation) -> Result<(u64, Cost), LimitName> {
         let Some(model) = self.model() else { return Err(LimitName::Tokens) };
         let input = match purpose {
             Purpose::Turn => self.input_tokens(),
@@ -73,7 +73,7 @@ impl Run {
         #[cfg(test)]
         if self.has(super::Bug::ReservesNothing) {
             let is_left = self.limits.tokens.is_none_or(|limit| self.spent.tokens < limit);
-            return is_left.then_some((output, Spending::default())).ok_or(LimitName::Tokens);
+            return is_left.then_some((output, Cost::default())).ok_or(LimitName::Tokens);
         }
         let least = LEAST_OUTPUT.min(output);
         if let Some(limit) = self.limits.tokens {
@@ -89,7 +89,7 @@ impl Run {
             }
         }
         let money = model.price.map_or(0, |price| price.of(input, output));
-        Ok((output, Spending { tokens: input + output, money }))
+        Ok((output, Cost { tokens: input + output, money }))
     }
 }
 

@@ -9,7 +9,7 @@ use super::planted::Bug;
 use super::repeats::CallKey;
 use super::turn::{Stage, Turn, TurnCall};
 use super::{Phase, Run, texts};
-use crate::action::{Action, Ask, Call, Undecided};
+use crate::action::{Action, Ask, Call, OpenCall};
 use crate::entry::{CallId, Decision, End, Event, Purpose, Refusal, RefusalKind, Request, WaitFor};
 use crate::spending::LimitName;
 
@@ -105,11 +105,9 @@ impl Run {
                     let decision = Decision::Refused(refusal.clone());
                     actions.push(Action::Record(Event::Decided { call: call.id, decision }));
                 }
-                Stage::New => undecided.push(Undecided {
-                    id: call.id,
-                    tool: call.tool.clone(),
-                    arguments: call.arguments.clone(),
-                }),
+                Stage::New => {
+                    undecided.push(OpenCall { id: call.id, tool: call.tool.clone(), arguments: call.arguments.clone() })
+                }
                 Stage::Orphaned => {
                     actions.push(Action::Record(Event::Unknown { call: call.id, why: ORPHANED.to_owned() }));
                 }

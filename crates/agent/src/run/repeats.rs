@@ -100,9 +100,9 @@ impl Repeats {
 
 /// Calls of which it is not known whether they happened: the same call is refused until a person settles it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Unsettled(HashMap<CallKey, CallId>);
+pub(crate) struct UnsettledCalls(HashMap<CallKey, CallId>);
 
-impl Unsettled {
+impl UnsettledCalls {
     pub(crate) fn add(&mut self, key: CallKey, call: CallId) {
         self.0.insert(key, call);
     }

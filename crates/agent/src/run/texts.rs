@@ -46,7 +46,9 @@ pub(super) fn unsettled(call: CallId) -> String {
 
 pub(super) fn settled(call: CallId, settlement: &Settlement) -> String {
     match settlement {
-        Settlement::Happened(result) => format!("call {call} was settled: it happened, with this result:\n{}", result.text),
+        Settlement::Happened(result) => {
+            format!("call {call} was settled: it happened, with this result:\n{}", result.text)
+        }
         Settlement::DidNot => format!("call {call} was settled: it did not happen. It may be called again."),
         Settlement::Repeat => format!("call {call} was settled: it may be called once more."),
     }

@@ -30,7 +30,7 @@ pub(super) enum Kill {
 }
 
 /// The process died.
-struct Killed;
+struct Death;
 
 /// What is under way.
 enum Flight {
@@ -75,7 +75,7 @@ impl Simulation {
         let mut alive = simulation.append(Event::Started(Box::new(start)), true);
         while simulation.world.faults.is_empty() {
             match alive {
-                Err(Killed) => alive = simulation.restart(),
+                Err(Death) => alive = simulation.restart(),
                 Ok(()) if simulation.is_over() => break,
                 Ok(()) => alive = simulation.step(),
             }
@@ -105,7 +105,7 @@ impl Simulation {
 
     // === the journal ===
 
-    fn append(&mut self, event: Event, sync: bool) -> Result<(), Killed> {
+    fn append(&mut self, event: Event, sync: bool) -> Result<(), Death> {
         self.now += i64::try_from(self.world.random.below(50)).unwrap_or(0);
         let is_resumed = matches!(event, Event::Resumed);
         let entry = Entry { at: Timestamp(self.now), event };
@@ -125,11 +125,11 @@ impl Simulation {
             Kill::After(place) => self.journal.len() == place,
             Kill::Randomly | Kill::PowerCuts => self.world.random.chance(12),
         };
-        if dies && !is_resumed && self.run.end().is_none() { Err(Killed) } else { Ok(()) }
+        if dies && !is_resumed && self.run.end().is_none() { Err(Death) } else { Ok(()) }
     }
 
     /// Another process goes on. What was under way may still have its effect.
-    fn restart(&mut self) -> Result<(), Killed> {
+    fn restart(&mut self) -> Result<(), Death> {
         for flight in std::mem::take(&mut self.flight) {
             if let Flight::Call(call, false) = flight
                 && self.world.random.chance(50)
@@ -161,12 +161,16 @@ impl Simulation {
             }
         }
         self.now += 1_000_000;
-        if self.run.end().is_none() && self.run.waiting().is_none() { self.append(Event::Resumed, false) } else { Ok(()) }
+        if self.run.end().is_none() && self.run.waiting().is_none() {
+            self.append(Event::Resumed, false)
+        } else {
+            Ok(())
+        }
     }
 
     // === steps ===
 
-    fn step(&mut self) -> Result<(), Killed> {
+    fn step(&mut self) -> Result<(), Death> {
         self.steps += 1;
         if self.steps > MOST_STEPS {
             self.world.fault("the run goes in circles");
@@ -194,7 +198,7 @@ impl Simulation {
         Ok(())
     }
 
-    fn perform(&mut self, action: Action) -> Result<(), Killed> {
+    fn perform(&mut self, action: Action) -> Result<(), Death> {
         match action {
             Action::Record(event) => {
                 let sync = matches!(event, Event::Ended(_) | Event::Waiting(_));
@@ -227,7 +231,7 @@ impl Simulation {
         }
     }
 
-    fn ask(&mut self, ask: &Ask) -> Result<(), Killed> {
+    fn ask(&mut self, ask: &Ask) -> Result<(), Death> {
         if let Some(moment) = ask.not_before {
             self.now = self.now.max(moment.0);
         }
@@ -243,7 +247,7 @@ impl Simulation {
         Ok(())
     }
 
-    fn call(&mut self, calls: Vec<Call>) -> Result<(), Killed> {
+    fn call(&mut self, calls: Vec<Call>) -> Result<(), Death> {
         for call in &calls {
             self.append(Event::Intent { call: call.id, attempt: call.attempt }, call.durable)?;
         }
@@ -261,7 +265,7 @@ impl Simulation {
     }
 
     /// Something that is under way ends.
-    fn land(&mut self) -> Result<(), Killed> {
+    fn land(&mut self) -> Result<(), Death> {
         if self.flight.is_empty() {
             self.world.fault("nothing is to be done and nothing is under way");
             return Ok(());
@@ -294,7 +298,7 @@ impl Simulation {
         }
     }
 
-    fn wait(&mut self, waits: &[WaitFor]) -> Result<(), Killed> {
+    fn wait(&mut self, waits: &[WaitFor]) -> Result<(), Death> {
         if waits.is_empty() {
             self.world.fault("the run waits for nothing");
             return Ok(());
@@ -337,7 +341,7 @@ impl Simulation {
     }
 
     /// Whoever brings news may bring it twice.
-    fn repeat_an_entry(&mut self) -> Result<(), Killed> {
+    fn repeat_an_entry(&mut self) -> Result<(), Death> {
         let place = self.world.random.below(self.journal.len());
         let event = self.journal[place].event.clone();
         match event {

@@ -11,7 +11,7 @@ use crate::action::Call;
 use crate::answer::{Answer, Failure, FailureKind, Finish, ModelCall, ModelSpec, Price};
 use crate::conversation::{Conversation, Part, ShownResult};
 use crate::entry::{CallId, Decision, OnDenied, OnUnknown, Purpose, Refusal, RefusalKind, Request, Start};
-use crate::spending::{RunLimits, Spending};
+use crate::spending::{Cost, RunLimits};
 use crate::tool::{Hints, ToolSpec};
 
 /// Read-only, idempotent, and held or denied by the policy.
@@ -32,7 +32,7 @@ const PRICE: Price = Price { input: 1_000, output: 4_000 };
 pub(super) struct World {
     pub(super) random: Random,
     /// What the model really used, lost answers included.
-    pub(super) used: Spending,
+    pub(super) used: Cost,
     /// Calls that left, each once.
     pub(super) left: HashSet<CallId>,
     /// Executions of writes that may not be repeated.
@@ -97,7 +97,7 @@ impl World {
     pub(super) fn new(random: Random) -> Self {
         Self {
             random,
-            used: Spending::default(),
+            used: Cost::default(),
             left: HashSet::new(),
             executed: HashMap::new(),
             open: HashMap::new(),
@@ -117,12 +117,7 @@ impl World {
 
     pub(super) fn ask(&mut self, request: &Request, sent: &Conversation) -> Result<Answer, Failure> {
         self.check_conversation(request, sent);
-        let failure = |kind, wait| Failure {
-            kind,
-            message: String::new(),
-            retry_after_ms: wait,
-            spent: None,
-        };
+        let failure = |kind, wait| Failure { kind, message: String::new(), retry_after_ms: wait, spent: None };
         let input = sent.bytes() / 4;
         match self.random.below(40) {
             0 => return Err(failure(FailureKind::Busy, Some(2_000))),
@@ -142,8 +137,8 @@ impl World {
         Ok(Answer { raw, text, calls, finish, context: input + output, spent })
     }
 
-    fn spend(&mut self, input: u64, output: u64) -> Spending {
-        let spent = Spending { tokens: input + output, money: PRICE.of(input, output) };
+    fn spend(&mut self, input: u64, output: u64) -> Cost {
+        let spent = Cost { tokens: input + output, money: PRICE.of(input, output) };
         self.used = self.used.plus(spent);
         spent
     }
@@ -176,7 +171,8 @@ impl World {
                 1 => String::new(),
                 _ => format!("{{\"n\": {}}}", self.random.below(20)),
             };
-            let id = if self.random.chance(10) { "call_0".to_owned() } else { format!("m{}", self.random.below(9_999)) };
+            let id =
+                if self.random.chance(10) { "call_0".to_owned() } else { format!("m{}", self.random.below(9_999)) };
             ModelCall { id, name: name.to_owned(), arguments }
         });
         self.last_calls = calls.collect();
@@ -195,7 +191,8 @@ impl World {
                 (_, Some(_)) => Some("calls without results"),
                 (Part::Results(_), None) => Some("results without calls"),
                 (Part::Answer { answer, .. }, None) => {
-                    awaited = (!answer.calls.is_empty()).then(|| answer.calls.iter().map(|call| call.id.clone()).collect());
+                    awaited =
+                        (!answer.calls.is_empty()).then(|| answer.calls.iter().map(|call| call.id.clone()).collect());
                     None
                 }
                 (Part::User(_), None) => None,

@@ -1,0 +1,147 @@
+//! The driver: executes the actions of runs through traits that the composition fills in.
+//!
+//! [`Runs`] is the table of running runs: one task each (`driver/task.rs`). A run that waits has no task and no memory;
+//! what it waits for is given to [`Runs::tell`], which reads its journal and goes on.
+
+mod runs;
+mod task;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::value::RawValue;
+use toolcrib_base::{Clock, Problem};
+
+use crate::action::{Action, Ask, Call, OpenCall};
+use crate::answer::{Answer, Failure};
+use crate::entry::{CallResult, Decision, End, Entry, Refusal, WaitFor};
+use crate::journal::JournalError;
+use crate::start::StartError;
+
+pub use runs::Runs;
+
+/// Sends one request to a model.
+#[async_trait]
+pub trait AskModel: Send + Sync {
+    /// The whole answer. What arrives of it meanwhile is given to `observer`. Dropping the future takes the request
+    /// back. A stream that ends early is a failure.
+    async fn ask(&self, run: &str, ask: &Ask, observer: &dyn Observe) -> Result<Answer, Failure>;
+}
+
+/// The gateway's one path of calls, on behalf of the run's agent and its caller.
+#[async_trait]
+pub trait CallTool: Send + Sync {
+    /// What the rules say of a call, before any of its turn leaves. Asked twice for the same call of a run, it gives the
+    /// same approval.
+    async fn decide(&self, run: &str, call: &OpenCall) -> Decision;
+
+    /// Makes a call. The rules decide once more. Dropping the future cancels the call.
+    async fn call(&self, run: &str, call: &Call) -> CallOutcome;
+}
+
+/// Keeps journals.
+#[async_trait]
+pub trait Journal: Send + Sync {
+    /// Adds entries, all or none. With `sync` they and all before them are on disk when it returns.
+    async fn append(&self, run: &str, entries: &[Entry], sync: bool) -> Result<(), Problem>;
+
+    /// The whole journal of a run, if there is one.
+    async fn read(&self, run: &str) -> Result<Option<Vec<Entry>>, Problem>;
+}
+
+/// Checks outputs.
+#[async_trait]
+pub trait CheckOutput: Send + Sync {
+    /// Why an output does not fit the schema, if it does not.
+    async fn check(&self, schema: &RawValue, output: &str) -> Option<String>;
+}
+
+/// Sees what happens in runs. Must not block.
+pub trait Observe: Send + Sync {
+    /// A piece of an answer arrived. It may still be cut.
+    fn delta(&self, run: &str, text: &str);
+
+    /// An entry is in the journal.
+    fn entry(&self, run: &str, entry: &Entry);
+
+    /// A run has no task any more.
+    fn rest(&self, run: &str, rest: &Result<Rest, DriveError>);
+}
+
+/// What became of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// It gave a result.
+    Result(CallResult),
+    /// It left, and it is not known whether it happened.
+    Unknown(String),
+    /// It left and waits for something outside.
+    Waits(WaitFor),
+    /// It did not leave: it waits for an approval.
+    Held(String),
+    /// It did not leave: the rules refuse it now.
+    Refused(Refusal),
+}
+
+/// All that a run needs.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The models.
+    pub models: Arc<dyn AskModel>,
+    /// The tools.
+    pub tools: Arc<dyn CallTool>,
+    /// The journals.
+    pub journal: Arc<dyn Journal>,
+    /// Schemas of outputs.
+    pub outputs: Arc<dyn CheckOutput>,
+    /// Who watches.
+    pub observer: Arc<dyn Observe>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Surroundings").finish_non_exhaustive()
+    }
+}
+
+/// Why a run has no task any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rest {
+    /// It ended.
+    Ended(End),
+    /// It waits.
+    Waiting(Vec<WaitFor>),
+    /// The program stops. The run can go on in another process.
+    Stopped,
+}
+
+/// Why a run cannot go on here.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DriveError {
+    /// It may not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// Its journal does not fit, or the run ended.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Its journal cannot be read or written. Nothing left since.
+    #[error("the journal cannot be used: {0}")]
+    Storage(Problem),
+    /// There is no such run.
+    #[error("there is no run `{0}`")]
+    NoRun(String),
+    /// There is a run with this id.
+    #[error("there is a run `{0}` already")]
+    Taken(String),
+    /// Too many run at once.
+    #[error("{0} runs are under way; wait until one ends")]
+    Busy(usize),
+}
+
+/// Whether an action sends something out.
+fn leaves(action: &Action) -> bool {
+    matches!(action, Action::Ask(_) | Action::Call(_) | Action::Decide(_) | Action::CheckOutput(_))
+}

@@ -1,0 +1,175 @@
+//! The table of running runs.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{mpsc, watch};
+use toolcrib_base::task::Scope;
+
+use super::task::{RunTask, taken_over};
+use super::{DriveError, Surroundings};
+use crate::entry::{Entry, Event, Start};
+use crate::run::Run;
+
+/// News of one run that wait while its task writes.
+const NEWS: usize = 64;
+/// Runs that run at once.
+const MOST_RUNS: usize = 4_096;
+
+/// Running runs, one task each. Clones are handles to the same table.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    around: Surroundings,
+    scope: Scope,
+    table: Arc<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    running: Mutex<HashMap<String, RunHandle>>,
+}
+
+#[derive(Debug, Clone)]
+struct RunHandle {
+    news: mpsc::Sender<Event>,
+    /// Closed when the run has no task any more.
+    gone: watch::Receiver<()>,
+}
+
+/// A run's place in the table. Dropping it frees the place.
+#[derive(Debug)]
+struct Place {
+    table: Arc<Table>,
+    run: String,
+    news: mpsc::Receiver<Event>,
+    _gone: watch::Sender<()>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.table.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.run);
+    }
+}
+
+impl Runs {
+    /// A table whose tasks belong to `scope`.
+    pub fn new(around: Surroundings, scope: Scope) -> Self {
+        Self { around, scope, table: Arc::default() }
+    }
+
+    /// How many runs have a task.
+    pub fn count(&self) -> usize {
+        self.table.running.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Starts a run.
+    ///
+    /// # Errors
+    /// It may not start, its id is taken, too many run, or its journal cannot be written.
+    pub async fn start(&self, start: Start) -> Result<(), DriveError> {
+        start.check()?;
+        let id = start.run.clone();
+        let place = match self.place(&id)? {
+            Ok(place) => place,
+            Err(_) => return Err(DriveError::Taken(id)),
+        };
+        if self.around.journal.read(&id).await.map_err(DriveError::Storage)?.is_some() {
+            return Err(DriveError::Taken(id));
+        }
+        let mut run = Run::default();
+        self.write(&mut run, &id, Event::Started(Box::new(start))).await?;
+        self.go_on(place, run);
+        Ok(())
+    }
+
+    /// Goes on with a run whose process is gone. Nothing happens to one that runs or waits.
+    ///
+    /// # Errors
+    /// There is no such run, it ended, too many run, or its journal cannot be used.
+    pub async fn resume(&self, id: &str) -> Result<(), DriveError> {
+        let Ok(place) = self.place(id)? else { return Ok(()) };
+        let (mut run, resumed) = self.read(id).await?;
+        if let Some(event) = resumed {
+            self.write(&mut run, id, event).await?;
+        } else {
+            // A run that ended says so in words.
+            run.admit(&Event::Resumed)?;
+        }
+        self.go_on(place, run);
+        Ok(())
+    }
+
+    /// Tells a run what came from outside: an approval, a settlement, more limits, a cancellation. It is in the journal
+    /// soon, if the run has a task, else when this returns.
+    ///
+    /// # Errors
+    /// There is no such run, it ended, too many run, or its journal cannot be used.
+    pub async fn tell(&self, id: &str, event: Event) -> Result<(), DriveError> {
+        let mut event = event;
+        loop {
+            let mut handle = match self.place(id)? {
+                Ok(place) => return self.tell_resting(place, id, event).await,
+                Err(handle) => handle,
+            };
+            match handle.news.send(event).await {
+                Ok(()) => return Ok(()),
+                // Its task comes to rest: the place is free soon.
+                Err(mpsc::error::SendError(back)) => event = back,
+            }
+            let _ = handle.gone.changed().await;
+        }
+    }
+
+    async fn tell_resting(&self, place: Place, id: &str, event: Event) -> Result<(), DriveError> {
+        let (mut run, resumed) = self.read(id).await?;
+        run.admit(&event)?;
+        if let Some(resumed) = resumed {
+            self.write(&mut run, id, resumed).await?;
+        }
+        self.write(&mut run, id, event).await?;
+        self.go_on(place, run);
+        Ok(())
+    }
+
+    async fn read(&self, id: &str) -> Result<(Run, Option<Event>), DriveError> {
+        let journal = self.around.journal.read(id).await.map_err(DriveError::Storage)?;
+        let journal = journal.filter(|entries| !entries.is_empty()).ok_or_else(|| DriveError::NoRun(id.to_owned()))?;
+        Ok(taken_over(&journal)?)
+    }
+
+    async fn write(&self, run: &mut Run, id: &str, event: Event) -> Result<(), DriveError> {
+        let entry = Entry { at: self.around.clock.now(), event };
+        run.admit(&entry.event)?;
+        self.around.journal.append(id, std::slice::from_ref(&entry), true).await.map_err(DriveError::Storage)?;
+        run.apply(&entry)?;
+        self.around.observer.entry(id, &entry);
+        Ok(())
+    }
+
+    /// A free place for the run, or the task that it has.
+    fn place(&self, id: &str) -> Result<Result<Place, RunHandle>, DriveError> {
+        let mut running = self.table.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = running.len();
+        match running.entry(id.to_owned()) {
+            Slot::Occupied(slot) => Ok(Err(slot.get().clone())),
+            Slot::Vacant(_) if count >= MOST_RUNS => Err(DriveError::Busy(MOST_RUNS)),
+            Slot::Vacant(slot) => {
+                let (sender, news) = mpsc::channel(NEWS);
+                let (gone, watching) = watch::channel(());
+                slot.insert(RunHandle { news: sender, gone: watching });
+                Ok(Ok(Place { table: Arc::clone(&self.table), run: id.to_owned(), news, _gone: gone }))
+            }
+        }
+    }
+
+    fn go_on(&self, mut place: Place, run: Run) {
+        let (around, stop) = (self.around.clone(), self.scope.stop_signal());
+        self.scope.spawn(async move {
+            let rest = RunTask::new(around.clone(), run).drive(&mut place.news, stop).await;
+            let id = place.run.clone();
+            drop(place);
+            around.observer.rest(&id, &rest);
+        });
+    }
+}
