@@ -11,9 +11,9 @@ use crate::run::Bug;
 use process::{Kill, Simulation};
 
 /// How many schedules are run if nothing else is asked for.
-const SCHEDULES: u64 = 3_000;
+const SCHEDULES: u64 = 2_000;
 /// A planted bug is found within so many.
-const TO_FIND: u64 = 6_000;
+const TO_FIND: u64 = 2_000;
 
 fn schedules() -> u64 {
     std::env::var("TOOLCRIB_AGENT_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(SCHEDULES)

@@ -395,10 +395,12 @@ impl Run {
     }
 
     fn result(&mut self, id: CallId, result: &CallResult) -> Effect {
+        // A late result of an earlier attempt is as good: it spares the next one.
         match self.call(id).map(|call| &call.stage) {
-            Some(Stage::Running | Stage::Orphaned) => {}
+            Some(Stage::Running | Stage::Orphaned | Stage::Allowed | Stage::Unsettled) => {}
             _ => return Effect::Repeated,
         }
+        self.unsettled.settle(id);
         self.spent = self.spent.plus(result.spent);
         let reader = self.start.as_ref().and_then(|start| start.reader.as_deref());
         let text = texts::beginning(id, &result.text, self.limits.result_bytes, reader);

@@ -45,7 +45,10 @@ impl Run {
             return if self.is_under_way() && !self.cancelled { Vec::new() } else { self.closing(end) };
         }
         if let Some(waits) = &self.waiting {
-            return if self.can_go_on() { record(Event::Continued) } else { vec![Action::Wait(waits.clone())] };
+            return match self.still_waits(waits) {
+                Some(waits) => vec![Action::Wait(waits)],
+                None => record(Event::Continued),
+            };
         }
         match &self.phase {
             Phase::Ask => self.ask(),
@@ -87,10 +90,14 @@ impl Run {
         self.unsettled.get(key)
     }
 
-    fn can_go_on(&self) -> bool {
+    /// What is still to arrive before anything can be done, if so.
+    fn still_waits(&self, waits: &[WaitFor]) -> Option<Vec<WaitFor>> {
         match &self.phase {
-            Phase::Calls(turn) => !matches!(self.turn_step(turn), TurnStep::Wait(_)),
-            _ => !self.asking.sleeps,
+            Phase::Calls(turn) => match self.turn_step(turn) {
+                TurnStep::Wait(waits) => Some(waits),
+                _ => None,
+            },
+            _ => self.asking.sleeps.then(|| waits.to_vec()),
         }
     }
 

@@ -306,10 +306,7 @@ impl Simulation {
         let place = self.world.random.below(waits.len());
         let event = match &waits[place] {
             WaitFor::Approval(approval) => {
-                let granted = self.world.random.chance(70);
-                if granted {
-                    self.world.granted.insert(approval.clone());
-                }
+                let granted = self.world.answer_approval(approval);
                 Event::Approval { approval: approval.clone(), granted, note: "no".to_owned() }
             }
             WaitFor::Settlement(call) => {
@@ -332,12 +329,7 @@ impl Simulation {
             }
         };
         self.now += 3_600_000;
-        let steps = self.journal.len();
-        self.append(event, true)?;
-        if self.run.irregular().0 > 0 && self.journal.len() > steps + MOST_STEPS {
-            self.world.fault("what is waited for never arrives");
-        }
-        Ok(())
+        self.append(event, true)
     }
 
     /// Whoever brings news may bring it twice.

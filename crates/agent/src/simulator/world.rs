@@ -41,7 +41,9 @@ pub(super) struct World {
     open: HashMap<String, CallId>,
     /// Calls that a person allowed to repeat.
     pub(super) repeatable: HashSet<CallId>,
-    pub(super) granted: HashSet<String>,
+    granted: HashSet<String>,
+    /// Approvals that were asked for and not answered.
+    unanswered: HashSet<String>,
     last_sent: Option<(u32, usize, Vec<String>)>,
     last_calls: Vec<ModelCall>,
     /// All that was found to be wrong.
@@ -103,6 +105,7 @@ impl World {
             open: HashMap::new(),
             repeatable: HashSet::new(),
             granted: HashSet::new(),
+            unanswered: HashSet::new(),
             last_sent: None,
             last_calls: Vec::new(),
             faults: Vec::new(),
@@ -228,10 +231,26 @@ impl World {
         let refuse = |kind, why: &str| Decision::Refused(Refusal { kind, why: why.to_owned(), nearest: Vec::new() });
         match tool {
             "denied" => refuse(RefusalKind::Denied, "the profile does not allow it"),
-            "guarded" | "private" => Decision::Held(format!("apr_{call}")),
+            "guarded" | "private" => {
+                let approval = format!("apr_{call}");
+                self.unanswered.insert(approval.clone());
+                Decision::Held(approval)
+            }
             _ if self.random.chance(3) => refuse(RefusalKind::Invalid, "`n` is too large"),
             _ => Decision::Allowed,
         }
+    }
+
+    /// A person answers an approval, which is answered once.
+    pub(super) fn answer_approval(&mut self, approval: &str) -> bool {
+        if !self.unanswered.remove(approval) {
+            self.fault(format!("the run waits for `{approval}`, which no person sees"));
+        }
+        let granted = self.random.chance(70);
+        if granted {
+            self.granted.insert(approval.to_owned());
+        }
+        granted
     }
 
     /// A call leaves the gateway.
