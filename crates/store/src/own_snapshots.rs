@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension as _, named_params, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 use sha2::{Digest, Sha256};
 use toolcrib_base::{ServerName, Timestamp};
 
@@ -49,27 +49,24 @@ impl OwnSnapshots {
             return Err(StoreError::TooLarge { what, bytes, limit: Snapshots::INVENTORY_MAX });
         }
         let digest = digest(&snapshot.inventory);
-        let failed = self.database.error("save a principal's snapshot");
-        let mut connection = self.database.writer();
-        let transaction = connection.transaction().map_err(&failed)?;
-        let write = |connection: &Connection| -> rusqlite::Result<()> {
-            let content = params![digest, &*snapshot.inventory];
-            connection.execute("INSERT OR IGNORE INTO inventory (digest, content) VALUES (?1, ?2)", content)?;
-            connection.execute(
-                "INSERT OR REPLACE INTO own_snapshot (tenant, server, principal, taken_at, definition_hash, digest) \
-                 VALUES ('', :server, :principal, :taken_at, :definition_hash, :digest)",
-                named_params! {
-                    ":server": snapshot.server.as_str(),
-                    ":principal": snapshot.principal,
-                    ":taken_at": snapshot.taken_at.0,
-                    ":definition_hash": snapshot.definition_hash,
-                    ":digest": digest,
-                },
-            )?;
-            sweep(connection)
-        };
-        write(&transaction).map_err(&failed)?;
-        transaction.commit().map_err(failed)
+        // A power cut may take it: then the server is asked again.
+        let written = self.database.write_soon(|transaction| {
+            let (server, principal) = (snapshot.server.as_str(), &snapshot.principal);
+            let before = "SELECT digest FROM own_snapshot WHERE tenant = '' AND server = ?1 AND principal = ?2";
+            let mut before = transaction.prepare_cached(before)?;
+            let before = before.query_row(params![server, principal], |row| row.get::<_, String>(0)).optional()?;
+            let content = "INSERT OR IGNORE INTO inventory (digest, content) VALUES (?1, ?2)";
+            transaction.prepare_cached(content)?.execute(params![digest, &*snapshot.inventory])?;
+            let row = "INSERT OR REPLACE INTO own_snapshot (tenant, server, principal, taken_at, definition_hash, digest) \
+                       VALUES ('', ?1, ?2, ?3, ?4, ?5)";
+            let values = params![server, principal, snapshot.taken_at.0, snapshot.definition_hash, digest];
+            transaction.prepare_cached(row)?.execute(values)?;
+            match before.is_some_and(|before| before != digest) {
+                true => sweep(transaction),
+                false => Ok(()),
+            }
+        });
+        written.map_err(self.database.error("save a principal's snapshot"))
     }
 
     /// The snapshots of one server.
