@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Timestamp, ToolId};
 use toolcrib_policy::Demand;
@@ -73,6 +73,10 @@ pub struct Approvals {
     waiting: Mutex<HashMap<String, ApprovalWatch>>,
     remembered: Mutex<HashMap<RememberedCall, RememberedYes>>,
     observer: OnceLock<Weak<dyn ObserveApprovals>>,
+    /// Those that ran when the process before ended, until they were told of.
+    cut_off: Mutex<Vec<String>>,
+    /// Another one waits, which may be the next to expire.
+    opened: Arc<Notify>,
 }
 
 /// What of an approval is in memory alone.
@@ -134,13 +138,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Approvals {
     /// Blocks: calls that ran when the process before ended are noted as unknown.
     pub(crate) fn new(store: CallApprovals, sealing: Arc<dyn SealRows>, times: ApprovalTimes) -> Self {
-        match store.end_cut_off() {
-            Ok(0) => {}
-            Ok(count) => tracing::warn!(count, "approved calls ran when the process ended; they are not run again"),
-            Err(error) => tracing::error!(%error, "failed to look for approved calls that were cut off"),
+        let cut_off = store.end_cut_off().unwrap_or_else(|error| {
+            tracing::error!(%error, "failed to look for approved calls that were cut off");
+            Vec::new()
+        });
+        if !cut_off.is_empty() {
+            let count = cut_off.len();
+            tracing::warn!(count, "approved calls ran when the process ended; they are not run again");
         }
         let (waiting, remembered, observer) = (Mutex::default(), Mutex::default(), OnceLock::new());
-        Self { store, sealing, times, pages: None, waiting, remembered, observer }
+        let (cut_off, opened) = (Mutex::new(cut_off), Arc::default());
+        Self { store, sealing, times, pages: None, waiting, remembered, observer, cut_off, opened }
     }
 
     /// The same with pages, below this URL.
@@ -152,6 +160,16 @@ impl Approvals {
     pub fn observe_by(&self, observer: Weak<dyn ObserveApprovals>) {
         // A second one changes nothing: there is one gateway to a path.
         let _ = self.observer.set(observer);
+    }
+
+    /// Those that ran when the process before ended; given once.
+    pub(crate) fn cut_off(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.cut_off))
+    }
+
+    /// Says that another one waits.
+    pub(crate) fn opened(&self) -> Arc<Notify> {
+        Arc::clone(&self.opened)
     }
 
     /// Those in a state, or all, the newest first.

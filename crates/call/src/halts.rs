@@ -200,9 +200,13 @@ impl HaltTable {
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<Halt>> {
-        let Self { principals, clients, sessions, profiles, runs, all } = self;
+        self.named().chain(&self.all)
+    }
+
+    fn named(&self) -> impl Iterator<Item = &Arc<Halt>> {
+        let Self { principals, clients, sessions, profiles, runs, all: _ } = self;
         let named = clients.values().chain(sessions.values()).chain(runs.values());
-        principals.values().chain(named).chain(profiles.values()).chain(all)
+        principals.values().chain(named).chain(profiles.values())
     }
 
     fn of_principal(&self, principal: &Principal) -> Option<&Arc<Halt>> {
@@ -264,7 +268,7 @@ impl Halts {
         self.ends.write().unwrap_or_else(PoisonError::into_inner).push(end);
     }
 
-    fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         !self.is_any.load(Ordering::Acquire)
     }
 
@@ -285,6 +289,24 @@ impl Halts {
         }
         let table = self.table.load();
         table.of_principal(principal).or_else(|| table.profiles.get(profile)).cloned()
+    }
+
+    /// The halt of a call that outlived its request: of its caller, of the session of a legacy client by which it came, by
+    /// its name, or of the run that made it.
+    pub(crate) fn of_origin(
+        &self,
+        principal: &Principal,
+        profile: &ProfileName,
+        session: Option<&str>,
+        run: Option<&str>,
+    ) -> Option<Arc<Halt>> {
+        if self.is_none() {
+            return None;
+        }
+        let table = self.table.load();
+        let session = session.and_then(|session| table.sessions.get(session));
+        let found = session.or_else(|| run.and_then(|run| table.runs.get(run)));
+        found.or_else(|| table.of_principal(principal)).or_else(|| table.profiles.get(profile)).cloned()
     }
 
     /// The halt of a run, or of who started it.
@@ -421,8 +443,11 @@ impl Halts {
                 .hint("Run `toolcrib halt lift` on the machine of the gateway, as the user who runs it."));
         }
         self.store.lift(id, &caller.principal.id)?;
-        let mut table = HaltTable::default();
-        self.table.load().all().filter(|other| other.id != halt.id).for_each(|other| table.insert(Arc::clone(other)));
+        let before = self.table.load();
+        // That of everyone stands for halts that could not be read, and is lifted by its own id alone.
+        let all = before.all.clone().filter(|other| other.id != halt.id);
+        let mut table = HaltTable { all, ..HaltTable::default() };
+        before.named().filter(|other| other.id != halt.id).for_each(|other| table.insert(Arc::clone(other)));
         self.replace(table);
         tracing::warn!(halt = &*halt.id, by = caller.principal.id.as_str(), "a halt was lifted");
         Ok(halt)

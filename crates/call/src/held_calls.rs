@@ -1,7 +1,8 @@
-//! Calls that need a yes: the request that waits (`request`), the yes and the no (`decision`), the one run (`run`). What is
-//! kept of them is in `approvals`.
+//! Calls that need a yes: the request that waits (`request`), the yes and the no (`decision`), the one run (`run`), and
+//! the end without either (`ending`). What is kept of them is in `approvals`.
 
 mod decision;
+mod ending;
 mod request;
 mod run;
 

@@ -51,6 +51,7 @@ fn event(approval: &CallApproval) -> ObjectEvent {
         ApprovalState::Running => ("Running", format!("{what} runs"), false),
         ApprovalState::Done => ("Done", format!("{what} has ended"), false),
         ApprovalState::Denied => ("Denied", format!("{what} was denied{by}{reason}"), false),
+        ApprovalState::Expired if reason.is_empty() => ("Expired", format!("the time of {what} is over"), false),
         ApprovalState::Expired => ("Expired", format!("{what} counts no more{reason}"), false),
         ApprovalState::Unknown => ("Unknown", format!("{what} was cut off"), true),
     };

@@ -221,6 +221,7 @@ impl GatewayBuilder {
         let tools: Weak<Gateway> = Arc::downgrade(&gateway);
         gateway.path.resolve_by(tools.clone() as Weak<dyn CallTool>);
         gateway.path.approvals.observe_by(tools.clone() as Weak<dyn ObserveApprovals>);
+        gateway.path.end_approvals_in_time();
         gateway.sessions.on_end(Box::new(move |session| {
             if let Some(gateway) = tools.upgrade() {
                 gateway.path.subscriptions.forget_session(session);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
-use toolcrib_base::{Problem, ProfileName, Role, Timestamp};
+use toolcrib_base::{Problem, ProfileName, Timestamp};
 use toolcrib_call::live_events::Kind;
 use toolcrib_call::pins::Quarantine;
 use toolcrib_call::{
@@ -16,7 +16,7 @@ use toolcrib_catalog::{Catalog, ChangedTools, Files};
 use toolcrib_protocol::{Notification, Raw};
 use toolcrib_session::{Caller, Principal, Sessions};
 use toolcrib_sink::{SinkStatus, Sinks};
-use toolcrib_store::{ApprovedCall, Door, Store};
+use toolcrib_store::{Door, Store};
 use toolcrib_view::metrics::Metrics;
 use toolcrib_view::view::{Builder, Entries, View, VisibilityRules};
 use toolcrib_view::{Embed, OperationTable, ServerTable, Visibility};
@@ -229,11 +229,7 @@ impl Gateway {
         self.path.sources.iter().for_each(|source| source.end_halted(halts));
         let path = Arc::clone(&self.path);
         self.path.servers.scope().spawn(async move {
-            let is_halted = |call: &ApprovedCall| {
-                let who = Principal::restored(call.principal.clone(), Role::Viewer);
-                path.halts.of_principal(&who, &call.profile).is_some()
-            };
-            if let Err(problem) = path.cancel_approvals(is_halted, "its caller is halted").await {
+            if let Err(problem) = path.cancel_halted_approvals().await {
                 tracing::error!("approvals of who is halted stay open, though nothing of them runs: {problem}");
             }
         });

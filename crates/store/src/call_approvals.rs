@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use toolcrib_base::{Clock, PrincipalId, ProfileName, Timestamp, ToolId};
 
 use crate::database::Database;
@@ -26,6 +26,8 @@ const REASON_MAX: usize = 1_000;
 const KEPT_OF_ONE: i64 = 1_000;
 /// How many of a list are read at most.
 const LIST_MAX: usize = 1_000;
+/// How many expire in one commit.
+const EXPIRED_MAX: i64 = 100;
 
 const COLUMNS: &str = "id, kind, state, principal, profile, chain, tool, digest, arguments, revision, created_at, \
                        expires_at, decided_at, approver, reason, ended_at, collected, sealed, result";
@@ -208,11 +210,15 @@ impl CallApprovals {
         let (approval, now) = (approval.clone(), self.clock.now().0);
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let written = self.database.commit(move |connection| {
-            connection.execute("DELETE FROM call_approval WHERE tenant = ?1 AND forget_at <= ?2", (TENANT, now))?;
-            let sql = "DELETE FROM call_approval WHERE tenant = ?1 AND id IN (SELECT id FROM call_approval \
-                       WHERE tenant = ?1 AND principal = ?2 AND state != 'running' AND (expires_at <= ?3 \
-                       OR state NOT IN ('open', 'approved')) ORDER BY created_at DESC, id LIMIT -1 OFFSET ?4)";
-            connection.execute(sql, (TENANT, approval.call.principal.as_str(), now, KEPT_OF_ONE))?;
+            // What has not ended is not forgotten: somebody is to learn how it did.
+            let ended = "state NOT IN ('open', 'approved', 'running')";
+            let sql = format!("DELETE FROM call_approval WHERE tenant = ?1 AND forget_at <= ?2 AND {ended}");
+            connection.execute(&sql, (TENANT, now))?;
+            let sql = format!(
+                "DELETE FROM call_approval WHERE tenant = ?1 AND id IN (SELECT id FROM call_approval WHERE tenant = ?1 \
+                 AND principal = ?2 AND {ended} ORDER BY created_at DESC, id LIMIT -1 OFFSET ?3)"
+            );
+            connection.execute(&sql, (TENANT, approval.call.principal.as_str(), KEPT_OF_ONE))?;
             if let Some(known) = waiting(connection, &approval, now)? {
                 return Ok(OpenedApproval::Known(known));
             }
@@ -351,27 +357,63 @@ impl CallApprovals {
         Ok(changed.map_err(self.database.error(SAVE))? > 0)
     }
 
-    /// At the start of a process: calls that ran when the one before ended may have done their work, and are never
-    /// begun again. How many.
+    /// When the next one that waits expires, which may be past; `None` where nothing waits. One that was made "later",
+    /// by a clock that was put back, has expired.
     ///
     /// # Errors
     /// The database says no.
-    pub fn end_cut_off(&self) -> Result<usize, StoreError> {
+    pub fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError> {
+        let sql = "SELECT min(CASE WHEN created_at > ?2 + ?3 THEN ?2 ELSE expires_at END) FROM call_approval \
+                   WHERE tenant = ?1 AND state IN ('open', 'approved')";
         let now = self.clock.now().0;
-        let changed = self.database.commit(move |connection| {
-            let sql = "UPDATE call_approval SET state = 'unknown', ended_at = ?2, forget_at = ?3 \
-                       WHERE tenant = ?1 AND state = 'running'";
-            connection.execute(sql, (TENANT, now, now.saturating_add(millis(KEPT))))
-        });
-        changed.map_err(self.database.error(SAVE))
+        let next = self.database.reader().query_row(sql, (TENANT, now, SKEW), |row| row.get::<_, Option<i64>>(0));
+        next.map(|next| next.map(Timestamp)).map_err(self.database.error(READ))
     }
+
+    /// Ends those that nobody decided about, or that were not begun, in time: their ids, at most a hundred. Each is given
+    /// once, so that one who asks learns of it.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn expire_late(&self) -> Result<Vec<String>, StoreError> {
+        let now = self.clock.now().0;
+        let ended = self.database.commit(move |connection| {
+            let sql = "UPDATE call_approval SET state = 'expired', ended_at = min(expires_at, ?2) \
+                       WHERE tenant = ?1 AND id IN (SELECT id FROM call_approval WHERE tenant = ?1 \
+                       AND state IN ('open', 'approved') AND (expires_at <= ?2 OR created_at > ?2 + ?3) \
+                       ORDER BY expires_at LIMIT ?4) RETURNING id";
+            ids(connection, sql, (TENANT, now, SKEW, EXPIRED_MAX))
+        });
+        ended.map_err(self.database.error(SAVE))
+    }
+
+    /// At the start of a process: calls that ran when the one before ended may have done their work, and are never
+    /// begun again. Their ids.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn end_cut_off(&self) -> Result<Vec<String>, StoreError> {
+        let now = self.clock.now().0;
+        let ended = self.database.commit(move |connection| {
+            let sql = "UPDATE call_approval SET state = 'unknown', ended_at = ?2, forget_at = ?3 \
+                       WHERE tenant = ?1 AND state = 'running' RETURNING id";
+            ids(connection, sql, (TENANT, now, now.saturating_add(millis(KEPT))))
+        });
+        ended.map_err(self.database.error(SAVE))
+    }
+}
+
+/// The ids of the rows that a statement changed.
+fn ids(connection: &Connection, sql: &str, parameters: impl Params) -> rusqlite::Result<Vec<String>> {
+    connection.prepare(sql)?.query_map(parameters, |row| row.get(0))?.collect()
 }
 
 /// The approval by which the same call waits.
 fn waiting(connection: &Connection, approval: &CallApproval, now: i64) -> rusqlite::Result<Option<String>> {
     let sql = "SELECT id FROM call_approval WHERE tenant = ?1 AND principal = ?2 AND profile = ?3 AND tool = ?4 \
                AND arguments = ?5 AND chain = ?6 AND digest = ?7 AND revision = ?8 \
-               AND (state = 'running' OR state IN ('open', 'approved') AND expires_at > ?9) LIMIT 1";
+               AND (state = 'running' OR state IN ('open', 'approved') AND expires_at > ?9 AND created_at <= ?9 + ?10) \
+               LIMIT 1";
     let ApprovedCall { principal, profile, chain, tool, arguments } = &approval.call;
     let key = params![
         TENANT,
@@ -383,6 +425,7 @@ fn waiting(connection: &Connection, approval: &CallApproval, now: i64) -> rusqli
         approval.digest,
         approval.revision,
         now,
+        SKEW,
     ];
     connection.query_row(sql, key, |row| row.get(0)).optional()
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
@@ -64,6 +65,8 @@ pub struct Setup {
     pub approval_times: ApprovalTimes,
     /// Where people see how a call stands that waits.
     pub approval_pages: Option<String>,
+    /// Who passes on what happens to approvals.
+    pub approval_news: Option<mpsc::Sender<Value>>,
 }
 
 /// A running gateway. Its tasks end when it is dropped.
@@ -106,6 +109,7 @@ impl Setup {
             keep_arguments: false,
             approval_times: ApprovalTimes { wait: Duration::ZERO, ..ApprovalTimes::default() },
             approval_pages: None,
+            approval_news: None,
         }
     }
 }
@@ -146,6 +150,9 @@ impl TestGateway {
             .keep_arguments(setup.keep_arguments)
             .approval_times(setup.approval_times)
             .approval_pages(setup.approval_pages);
+        if let Some(news) = setup.approval_news {
+            builder = builder.approval_news(news);
+        }
         if let Some(vault) = setup.vault {
             builder = builder.vault(vault);
         }

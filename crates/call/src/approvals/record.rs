@@ -58,6 +58,9 @@ pub(crate) struct HeldCaller {
     groups: Vec<String>,
     client: Option<String>,
     session: Option<String>,
+    /// The name of the session of a legacy client. Calls that an earlier version wrote down have none.
+    #[serde(default)]
+    mcp_session: Option<String>,
     user: Option<String>,
     actors: Vec<String>,
     bridge: Option<String>,
@@ -149,6 +152,7 @@ impl HeldCaller {
             groups: identity.groups.iter().map(ToString::to_string).collect(),
             client: owned(&identity.client),
             session: owned(&identity.session),
+            mcp_session: caller.session.as_ref().map(|session| session.name().to_string()),
             user: identity.user.as_ref().map(|user| user.as_str().to_owned()),
             actors: identity.actors.iter().map(ToString::to_string).collect(),
             bridge: caller.trace.bridge.as_deref().map(str::to_owned),
@@ -176,6 +180,16 @@ impl HeldCaller {
         // A role that no version of this program wrote is the least one.
         let role = self.role.parse().unwrap_or(Role::Viewer);
         Principal { id: PrincipalId::new(&self.principal), role, identity: Arc::new(identity) }
+    }
+
+    /// The name of the session of a legacy client by which it came.
+    pub(crate) fn mcp_session(&self) -> Option<&str> {
+        self.mcp_session.as_deref()
+    }
+
+    /// The run that made it.
+    pub(crate) fn run(&self) -> Option<&str> {
+        self.run.as_deref()
     }
 
     /// The bridge by which it came.

@@ -93,6 +93,9 @@ impl CallPath {
     async fn objection(&self, approval: &CallApproval) -> Result<(), Objection> {
         let changed = |why: &str| Err(Objection::Changed(why.to_owned()));
         let held = self.approvals.held(approval).await?;
+        if self.halt_of_held(&approval.call.profile, &held).is_some() {
+            return changed("its caller is halted");
+        }
         let principal = held.caller.principal();
         let Ok(snapshot) = self.views.snapshot(&approval.call.profile) else {
             return changed("the profile of the caller does not exist any more");

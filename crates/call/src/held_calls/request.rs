@@ -185,7 +185,12 @@ impl RequestContext<'_> {
         if let Some(session) = &self.caller.session {
             approvals.keep_session(&approval.id, session);
         }
+        approvals.opened().notify_one();
         approvals.changed(&approval.id).await;
+        // A halt that was added meanwhile has seen this one, or is seen here.
+        if self.path.halt_of(&approval).await.is_some() {
+            self.path.expire_approval(&approval.id, "its caller is halted").await?;
+        }
         Ok(approval)
     }
 
@@ -517,26 +522,8 @@ impl CallPath {
         };
         let was_open = blocking(move || Ok(store.decide(decision)?)).await?;
         if was_open {
-            self.approvals.changed(&id).await;
+            self.approval_ended(&id).await;
         }
         Ok(was_open)
-    }
-
-    /// Ends the open approvals of those who are meant: they are cancelled with everything else of theirs. How many.
-    ///
-    /// # Errors
-    /// The store says no.
-    pub async fn cancel_approvals(
-        &self,
-        is_meant: impl Fn(&ApprovedCall) -> bool,
-        why: &str,
-    ) -> Result<usize, Problem> {
-        let mut count = 0;
-        for approval in self.approvals.list(Some(ApprovalState::Open)).await? {
-            if is_meant(&approval.call) {
-                count += usize::from(self.expire_approval(&approval.id, why).await?);
-            }
-        }
-        Ok(count)
     }
 }

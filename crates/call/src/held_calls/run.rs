@@ -83,6 +83,10 @@ async fn call(
         trace: RequestTrace { bridge: held.caller.bridge(), ..RequestTrace::default() },
         chain: held.caller.chain(),
     };
+    // Of a session that is gone by now, admission would not know.
+    if let Some(halt) = path.halt_of_held(&caller.profile, held) {
+        return Ok(CallAnswer::failed(halt.problem()));
+    }
     let snapshot = path.views.snapshot(&caller.profile).map_err(|problem| RpcError::from(&problem))?;
     let snapshot = snapshot.seen_by(&caller.principal, caller.door);
     let Some(tool) = snapshot.view().tool_by_id(&approval.call.tool) else {

@@ -173,7 +173,15 @@ async fn find(
 ) -> Result<(CallApproval, ShownCall, DecisionRights), Problem> {
     let id = text(arguments, "id")?.unwrap_or_default();
     let approval = gateway.path.approvals.get(&id).await?.ok_or_else(|| no_approval(&id))?;
-    let call = gateway.path.approvals.shown(&approval).await?;
+    let call = match gateway.path.approvals.shown(&approval).await {
+        Ok(call) => call,
+        // Who may decide is sealed: what cannot be read is there for its caller and administrators alone.
+        Err(problem) => {
+            let principal = &caller.principal;
+            let is_known = principal.is_admin() || is_same_user(gateway, &principal.id, &approval.call.principal);
+            return Err(if is_known { problem } else { no_approval(&id) });
+        }
+    };
     let rights = rights_of(gateway, caller, &approval, &call);
     if rights.is_visible() { Ok((approval, call, rights)) } else { Err(no_approval(&id)) }
 }

@@ -24,21 +24,21 @@ forbid (principal, action == Action::"call", resource == Tool::"alpha/counter");
 const REMEMBER: &str = r#"@id("asks") @confirm("") @remember("10m")
 forbid (principal, action == Action::"call", resource == Tool::"alpha/counter");"#;
 
-fn policy(text: &str) -> File {
+pub(crate) fn policy(text: &str) -> File {
     ("policies/team.cedar".to_owned(), text.to_owned())
 }
 
-fn direct() -> File {
+pub(crate) fn direct() -> File {
     profile("default", "exposure: direct\ngroups: [admin]")
 }
 
 /// A gateway whose requests wait for a yes as long as a test does.
-fn patient() -> Setup {
+pub(crate) fn patient() -> Setup {
     let wait = Duration::from_secs(600);
     Setup { approval_times: ApprovalTimes { wait, ..ApprovalTimes::default() }, ..Setup::default() }
 }
 
-async fn house(policies: &str, setup: Setup) -> TestGateway {
+pub(crate) async fn house(policies: &str, setup: Setup) -> TestGateway {
     let house = TestGateway::open(&[server("alpha", &[]), direct(), policy(policies)], setup);
     house.settle().await;
     assert_eq!(house.gateway.loaded().problems, [], "{policies}");
@@ -46,7 +46,7 @@ async fn house(policies: &str, setup: Setup) -> TestGateway {
 }
 
 /// Somebody of these groups, by REST.
-fn somebody(house: &TestGateway, name: &str, groups: &[&str]) -> Client {
+pub(crate) fn somebody(house: &TestGateway, name: &str, groups: &[&str]) -> Client {
     let mut client = house.modern_of(name, "default");
     let mut identity = Identity::by(Proof::AccessToken);
     (identity.issuer, identity.tenant) = (Some("acme".into()), Some("t1".into()));
@@ -55,35 +55,35 @@ fn somebody(house: &TestGateway, name: &str, groups: &[&str]) -> Client {
     client
 }
 
-fn ops(house: &TestGateway) -> Client {
+pub(crate) fn ops(house: &TestGateway) -> Client {
     somebody(house, "user:acme/olga", &["ops"])
 }
 
 /// The owner of the gateway's token.
-fn owner(house: &TestGateway) -> Client {
+pub(crate) fn owner(house: &TestGateway) -> Client {
     let mut client = house.modern("default");
     client.caller.principal = Principal::admin("admin");
     client
 }
 
-async fn call(client: &Client, arguments: &Value) -> Value {
+pub(crate) async fn call(client: &Client, arguments: &Value) -> Value {
     client.call("alpha_counter", arguments).await
 }
 
 /// The id in an answer that says that the call waits.
-fn id_of(answer: &Value) -> String {
+pub(crate) fn id_of(answer: &Value) -> String {
     assert_eq!(answer["isError"], true, "{answer}");
     let text = text_of(answer);
     let at = text.find("apr_").unwrap_or_else(|| panic!("no id of an approval: {text}"));
     text[at..].chars().take_while(|it| it.is_ascii_alphanumeric() || *it == '_').collect()
 }
 
-async fn approve(by: &Client, id: &str) -> Result<Value, Problem> {
+pub(crate) async fn approve(by: &Client, id: &str) -> Result<Value, Problem> {
     by.operate("core_approval_approve", &json!({ "id": id })).await
 }
 
 /// Waits until an approval is in a state.
-async fn until(by: &Client, id: &str, state: &str) -> Value {
+pub(crate) async fn until(by: &Client, id: &str, state: &str) -> Value {
     let waiting = async {
         loop {
             let shown = by.operate("core_approval_show", &json!({ "id": id })).await.expect("it can be looked at");
@@ -97,13 +97,13 @@ async fn until(by: &Client, id: &str, state: &str) -> Value {
 }
 
 /// The ids of those that wait.
-async fn open(by: &Client) -> Vec<String> {
+pub(crate) async fn open(by: &Client) -> Vec<String> {
     let listed = by.operate("core_approval_list", &json!({ "state": "open" })).await.expect("a list");
     let rows = listed["approvals"].as_array().expect("rows").clone();
     rows.iter().map(|row| row["id"].as_str().expect("an id").to_owned()).collect()
 }
 
-async fn until_open(by: &Client) -> String {
+pub(crate) async fn until_open(by: &Client) -> String {
     let waiting = async {
         loop {
             if let Some(id) = open(by).await.pop() {
@@ -116,7 +116,7 @@ async fn until_open(by: &Client) -> String {
 }
 
 /// How often the tool has run.
-async fn runs(house: &TestGateway) -> usize {
+pub(crate) async fn runs(house: &TestGateway) -> usize {
     let events = house.audited().await;
     events.iter().filter(|it| it.target == "alpha/counter" && it.outcome == "ok").count()
 }
@@ -342,24 +342,52 @@ async fn late_twice_and_denied_are_said() {
 
 #[tokio::test]
 async fn what_was_changed_between_the_call_and_the_yes_is_not_run() {
+    let forbids = format!("{APPROVE}\n@id(\"never\") forbid (principal == User::\"local\", action, resource);");
     // What is changed, and what whoever says yes reads.
-    let changes: [(&str, &[File], &str); 3] = [
-        ("the policy", &[policy(&APPROVE.replace("dear", "dearer"))], "ask for another yes"),
+    let changes: [(&str, File, &str); 4] = [
         (
             "the right",
-            &[profile("default", "exposure: direct\ngroups: [admin]\ntools: {deny: [alpha/counter]}")],
+            profile("default", "exposure: direct\ngroups: [admin]\ntools: {deny: [alpha/counter]}"),
             "not offered",
         ),
-        ("the profile", &[profile("default", "exposure: direct\ngroups: [admin]\nread_only: true")], "not offered"),
+        ("the profile", profile("default", "exposure: direct\ngroups: [admin]\nread_only: true"), "not offered"),
+        ("the policy", policy(&APPROVE.replace("dear", "dearer")), "ask for another yes"),
+        ("the right by policy", policy(&forbids), "ask for another yes"),
     ];
-    for (what, files, expect) in changes {
-        let house = house(APPROVE, Setup::default()).await;
-        let client = house.modern("default");
-        let id = id_of(&call(&client, &json!({})).await);
-        house.apply(files).await;
+    let house = house(APPROVE, Setup::default()).await;
+    let client = house.modern("default");
+    for (number, (what, file, expect)) in changes.into_iter().enumerate() {
+        let id = id_of(&call(&client, &json!({ "number": number })).await);
+        house.apply(&[direct(), file]).await;
         let refused = approve(&ops(&house), &id).await.expect_err(what);
         assert!(refused.message.contains(expect), "{what}: {refused:?}");
         assert_eq!(runs(&house).await, 0, "{what}");
+        house.apply(&[direct()]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_revoked_between_the_call_and_the_yes_opens_nothing() {
+    let keyed = |keys: &str| {
+        let lines = format!("exposure: direct\ngroups: [admin]\ntools: {{approve: [alpha/counter]}}\n{keys}");
+        profile("keyed", &lines)
+    };
+    let key = |name: &str, digit: &str| format!("  - {{name: {name}, hash: 'sha256:{}'}}\n", digit.repeat(64));
+    let both = format!("keys:\n{}{}", key("one", "1"), key("two", "2"));
+    let house = TestGateway::settled(&[server("alpha", &[]), keyed(&both)]).await;
+    let mut by = house.modern_of("user:acme/olga", "keyed");
+    by.caller.principal.role = Role::Operator;
+    for (what, keys) in [
+        ("revoked", format!("keys:\n{}", key("two", "2"))),
+        ("replaced", format!("keys:\n{}{}", key("one", "3"), key("two", "2"))),
+    ] {
+        let client = house.modern_of("key:keyed/one", "keyed");
+        let id = id_of(&call(&client, &json!({ "what": what })).await);
+        house.apply(&[keyed(&keys)]).await;
+        let refused = approve(&by, &id).await.expect_err(what);
+        assert!(refused.kind == Kind::Stale && refused.message.contains("changed or revoked"), "{what}: {refused:?}");
+        assert_eq!((until(&by, &id, "expired").await["state"].as_str(), runs(&house).await), (Some("expired"), 0));
+        house.apply(&[keyed(&both)]).await;
     }
 }
 
@@ -555,13 +583,13 @@ async fn a_remembered_confirmation_spares_the_second_question_for_the_same_tool(
 }
 
 /// A client on a connection of its own, as over stdio, that answers what it is asked.
-struct Line {
+pub(crate) struct Line {
     duplex: Arc<Duplex>,
     heard: mpsc::Receiver<Bytes>,
 }
 
 impl Line {
-    async fn open(house: &TestGateway) -> Self {
+    pub(crate) async fn open(house: &TestGateway) -> Self {
         let (out, heard) = mpsc::channel(OUT);
         let snapshot = house.gateway.snapshot(&ProfileName::new("default").unwrap()).unwrap();
         let (principal, rules) = (Principal::member("local"), Rules::strict(64));
@@ -573,7 +601,7 @@ impl Line {
         line
     }
 
-    async fn say(&self, message: &Value) {
+    pub(crate) async fn say(&self, message: &Value) {
         eventually("room", self.duplex.take(&message.to_string().into(), RequestTrace::default())).await;
     }
 

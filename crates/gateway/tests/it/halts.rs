@@ -4,15 +4,16 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Kind, PrincipalId, Problem};
+use toolcrib_base::{CallChain, Kind, PrincipalId, Problem, Role, Timestamp};
 use toolcrib_call::{HaltCause, HaltSubject};
 use toolcrib_protocol::Raw;
 use toolcrib_session::{Caller, Principal};
-use toolcrib_store::Door;
-use toolcrib_testgateway::{Client, Setup, TestGateway, profile, server, text_of};
-use toolcrib_testkit::eventually;
+use toolcrib_store::{Door, HaltRecord};
+use toolcrib_testgateway::{Client, File, Setup, TestGateway, profile, server, text_of};
 use toolcrib_testkit::script::{ScriptedServer, Speaks};
+use toolcrib_testkit::{eventually, eventually_finds};
 
+use crate::approvals::{approve, id_of, owner, until};
 use crate::wire::{heard, over_stdio};
 
 /// Halts something, and gives the halt's id.
@@ -229,4 +230,182 @@ async fn only_the_holder_of_the_token_file_lifts_the_halt_of_admin() {
     assert_eq!(operate(&house, &admin, "core_halt_list", &json!({})).await.unwrap()["halts"][0]["id"], json!(id));
     operate(&house, &admin, "core_halt_lift", &json!({ "id": id })).await.unwrap();
     operate(&house, &admin, "core_audit_list", &json!({})).await.unwrap();
+}
+
+// === what waits for a yes ===
+
+/// A gateway whose calls of `alpha/slow` and `alpha/counter` wait for a yes.
+fn asking_files() -> [File; 2] {
+    let lines = "exposure: direct\ngroups: [admin]\ntools: {approve: [alpha/slow, alpha/counter]}";
+    [server("alpha", &[]), profile("default", lines)]
+}
+
+fn operator(house: &TestGateway) -> Client {
+    let mut client = house.modern_of("user:acme/olga", "default");
+    client.caller.principal.role = Role::Operator;
+    client
+}
+
+/// The callers of which each kind of halt means one, by its subject.
+fn callers(house: &TestGateway) -> Vec<(&'static str, String, Client)> {
+    let with = |name: &str, change: fn(&mut Client)| {
+        let mut client = house.modern_of(name, "default");
+        change(&mut client);
+        client
+    };
+    let legacy = house.legacy_of("user:acme/lea", "default");
+    let session = legacy.caller.session.as_ref().unwrap().name().to_string();
+    vec![
+        ("principal", "user:acme/ann".to_owned(), with("user:acme/ann", |_| {})),
+        (
+            "principal",
+            "user:acme/key".to_owned(),
+            with("key:default/k", |it| {
+                Arc::make_mut(&mut it.caller.principal.identity).user = Some(PrincipalId::new("user:acme/key"));
+            }),
+        ),
+        (
+            "client",
+            "editor".to_owned(),
+            with("user:acme/cleo", |it| {
+                Arc::make_mut(&mut it.caller.principal.identity).client = Some("editor".into());
+            }),
+        ),
+        (
+            "session",
+            "granted-1".to_owned(),
+            with("user:acme/gil", |it| {
+                Arc::make_mut(&mut it.caller.principal.identity).session = Some("granted-1".into());
+            }),
+        ),
+        ("session", session, legacy),
+        (
+            "run",
+            "run-1".to_owned(),
+            with("user:acme/rob", |it| {
+                it.caller.chain = Some(Arc::new(CallChain { run: Some("run-1".into()), ..CallChain::default() }));
+            }),
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn a_halt_of_any_kind_ends_the_approvals_of_whom_it_means_and_no_others() {
+    let house = TestGateway::settled(&asking_files()).await;
+    let mut waiting = Vec::new();
+    for (kind, subject, client) in callers(&house) {
+        let id = id_of(&client.call("alpha_counter", &json!({})).await);
+        waiting.push((kind, subject, id));
+    }
+    let operator = operator(&house);
+    let others = house.modern_of("user:acme/bob", "default");
+    let other = id_of(&others.call("alpha_counter", &json!({})).await);
+    for (number, (kind, subject, id)) in waiting.iter().enumerate() {
+        halt(&house, kind, subject).await;
+        let ended = until(&operator, id, "expired").await;
+        assert_eq!(ended["reason"], "its caller is halted", "{kind} {subject}");
+        for (_, subject, id) in &waiting[number + 1..] {
+            let shown = operator.operate("core_approval_show", &json!({ "id": id })).await.unwrap();
+            assert_eq!(shown["state"], "open", "{kind}: that of {subject}");
+        }
+    }
+    assert_eq!(until(&operator, &other, "open").await["state"], "open");
+    // Of a profile those of everyone in it. Administration is of no profile.
+    halt(&house, "profile", "default").await;
+    until(&owner(&house), &other, "expired").await;
+    let on_record = async || {
+        let events = house.audited().await;
+        let ended = events.iter().filter(|it| it.method == "approval/expire").count();
+        if ended == waiting.len() + 1 { Ok(()) } else { Err(ended) }
+    };
+    eventually_finds("each end on record", on_record).await;
+}
+
+#[tokio::test]
+async fn what_waits_is_ended_after_a_restart_by_a_halt_that_a_process_did_not_live_to_apply() {
+    let setup = Setup::default();
+    let store = setup.store.clone();
+    let house = TestGateway::open(&asking_files(), setup);
+    house.settle().await;
+    let mut waiting = Vec::new();
+    for (kind, subject, client) in callers(&house) {
+        let id = id_of(&client.call("alpha_counter", &json!({})).await);
+        waiting.push((kind, subject, id));
+    }
+    house.close().await;
+    for (kind, subject, _) in &waiting {
+        let (id, kind, subject) = (format!("hlt_{kind}_{subject}"), (*kind).to_owned(), subject.clone());
+        let (added_by, added_at) = (PrincipalId::new("admin"), Timestamp(1));
+        let reason = "a test".to_owned();
+        let halt = HaltRecord { id, kind, subject, reason, canary: None, added_by, added_at, lifted: None };
+        store.halts().add(&halt).unwrap();
+    }
+    let house = TestGateway::open(&asking_files(), Setup { store, ..Setup::default() });
+    house.settle().await;
+    for (kind, subject, id) in waiting {
+        let ended = until(&operator(&house), &id, "expired").await;
+        assert_eq!(ended["reason"], "its caller is halted", "{kind} {subject}");
+    }
+}
+
+#[tokio::test]
+async fn an_approved_call_that_runs_ends_with_the_halt_of_its_caller() {
+    let house = TestGateway::settled(&asking_files()).await;
+    let client = house.modern_of("user:acme/ann", "default");
+    let id = id_of(&client.call("alpha_slow", &json!({"ms": 600_000})).await);
+    approve(&operator(&house), &id).await.unwrap();
+    until(&operator(&house), &id, "running").await;
+    let halted = halt(&house, "principal", "user:acme/ann").await;
+    until(&operator(&house), &id, "done").await;
+    let admin = holder(&client, Some(Ipv4Addr::LOCALHOST.into()));
+    operate(&house, &admin, "core_halt_lift", &json!({ "id": halted })).await.unwrap();
+    let read = client.call("alpha_slow", &json!({"ms": 600_000})).await;
+    assert!(read["isError"] == true && text_of(&read).contains(&halted), "{read}");
+}
+
+// === parked calls and tasks ===
+
+#[tokio::test]
+async fn a_parked_call_and_a_task_end_when_their_caller_is_halted() {
+    let asking = Arc::new(ScriptedServer::start(Speaks::Legacy, |heard, say| match heard.method.as_str() {
+        "tools/list" => say.result(r#"{"tools":[{"name":"ask"}]}"#),
+        "tools/call" => {
+            let form = r#"{"message":"who?","requestedSchema":{"type":"object","properties":{}}}"#;
+            say.ask("elicitation/create", form);
+            say.wait_for_cancellation();
+        }
+        _ => {}
+    }));
+    let [alpha, profile] = asking_files();
+    let house = TestGateway::settled(&[over_stdio("beta", &asking), alpha, profile]).await;
+    let client = house.modern_of("ann", "default");
+    let capabilities = json!({"elicitation": {"form": {}}});
+    let meta = json!({"io.modelcontextprotocol/clientCapabilities": capabilities});
+    let params = json!({"name": "beta_ask", "arguments": {}, "_meta": meta});
+    let parked = client.ask("tools/call", &params).await.unwrap();
+    assert_eq!(parked["resultType"], "input_required", "{parked}");
+    let meta =
+        json!({"io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
+    let params = json!({"name": "alpha_counter", "arguments": {}, "_meta": meta});
+    let task = client.ask("tools/call", &params).await.unwrap();
+    assert_eq!(task["resultType"], "task", "{task}");
+
+    let halted = halt(&house, "principal", "ann").await;
+    heard(&asking, "the end", |heard| heard.iter().any(|it| it.method == "notifications/cancelled")).await;
+    let params = json!({"taskId": task["taskId"], "_meta": meta});
+    let refused = client.ask("tasks/get", &params).await.unwrap_err();
+    assert!(refused.message.contains(&halted), "{}", refused.message);
+    let admin = holder(&client, Some(Ipv4Addr::LOCALHOST.into()));
+    operate(&house, &admin, "core_halt_lift", &json!({ "id": halted })).await.unwrap();
+    let ended = async {
+        loop {
+            let now = client.ask("tasks/get", &params).await.unwrap();
+            if now["status"] != "working" {
+                return now;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let ended = eventually("the end of the task", ended).await;
+    assert!(ended["status"] == "failed" && ended.to_string().contains(&halted), "{ended}");
 }

@@ -4,7 +4,9 @@
 mod active;
 mod ambiguous;
 mod answers;
+mod approval_crashes;
 mod approvals;
+mod approvals_in_time;
 mod arguments;
 mod audit;
 mod available;

@@ -93,7 +93,7 @@ fn each_state_is_left_by_its_own_steps_alone() {
         "begin" => approvals.begin(id).unwrap(),
         "finish" => approvals.finish(id, b"result".to_vec()).unwrap(),
         "collect" => approvals.collect(id).unwrap(),
-        _ => approvals.end_cut_off().unwrap() > 0,
+        _ => !approvals.end_cut_off().unwrap().is_empty(),
     };
     let paths: [(&[&str], ApprovalState, &[&str]); 7] = [
         (&[], ApprovalState::Open, &["approve", "deny"]),
@@ -136,6 +136,59 @@ fn nothing_is_decided_or_begun_late_nor_with_a_clock_that_was_put_back() {
 }
 
 #[test]
+fn what_expires_is_named_once_also_what_expired_while_nothing_ran() {
+    let home = Home::new();
+    let store = home.open();
+    let approvals = store.call_approvals();
+    assert_eq!(approvals.next_expiry().unwrap(), None);
+    for (number, id) in ["apr_open", "apr_approved", "apr_running", "apr_denied", "apr_later"].into_iter().enumerate() {
+        let made = approval(id, call("a", id), NOW);
+        let later = if id == "apr_later" { 10 * MINUTE } else { i64::try_from(number).unwrap() };
+        assert!(is_new(&approvals, &CallApproval { expires_at: Timestamp(made.expires_at.0 + later), ..made }));
+    }
+    for (id, state) in [
+        ("apr_approved", ApprovalState::Approved),
+        ("apr_running", ApprovalState::Approved),
+        ("apr_denied", ApprovalState::Denied),
+    ] {
+        assert!(approvals.decide(decision(id, state, "b")).unwrap());
+    }
+    assert!(approvals.begin("apr_running").unwrap());
+    let end = NOW.0 + 15 * MINUTE;
+    assert_eq!(approvals.next_expiry().unwrap(), Some(Timestamp(end)));
+    assert_eq!(approvals.expire_late().unwrap(), Vec::<String>::new());
+    store.close_blocking().unwrap();
+    drop((approvals, store));
+    home.turn_clock(Timestamp(end + MINUTE));
+    let approvals = home.open().call_approvals();
+    let mut ended = approvals.expire_late().unwrap();
+    ended.sort();
+    assert_eq!(ended, ["apr_approved", "apr_open"]);
+    assert_eq!(approvals.get("apr_open").unwrap().unwrap().ended_at, Some(Timestamp(end)), "at its time, not at ours");
+    assert_eq!(approvals.expire_late().unwrap(), Vec::<String>::new());
+    assert_eq!(approvals.next_expiry().unwrap(), Some(Timestamp(end + 10 * MINUTE)));
+    // A clock that is put back: what was made "later" ends now, and stays so.
+    home.turn_clock(Timestamp(NOW.0 - 2 * MINUTE));
+    assert_eq!(approvals.next_expiry().unwrap(), Some(home.clock_now()));
+    assert_eq!(approvals.expire_late().unwrap(), ["apr_later"]);
+    home.turn_clock(NOW);
+    assert!(!approvals.decide(decision("apr_later", ApprovalState::Approved, "b")).unwrap());
+}
+
+#[test]
+fn one_that_no_one_has_named_as_expired_is_not_forgotten() {
+    let home = Home::new();
+    let approvals = home.open().call_approvals();
+    assert!(is_new(&approvals, &approval("apr_1", call("a", "x"), NOW)));
+    home.turn_clock(Timestamp(NOW.0 + 3 * 24 * 60 * MINUTE));
+    let now = home.clock_now();
+    assert!(is_new(&approvals, &approval("apr_2", call("a", "y"), now)));
+    assert_eq!(approvals.expire_late().unwrap(), ["apr_1"]);
+    assert!(is_new(&approvals, &approval("apr_3", call("a", "z"), now)));
+    assert_eq!(state(&approvals, "apr_1"), None, "its day is over");
+}
+
+#[test]
 fn after_a_restart_what_is_open_is_open_and_what_ran_is_unknown() {
     let home = Home::new();
     let store = home.open();
@@ -151,7 +204,7 @@ fn after_a_restart_what_is_open_is_open_and_what_ran_is_unknown() {
     store.close_blocking().unwrap();
     drop((approvals, store));
     let approvals = home.open().call_approvals();
-    assert_eq!(approvals.end_cut_off().unwrap(), 1);
+    assert_eq!(approvals.end_cut_off().unwrap(), ["apr_running"]);
     for (id, expect) in [
         ("apr_open", ApprovalState::Open),
         ("apr_approved", ApprovalState::Approved),
