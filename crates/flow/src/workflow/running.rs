@@ -277,8 +277,10 @@ impl RunTable {
             let tools = prepared.program.definition.tools();
             prepared.caller.missing(&tools)
         };
+        // A halt that was added before it was under way has not seen it.
+        self.end_halted(&gateway.path.halts);
         let back = async {
-            while !missing(&prepared).is_empty() {
+            while prepared.cancelled.borrow().is_none() && !missing(&prepared).is_empty() {
                 tokio::time::sleep(LOOK).await;
             }
         };

@@ -10,10 +10,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolcrib_base::PrincipalId;
 use toolcrib_base::task::Scope;
-use toolcrib_call::Source;
+use toolcrib_call::{HaltCause, HaltSubject, Source};
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
-use toolcrib_store::{RunQuery, RunRecord, RunStepRecord, Store};
+use toolcrib_store::{HaltRecord, RunQuery, RunRecord, RunStepRecord, Store};
 use toolcrib_testgateway::{Client, File, Setup, TestGateway, profile, server, strings, text_of};
 use toolcrib_testkit::{eventually_finds, eventually_holds};
 
@@ -417,6 +417,52 @@ async fn a_detached_run_goes_on_and_can_be_cancelled() {
     asked(&admin, "core_workflow_execution_cancel", &json!({"execution_id": id})).await;
     let ended = mill.until_ended(id).await;
     assert_eq!((ended.status.as_str(), ended.error.as_deref()), ("failed", Some("cancelled by `local`")));
+}
+
+#[tokio::test]
+async fn a_halted_run_ends_also_after_a_restart_and_the_runs_of_others_go_on() {
+    let slow = "steps: [{id: s, tool: fake/slow, args: {ms: 600000}, idempotent: true}]\n";
+    let files = [server("fake", &[]), workflow("slow", slow)];
+    let mill = Mill::open(&files).await;
+    let mut begun = Vec::new();
+    for who in ["ann", "ann", "bob", "bob"] {
+        let client = mill.house.modern_of(who, "default");
+        let run = asked(&client, "workflow_slow", &json!({"_detach": true})).await;
+        begun.push(run["execution_id"].as_str().unwrap().to_owned());
+    }
+    let halt = |mill: &Mill, kind: &str, subject: &str| {
+        let (gateway, subject) = (Arc::clone(&mill.house.gateway), HaltSubject::new(kind, subject).unwrap());
+        let cause = HaltCause { reason: "a test".to_owned(), canary: None, by: PrincipalId::new("admin") };
+        gateway.path.halts.add(subject, cause).unwrap().0.id.to_string()
+    };
+    let by_run = halt(&mill, "run", &begun[0]);
+    let ended = mill.until_ended(&begun[0]).await;
+    assert!(ended.error.as_deref().is_some_and(|error| error.contains(&by_run)), "{ended:?}");
+    let is_under_way = |mill: &Mill, id: &str| mill.store().runs().get(id).unwrap().unwrap().status == "inprogress";
+    assert!(begun[1..].iter().all(|id| is_under_way(&mill, id)), "others go on");
+    let by_principal = halt(&mill, "principal", "ann");
+    let ended = mill.until_ended(&begun[1]).await;
+    assert!(ended.error.as_deref().is_some_and(|error| error.contains(&by_principal)), "{ended:?}");
+    assert!(begun[2..].iter().all(|id| is_under_way(&mill, id)), "others go on");
+    // One that the process did not live to end is not taken up by the next, also where its tools are away.
+    mill.workflows.close();
+    mill.scope.close(Duration::from_secs(10)).await;
+    let store = mill.house.close().await;
+    let halt = HaltRecord {
+        id: "hlt_1".to_owned(),
+        kind: "run".to_owned(),
+        subject: begun[2].clone(),
+        reason: "a test".to_owned(),
+        canary: None,
+        added_by: PrincipalId::new("admin"),
+        added_at: store.runs().now(),
+        lifted: None,
+    };
+    store.halts().add(&halt).unwrap();
+    let mill = Mill::over(&[workflow("slow", slow)], Setup { store, ..Setup::default() }).await;
+    let ended = mill.until_ended(&begun[2]).await;
+    assert!(ended.error.as_deref().is_some_and(|error| error.contains("hlt_1")), "{ended:?}");
+    assert!(is_under_way(&mill, &begun[3]), "others wait for their tools");
 }
 
 #[tokio::test]
