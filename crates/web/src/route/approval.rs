@@ -1,11 +1,12 @@
 //! `/approval/<id>`: how a call stands that waits for a yes, for the person behind its client. The id is what lets in, and
-//! the page says no more than its client was told; nothing can be decided here.
+//! the page says no more than its client was told, and no arguments; nothing can be decided here.
 
 use std::sync::Arc;
 
 use http::header::HeaderMap;
 use http::{Method, Response, StatusCode};
 use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::pin::visible;
 use toolcrib_store::{ApprovalKind, ApprovalState, CallApproval};
 use toolcrib_transport::http::body::Body;
 
@@ -49,11 +50,13 @@ fn shown(approval: &CallApproval) -> Response<Body> {
         ApprovalState::Expired => ("An approval has expired", "The call has not run.".to_owned()),
         ApprovalState::Unknown => ("A call was cut off", "It may have done its work; it is not repeated.".to_owned()),
     };
-    let reason = approval.reason.as_deref().map(|reason| format!("<dt>Reason</dt><dd>{}</dd>\n", marked(reason)));
+    // What others chose stands in one line each, with everything visible that a screen does not show.
+    let shown = |text: &str| marked(&visible(text));
+    let reason = approval.reason.as_deref().map(|reason| format!("<dt>Reason</dt><dd>{}</dd>\n", shown(reason)));
     let body = format!(
         "<dl>\n<dt>Tool</dt><dd>{}</dd>\n<dt>For</dt><dd>{}</dd>\n<dt>State</dt><dd>{}</dd>\n{}</dl>\n<p>{next}</p>\n",
-        marked(&approval.call.tool.to_string()),
-        marked(approval.call.principal.as_str()),
+        shown(&approval.call.tool.to_string()),
+        shown(approval.call.principal.as_str()),
         escaped(approval.state.as_str()),
         reason.unwrap_or_default(),
     );

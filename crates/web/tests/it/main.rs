@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
 
 mod api;
+mod approval_page;
 mod ask;
 mod asked;
 mod bad_input;

@@ -253,26 +253,43 @@ async fn a_session_and_its_streams_end_with_what_was_granted() {
 }
 
 #[tokio::test]
-async fn a_halt_ends_what_was_granted_for_good() {
-    let house = House::of_owner().await;
-    let code = house.approved().await;
-    let tokens = house.redeemed(&code).await;
-    let token = tokens["access_token"].as_str().unwrap();
-    assert_eq!(house.lists(token, "/mcp/p/work").await, 200);
-    let principal = house.server.sessions().await.unwrap()[0].principal.clone();
-    let halt = json!({"kind": "principal", "subject": principal.as_str(), "reason": "a test"}).to_string();
-    let halt = house.ask(Ask::new(Method::POST, "/api/v1/halts", halt).admin().with("host", HOST)).await;
-    assert_eq!(halt.status, 201, "{:?}", halt.body);
-    let mut ends = house.server.watch_ends();
-    eventually("the end of the session", async {
-        while !house.server.sessions().await.unwrap().is_empty() {
-            let _ = ends.changed().await;
-        }
-    })
-    .await;
-    let lift = format!("/api/v1/halts/{}", halt.json()["id"].as_str().unwrap());
-    assert_eq!(house.ask(Ask::new(Method::DELETE, &lift, "").admin().with("host", HOST)).await.status, 200);
-    assert_eq!(house.lists(token, "/mcp/p/work").await, 401, "it does not come back");
+async fn a_halt_of_a_principal_client_or_session_ends_what_was_granted_for_good() {
+    for kind in ["principal", "client", "session"] {
+        let house = House::of_owner().await;
+        let code = house.approved().await;
+        let tokens = house.redeemed(&code).await;
+        let token = tokens["access_token"].as_str().unwrap();
+        assert_eq!(house.lists(token, "/mcp/p/work").await, 200);
+        let session = house.server.sessions().await.unwrap()[0].clone();
+        let subject = match kind {
+            "principal" => session.principal.as_str(),
+            "client" => &session.client,
+            _ => &session.id,
+        };
+        let halt = async |subject: &str| {
+            let halt = json!({"kind": kind, "subject": subject, "reason": "a test"}).to_string();
+            let added = house.ask(Ask::new(Method::POST, "/api/v1/halts", halt).admin().with("host", HOST)).await;
+            assert_eq!(added.status, 201, "{:?}", added.body);
+            added.json()["id"].as_str().unwrap().to_owned()
+        };
+        halt("another").await;
+        let id = halt(subject).await;
+        let mut ends = house.server.watch_ends();
+        eventually("the end of the session", async {
+            while !house.server.sessions().await.unwrap().is_empty() {
+                let _ = ends.changed().await;
+            }
+        })
+        .await;
+        let lift = Ask::new(Method::DELETE, &format!("/api/v1/halts/{id}"), "").admin().with("host", HOST);
+        assert_eq!(house.ask(lift).await.status, 200);
+        assert_eq!(house.lists(token, "/mcp/p/work").await, 401, "{kind}: it does not come back");
+        let refresh = format!(
+            "grant_type=refresh_token&client_id=editor&refresh_token={}",
+            tokens["refresh_token"].as_str().unwrap()
+        );
+        assert_eq!(house.token(&refresh).await.status, 400, "{kind}: neither does its refresh token");
+    }
 }
 
 #[tokio::test]
