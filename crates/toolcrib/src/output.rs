@@ -62,6 +62,16 @@ impl Output {
         print(&text)
     }
 
+    /// An answer: as it is for programs, else as `show` prints it.
+    pub(crate) fn shown(self, answer: &Raw, show: impl FnOnce(&Value) -> io::Result<()>) -> io::Result<()> {
+        if self.is_for_programs() { self.answer(answer) } else { show(&answer.to_value()) }
+    }
+
+    /// An answer whose member `name` is a list: as it is for programs, else its rows.
+    pub(crate) fn listed(self, answer: &Raw, name: &str, columns: &[Column]) -> io::Result<()> {
+        self.shown(answer, |value| self.rows(name, columns, rows_of(value, name)))
+    }
+
     /// Rows for people; `what` names them in the plural when there is none.
     pub(crate) fn rows(self, what: &str, columns: &[Column], rows: &[Value]) -> io::Result<()> {
         if self.format == Format::Name {
@@ -136,4 +146,9 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
+}
+
+/// The rows of the member `name` of an answer.
+pub(crate) fn rows_of<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value[name].as_array().map(Vec::as_slice).unwrap_or_default()
 }

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use toolcrib_protocol::Raw;
 
 use crate::client::{ClientFlags, Rest, encoded};
-use crate::output::Output;
 use crate::output::table::{Column, field, moment};
+use crate::output::{Output, rows_of};
 use crate::text::line;
 
 #[derive(Debug, clap::Args)]
@@ -108,37 +108,28 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
 
 async fn list(arguments: &ListArguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
     let state = arguments.state.as_ref().map(|state| format!("?state={state}")).unwrap_or_default();
-    let answer = rest.get(&format!("/approvals{state}")).await?;
-    if output.is_for_programs() {
-        return Ok(output.answer(&answer)?);
-    }
-    let value = answer.to_value();
-    Ok(output.rows("approvals", COLUMNS, value["approvals"].as_array().map(Vec::as_slice).unwrap_or_default())?)
+    Ok(output.listed(&rest.get(&format!("/approvals{state}")).await?, "approvals", COLUMNS)?)
 }
 
 async fn show(id: &str, rest: &Rest, output: Output) -> anyhow::Result<()> {
     let answer = rest.get(&format!("/approvals/{}", encoded(id))).await?;
-    if output.is_for_programs() {
-        return Ok(output.answer(&answer)?);
-    }
-    let value = answer.to_value();
-    for (key, title) in SHOWN {
-        if !value[key].is_null() {
-            output.text(&format!("{title:<10} {}", line(&field(&value, key))))?;
+    Ok(output.shown(&answer, |value| {
+        let say = |title: &str, words: &str| output.text(&format!("{title:<10} {}", line(words)));
+        for (key, title) in SHOWN {
+            if !value[key].is_null() {
+                say(title, &field(value, key))?;
+            }
         }
-    }
-    for (key, title) in [("askedBy", "Asked by"), ("groups", "Groups")] {
-        let words: Vec<&str> = value[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        if !words.is_empty() {
-            output.text(&format!("{title:<10} {}", line(&words.join(", "))))?;
+        for (key, title) in [("askedBy", "Asked by"), ("groups", "Groups")] {
+            let words: Vec<&str> = rows_of(value, key).iter().filter_map(Value::as_str).collect();
+            if !words.is_empty() {
+                say(title, &words.join(", "))?;
+            }
         }
-    }
-    // One line of JSON in which everything is visible already.
-    output.text(&format!("{:<10} {}", "Arguments", line(&field(&value, "arguments"))))?;
-    if !value["outcome"].is_null() {
-        output.text(&format!("{:<10} {}", "Outcome", line(&value["outcome"].to_string())))?;
-    }
-    Ok(())
+        // One line of JSON in which everything is visible already.
+        say("Arguments", &field(value, "arguments"))?;
+        if value["outcome"].is_null() { Ok(()) } else { say("Outcome", &value["outcome"].to_string()) }
+    })?)
 }
 
 async fn decide(arguments: &DecisionArguments, word: &str, rest: &Rest, output: Output) -> anyhow::Result<()> {
@@ -148,11 +139,9 @@ async fn decide(arguments: &DecisionArguments, word: &str, rest: &Rest, output: 
     }
     let path = format!("/approvals/{}/{word}", encoded(&arguments.id));
     let answer = rest.ask(Method::POST, &path, Some(&Raw::from_value(&wanted))).await?;
-    if output.is_for_programs() {
-        return Ok(output.answer(&answer)?);
-    }
-    let value = answer.to_value();
-    let (id, tool, principal) = (field(&value, "id"), field(&value, "tool"), field(&value, "principal"));
-    let said = if word == "approve" { "approved" } else { "denied" };
-    Ok(output.text(&format!("{said} {id}: {} for {}", line(&tool), line(&principal)))?)
+    Ok(output.shown(&answer, |value| {
+        let (id, tool, principal) = (field(value, "id"), field(value, "tool"), field(value, "principal"));
+        let said = if word == "approve" { "approved" } else { "denied" };
+        output.text(&format!("{said} {id}: {} for {}", line(&tool), line(&principal)))
+    })?)
 }

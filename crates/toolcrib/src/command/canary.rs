@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use toolcrib_call::canaries::mint::KINDS;
 use toolcrib_protocol::Raw;
 
@@ -85,28 +85,17 @@ async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> anyhow::Resu
                 body["profile"] = profile.as_str().into();
             }
             let answer = rest.ask(Method::POST, "/canaries", Some(&Raw::from_value(&body))).await?;
-            if output.is_for_programs() {
-                return Ok(output.answer(&answer)?);
-            }
-            let canary: Value = answer.to_value();
-            output.text(canary["token"].as_str().unwrap_or_default())?;
-            output.note(&format!("{} is looked for from now on; its token is not shown again", field(&canary, "id")));
-            Ok(())
+            Ok(output.shown(&answer, |canary| {
+                output.text(canary["token"].as_str().unwrap_or_default())?;
+                output
+                    .note(&format!("{} is looked for from now on; its token is not shown again", field(canary, "id")));
+                Ok(())
+            })?)
         }
-        Action::List(_) => {
-            let answer = rest.get("/canaries").await?;
-            if output.is_for_programs() {
-                return Ok(output.answer(&answer)?);
-            }
-            let value = answer.to_value();
-            Ok(output.rows("canaries", COLUMNS, value["canaries"].as_array().map(Vec::as_slice).unwrap_or_default())?)
-        }
+        Action::List(_) => Ok(output.listed(&rest.get("/canaries").await?, "canaries", COLUMNS)?),
         Action::Remove(it) => {
             let answer = rest.ask(Method::DELETE, &format!("/canaries/{}", encoded(&it.id)), None).await?;
-            if output.is_for_programs() {
-                return Ok(output.answer(&answer)?);
-            }
-            Ok(output.text(&format!("removed {}", it.id))?)
+            Ok(output.shown(&answer, |_| output.text(&format!("removed {}", it.id)))?)
         }
     }
 }

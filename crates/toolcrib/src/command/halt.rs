@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use toolcrib_call::HaltSubject;
 use toolcrib_protocol::Raw;
 
@@ -96,11 +96,7 @@ async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> anyhow::Resu
         }
         Action::List(it) => {
             let answer = rest.get(if it.lifted { "/halts?lifted=true" } else { "/halts" }).await?;
-            if output.is_for_programs() {
-                return Ok(output.answer(&answer)?);
-            }
-            let value = answer.to_value();
-            Ok(output.rows("halts", COLUMNS, value["halts"].as_array().map(Vec::as_slice).unwrap_or_default())?)
+            Ok(output.listed(&answer, "halts", COLUMNS)?)
         }
         Action::Lift(it) => {
             let answer = rest.ask(Method::DELETE, &format!("/halts/{}", encoded(&it.id)), None).await?;
@@ -110,11 +106,9 @@ async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> anyhow::Resu
 }
 
 fn said(answer: &Raw, what: &str, output: Output) -> anyhow::Result<()> {
-    if output.is_for_programs() {
-        return Ok(output.answer(answer)?);
-    }
-    let halt: Value = answer.to_value();
-    let before = if halt["new"] == false { ", as it was before" } else { "" };
-    let (kind, subject, id) = (field(&halt, "kind"), field(&halt, "subject"), field(&halt, "id"));
-    Ok(output.text(&format!("{what} {kind} {} ({id}){before}", line(&subject)))?)
+    Ok(output.shown(answer, |halt| {
+        let before = if halt["new"] == false { ", as it was before" } else { "" };
+        let (kind, subject, id) = (field(halt, "kind"), field(halt, "subject"), field(halt, "id"));
+        output.text(&format!("{what} {kind} {} ({id}){before}", line(&subject)))
+    })?)
 }

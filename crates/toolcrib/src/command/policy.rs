@@ -1,6 +1,7 @@
 //! `toolcrib policy`: the policies in force, what is wrong with files of them, what they make of a request, and what a
 //! change of them does.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -14,8 +15,8 @@ use super::call::arguments::ArgumentFlags;
 use super::with_rest;
 use crate::client::{ClientFlags, Rest};
 use crate::home::Environment;
-use crate::output::Output;
 use crate::output::table::{Column, field};
+use crate::output::{Output, rows_of};
 use crate::text::{count, line};
 
 /// The largest file of cases.
@@ -186,20 +187,16 @@ async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> anyhow::Resu
 }
 
 async fn list(rest: &Rest, output: Output) -> anyhow::Result<()> {
-    let answer = rest.get("/policies").await?;
-    if output.is_for_programs() {
-        return Ok(output.answer(&answer)?);
-    }
-    let value = answer.to_value();
-    let rows = value["policies"].as_array().map(Vec::as_slice).unwrap_or_default();
-    output.rows("policies", COLUMNS, rows)?;
-    if value["inForce"] != true {
-        output.note("there are no policies, so profiles and roles decide alone; put `*.cedar` files into `policies/`");
-    }
-    for problem in value["problems"].as_array().into_iter().flatten() {
-        output.note(&format!("not in force: {}", fault(problem)));
-    }
-    Ok(())
+    Ok(output.shown(&rest.get("/policies").await?, |value| {
+        output.rows("policies", COLUMNS, rows_of(value, "policies"))?;
+        if value["inForce"] != true {
+            output.note(
+                "there are no policies, so profiles and roles decide alone; put `*.cedar` files into `policies/`",
+            );
+        }
+        rows_of(value, "problems").iter().for_each(|problem| output.note(&format!("not in force: {}", fault(problem))));
+        Ok(())
+    })?)
 }
 
 async fn check(arguments: &CheckArguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
@@ -209,14 +206,14 @@ async fn check(arguments: &CheckArguments, rest: &Rest, output: Output) -> anyho
     if output.is_for_programs() {
         output.answer(&answer)?;
     } else {
-        for fault_of in [&value["problems"], &value["warnings"]].iter().flat_map(|it| it.as_array()).flatten() {
+        for fault_of in rows_of(&value, "problems").iter().chain(rows_of(&value, "warnings")) {
             output.text(&fault(fault_of))?;
         }
     }
-    let problems = value["problems"].as_array().map_or(0, Vec::len);
+    let problems = rows_of(&value, "problems").len();
     anyhow::ensure!(value["ok"] == true, "{} in policies", count(&problems.to_string(), "problem"));
     if !output.is_for_programs() {
-        let warnings = value["warnings"].as_array().map_or(0, Vec::len).to_string();
+        let warnings = rows_of(&value, "warnings").len().to_string();
         output.text(&format!("policies checked: {}, {}", field(&value, "policies"), count(&warnings, "warning")))?;
     }
     Ok(())
@@ -244,10 +241,10 @@ async fn explain(arguments: &ExplainArguments, rest: &Rest, output: Output) -> a
     }
     let body = body(question, arguments.files.as_deref())?;
     let answer = rest.ask(Method::POST, "/policies/explain", Some(&body)).await?;
-    if output.is_for_programs() {
-        return Ok(output.answer(&answer)?);
-    }
-    let value = answer.to_value();
+    Ok(output.shown(&answer, |value| explained(value, output))?)
+}
+
+fn explained(value: &Value, output: Output) -> io::Result<()> {
     let by = value["by"].as_str().map(|by| format!(" by policy {}", line(by))).unwrap_or_default();
     let said = match value["decision"].as_str().unwrap_or_default() {
         "permit" => format!("permitted{by}"),
@@ -261,8 +258,7 @@ async fn explain(arguments: &ExplainArguments, rest: &Rest, output: Output) -> a
     if let Some(reason) = value["reason"].as_str() {
         output.text(&format!("reason: {}", line(reason)))?;
     }
-    let rows = value["policies"].as_array().map(Vec::as_slice).unwrap_or_default();
-    Ok(output.rows("policies about it", WHY, rows)?)
+    output.rows("policies about it", WHY, rows_of(value, "policies"))
 }
 
 async fn test(arguments: &TestArguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
@@ -281,7 +277,7 @@ async fn test(arguments: &TestArguments, rest: &Rest, output: Output) -> anyhow:
     if output.is_for_programs() {
         output.answer(&answer)?;
     } else {
-        output.rows("cases", CASES, value["cases"].as_array().map(Vec::as_slice).unwrap_or_default())?;
+        output.rows("cases", CASES, rows_of(&value, "cases"))?;
     }
     let failed = value["failed"].as_u64().unwrap_or(0);
     anyhow::ensure!(
@@ -299,15 +295,13 @@ async fn diff(arguments: &DiffArguments, rest: &Rest, output: Output) -> anyhow:
     }
     let body = body(asked, Some(&arguments.folder))?;
     let answer = rest.ask(Method::POST, "/policies/diff", Some(&body)).await?;
-    if output.is_for_programs() {
-        return Ok(output.answer(&answer)?);
-    }
-    let value = answer.to_value();
-    output.rows("changes", CHANGES, value["changes"].as_array().map(Vec::as_slice).unwrap_or_default())?;
-    if value["truncated"] == true {
-        output.note("there are too many principals and tools to compare all; name a profile with `--profile`");
-    }
-    Ok(())
+    Ok(output.shown(&answer, |value| {
+        output.rows("changes", CHANGES, rows_of(value, "changes"))?;
+        if value["truncated"] == true {
+            output.note("there are too many principals and tools to compare all; name a profile with `--profile`");
+        }
+        Ok(())
+    })?)
 }
 
 async fn simulate(arguments: &SimulateArguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
@@ -316,17 +310,15 @@ async fn simulate(arguments: &SimulateArguments, rest: &Rest, output: Output) ->
     asked.insert("since".to_owned(), json!(since));
     let body = body(asked, arguments.files.as_deref())?;
     let answer = rest.ask(Method::POST, "/policies/simulate", Some(&body)).await?;
-    if output.is_for_programs() {
-        return Ok(output.answer(&answer)?);
-    }
-    let value = answer.to_value();
-    output.rows("changes", PLAYED, value["changes"].as_array().map(Vec::as_slice).unwrap_or_default())?;
-    let (played, same) = (field(&value, "played"), field(&value, "same"));
-    output.text(&format!("{} played, {same} decided as on record", count(&played, "call")))?;
-    if value["truncated"] == true {
-        output.note("not all of the record was played; give a later `--since`");
-    }
-    Ok(())
+    Ok(output.shown(&answer, |value| {
+        output.rows("changes", PLAYED, rows_of(value, "changes"))?;
+        let (played, same) = (field(value, "played"), field(value, "same"));
+        output.text(&format!("{} played, {same} decided as on record", count(&played, "call")))?;
+        if value["truncated"] == true {
+            output.note("not all of the record was played; give a later `--since`");
+        }
+        Ok(())
+    })?)
 }
 
 /// The first two of some names, and how many more there are.
