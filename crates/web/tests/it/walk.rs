@@ -235,6 +235,7 @@ impl Walk {
             "open-service",
         ];
         let run = self.texts.last().cloned();
+        let mut asked = BTreeSet::new();
         for text in few.map(str::to_owned).into_iter().chain(run) {
             let encoded = percent(&text);
             let mut path = operation.path.to_owned();
@@ -242,6 +243,10 @@ impl Walk {
                 path = path.replace(&format!("{{{name}}}"), &encoded);
             }
             let arguments = arguments(&schema, &text);
+            // Where no argument takes a text, all are one request.
+            if !asked.insert(format!("{path} {arguments}")) {
+                continue;
+            }
             let in_path: Vec<&str> = operation.path_parameters().collect();
             let rest: Vec<(&String, &Value)> =
                 arguments.as_object().unwrap().iter().filter(|(name, _)| !in_path.contains(&name.as_str())).collect();
@@ -437,7 +442,9 @@ async fn no_meta_tool_tells_of_what_is_hidden() {
     let mut walk = Walk::begin(&shown, &hidden).await;
     for meta in META_NAMES {
         let schema: Value = serde_json::from_str(meta.schema).unwrap();
-        for text in walk.texts.clone() {
+        let mut asked = BTreeSet::new();
+        // Where no argument takes a text, all are one request.
+        for text in walk.texts.clone().into_iter().filter(|text| asked.insert(arguments(&schema, text).to_string())) {
             walk.tool(meta.name, &schema, &text, &DIALECTS).await;
         }
     }
