@@ -1,6 +1,11 @@
 //! Policies decide at every door by one rule, also while their files are wrong.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use toolcrib_base::task::Scope;
+use toolcrib_call::Source;
+use toolcrib_flow::workflow::Workflows;
 use toolcrib_testgateway::{Client, File, Setup, TestGateway, profile, server, server_with, text_of};
 
 use crate::visibility::seen;
@@ -174,6 +179,29 @@ async fn policies_narrow_operations_and_say_so() {
     house.apply(&[policy(r#"permit (principal, action, resource);"#)]).await;
     let refused = member.call("core_mcpserver_delete", &json!({"name": "alpha"})).await;
     assert!(refused["isError"] == true, "{refused}");
+}
+
+#[tokio::test]
+async fn a_step_of_a_workflow_comes_by_a_door_of_its_own() {
+    let (scope, ground) = (Scope::new(), Setup::default());
+    let workflows = Workflows::new(ground.store.runs(), &scope);
+    let flow = ("workflows/flow.yaml".to_owned(), "name: flow\nsteps: [{id: a, tool: alpha/pid}]\n".to_owned());
+    let sources = Arc::new([Arc::clone(&workflows) as Arc<dyn Source>]);
+    let house = TestGateway::open(&[server("alpha", &[]), flow, direct()], Setup { sources, ..ground });
+    workflows.enter(&house.gateway);
+    house.settle().await;
+    for (door, [direct, by_step]) in [("mcp", [false, true]), ("errand", [true, false])] {
+        let text = format!(
+            r#"@deny("said") forbid (principal, action == Action::"call", resource in Server::"alpha") when {{ context.door == "{door}" }};"#
+        );
+        house.apply(&[policy(&text)]).await;
+        for client in house.both("default") {
+            for (name, expect) in [("alpha_pid", direct), ("workflow_flow", by_step)] {
+                let answer = client.call(name, &json!({})).await;
+                assert_eq!(answer["isError"] != true, expect, "{door} {name}: {answer}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -2,19 +2,19 @@
 
 use serde_json::{Value, json};
 use toolcrib_base::Role;
+use toolcrib_call::Invocation;
 use toolcrib_store::Door;
 use toolcrib_testgateway::{Client, text_of};
 
 use super::outcome;
-use super::world::{Flow, Oracle, WORKFLOWS};
+use super::world::{Flow, Oracle, Step, WORKFLOWS};
 
 /// One is there if it is not hidden itself and nothing that it uses is; it runs as far as its steps may.
 pub(super) async fn check(oracle: &Oracle<'_>, client: &Client, world: &str) {
     for flow in &WORKFLOWS {
         let about = format!("{world}\nworkflow {}", flow.name);
         let own = oracle.decide(client, &oracle.flow(flow), &json!({}), Door::MCP);
-        let steps: Vec<&str> =
-            flow.steps.iter().map(|(tool, arguments)| step(oracle, client, tool, arguments)).collect();
+        let steps: Vec<&str> = flow.steps.iter().map(|it| decided(oracle, client, it, Door::MCP)).collect();
         let about = format!("{about}: {own} {steps:?}");
         let is_shown = own != "hidden" && !steps.contains(&"hidden");
         let exposed = format!("workflow_{}", flow.name);
@@ -34,19 +34,21 @@ pub(super) async fn check(oracle: &Oracle<'_>, client: &Client, world: &str) {
     }
 }
 
-fn step(oracle: &Oracle<'_>, client: &Client, tool: &str, arguments: &str) -> &'static str {
-    let arguments: Value = serde_json::from_str(arguments).unwrap();
-    oracle.decide(client, &oracle.tool(tool), &arguments, Door::MCP)
+fn decided(oracle: &Oracle<'_>, client: &Client, step: &Step, door: Door) -> &'static str {
+    let arguments: Value = serde_json::from_str(step.arguments).unwrap();
+    oracle.decide(client, &oracle.tool(step.tool), &arguments, door)
 }
 
 async fn check_run(oracle: &Oracle<'_>, client: &Client, flow: &Flow, about: &str) {
     let own = oracle.decide(client, &oracle.flow(flow), &json!({}), Door::MCP);
-    let steps: Vec<&str> = flow.steps.iter().map(|(tool, arguments)| step(oracle, client, tool, arguments)).collect();
+    let steps: Vec<&str> = flow.steps.iter().map(|it| decided(oracle, client, it, Door::MCP)).collect();
     let is_shown = own != "hidden" && !steps.contains(&"hidden");
     let params = json!({"name": format!("workflow_{}", flow.name), "arguments": {}});
     let before = runs(oracle, client).await;
     let ran = outcome(client, "tools/call", &params).await;
-    let is_done = is_shown && own == "permit" && steps.iter().all(|it| *it == "permit");
+    // A step comes by a door of its own.
+    let may = |it: &Step| decided(oracle, client, it, Invocation::DOOR) == "permit";
+    let is_done = is_shown && own == "permit" && flow.steps.iter().all(may);
     assert_eq!(ran.0 == "ok", is_done, "{about}: {ran:?}");
     assert!(is_shown || ran.1.contains("not found"), "{about}: {ran:?}");
     // What was let through has a run, of which no one else knows.

@@ -36,17 +36,27 @@ pub(super) const TOOLS: [&str; 6] =
     ["alpha/pid", "alpha/echo", "alpha/counter", "beta/image", "beta/counter", "beta/env"];
 /// A tool whose server wants a login first, as that of everyone has lapsed.
 pub(super) const LAPSED: &str = "gamma/search";
-/// Workflows, their steps and the arguments of these, and the labels.
+/// Workflows.
 pub(super) const WORKFLOWS: [Flow; 2] = [
-    Flow { name: "single", steps: &[("alpha/echo", r#"{"text":"x"}"#)], label: "env=dev" },
-    Flow { name: "double", steps: &[("alpha/pid", "{}"), ("beta/counter", "{}")], label: "env=prod" },
+    Flow { name: "single", steps: &[Step { tool: "alpha/echo", arguments: r#"{"text":"x"}"# }], label: "env=dev" },
+    Flow {
+        name: "double",
+        steps: &[Step { tool: "alpha/pid", arguments: "{}" }, Step { tool: "beta/counter", arguments: "{}" }],
+        label: "env=prod",
+    },
 ];
 
 /// A workflow.
 pub(super) struct Flow {
     pub(super) name: &'static str,
-    pub(super) steps: &'static [(&'static str, &'static str)],
+    pub(super) steps: &'static [Step],
     label: &'static str,
+}
+
+/// A step of a workflow.
+pub(super) struct Step {
+    pub(super) tool: &'static str,
+    pub(super) arguments: &'static str,
 }
 
 // === impl Flow ===
@@ -55,7 +65,7 @@ impl Flow {
     fn file(&self) -> File {
         let (key, value) = self.label.split_once('=').unwrap();
         let steps = self.steps.iter().enumerate();
-        let steps = steps.map(|(at, (tool, args))| format!("- {{id: s{at}, tool: {tool}, args: {args}}}\n"));
+        let steps = steps.map(|(at, it)| format!("- {{id: s{at}, tool: {}, args: {}}}\n", it.tool, it.arguments));
         let text = format!("name: {}\nlabels: {{{key}: {value}}}\nsteps:\n{}", self.name, steps.collect::<String>());
         (format!("workflows/{}.yaml", self.name), text)
     }
@@ -226,7 +236,7 @@ impl Oracle<'_> {
 
     /// A workflow claims of itself what all its steps do.
     pub(super) fn flow(&self, flow: &Flow) -> Act {
-        let of_step = |(tool, _): &(&str, &str)| match self.tool(tool) {
+        let of_step = |step: &Step| match self.tool(step.tool) {
             Act::CallTool { annotations, .. } => annotations,
             other => unreachable!("{other} is no call"),
         };
