@@ -13,6 +13,8 @@ use crate::spending::Cost;
 pub enum Finish {
     /// It is complete; also of an answer with calls.
     Stop,
+    /// The provider paused a long turn: the same conversation with this answer goes on.
+    Paused,
     /// It was cut at its longest length.
     Length,
     /// The model refuses.

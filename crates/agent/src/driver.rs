@@ -5,6 +5,8 @@
 
 mod runs;
 mod task;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;

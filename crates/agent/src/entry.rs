@@ -355,6 +355,8 @@ pub enum Event {
     Unknown {
         /// The call.
         call: CallId,
+        /// The attempt, as its intent counts it.
+        attempt: u32,
         /// Why.
         why: String,
     },

@@ -27,6 +27,9 @@ pub enum JournalError {
         /// What is wrong.
         problem: String,
     },
+    /// The run ended, and nothing goes on after that.
+    #[error("the run ended ({0}); start another one, or fork this one at a round")]
+    Ended(&'static str),
     /// An entry does not fit what stands above it.
     #[error("entry {entry} of the journal does not fit: {problem}")]
     Misplaced {
@@ -93,4 +96,46 @@ fn entry(text: &[u8], line: usize) -> Result<Entry, JournalError> {
     }
     let Line { at, event } = serde_json::from_slice(text).map_err(broken)?;
     Ok(Entry { at, event })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::End;
+
+    fn two_lines() -> String {
+        let entry = |event| line(&Entry { at: Timestamp(7), event });
+        entry(Event::Resumed) + &entry(Event::Ended(End::Done("Ä".to_owned())))
+    }
+
+    #[test]
+    fn lines_are_read_as_they_are_written() {
+        let text = two_lines();
+        assert_eq!(text.lines().next(), Some(r#"{"v":1,"at":7,"event":"resumed"}"#));
+        let reading = read(text.as_bytes()).unwrap();
+        assert_eq!(reading.whole, text.len());
+        assert_eq!(reading.entries.iter().map(line).collect::<String>(), text);
+    }
+
+    #[test]
+    fn a_last_line_may_be_cut_at_every_byte() {
+        let text = two_lines();
+        let first = text.find('\n').unwrap() + 1;
+        for cut in first..text.len() {
+            let reading = read(&text.as_bytes()[..cut]).unwrap();
+            assert_eq!((reading.entries.len(), reading.whole), (1, first), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_newer_journal_and_a_broken_one_are_told_apart() {
+        let newer = two_lines() + "{\"v\":2,\"at\":7,\"event\":{\"teleported\":{}},\"more\":1}\n";
+        assert_eq!(read(newer.as_bytes()).unwrap_err(), JournalError::Newer { line: 3, version: 2 });
+        let text = "line 3 of the journal has version 2, and this program reads up to 1: update it";
+        assert_eq!(read(newer.as_bytes()).unwrap_err().to_string(), text);
+        for broken in ["{\"v\":1,\"at\":7,\"ev\n", "\n", "{\"v\":1,\"at\":7,\"event\":\"vanished\"}\n"] {
+            let text = broken.to_owned() + &two_lines();
+            assert!(matches!(read(text.as_bytes()), Err(JournalError::Broken { line: 1, .. })), "{broken}");
+        }
+    }
 }

@@ -9,6 +9,8 @@ mod next;
 #[cfg(test)]
 mod planted;
 mod repeats;
+#[cfg(test)]
+mod tests;
 mod texts;
 mod turn;
 

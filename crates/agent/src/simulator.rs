@@ -11,7 +11,7 @@ use crate::run::Bug;
 use process::{Kill, Simulation};
 
 /// How many schedules are run if nothing else is asked for.
-const SCHEDULES: u64 = 2_000;
+const SCHEDULES: u64 = 1_200;
 /// A planted bug is found within so many.
 const TO_FIND: u64 = 2_000;
 

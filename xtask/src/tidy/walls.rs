@@ -4,13 +4,14 @@ use super::Finding;
 use crate::workspace::{Package, Workspace};
 
 /// The `may use` column of the map in the design. Names are folders; the package is `toolcrib-<folder>`.
-const MAY_USE: [(&str, &[&str]); 27] = [
+const MAY_USE: [(&str, &[&str]); 28] = [
     ("base", &[]),
     ("protocol", &["base"]),
     ("search", &["base"]),
     ("embed", &["search"]),
     ("policy", &["base"]),
     ("scan", &[]),
+    ("agent", &["base"]),
     ("store", &["base"]),
     ("catalog", &["base", "protocol", "store", "scan"]),
     ("auth", &["base", "store"]),
@@ -27,7 +28,7 @@ const MAY_USE: [(&str, &[&str]); 27] = [
         "gateway",
         &["base", "protocol", "search", "policy", "store", "sink", "catalog", "upstream", "session", "view", "call"],
     ),
-    ("flow", &["base", "protocol", "store", "catalog", "session", "view", "call", "gateway"]),
+    ("flow", &["base", "agent", "protocol", "store", "catalog", "session", "view", "call", "gateway"]),
     (
         "web",
         &[
@@ -75,6 +76,7 @@ const MAY_USE: [(&str, &[&str]); 27] = [
             "scenario",
             "embed",
             "sink",
+            "agent",
         ],
     ),
     ("testkit", &["base", "protocol", "transport", "search"]),

@@ -15,20 +15,20 @@ use crate::journal::JournalError;
 use crate::run::Run;
 
 /// What ended that was under way.
-enum Landing {
+enum Completion {
     /// The time for a request has come.
     Due(Box<Ask>),
     /// A request ended.
     Answer(u32, Box<Result<Answer, Failure>>),
     /// A call ended.
-    Call(CallId, CallOutcome),
+    Call(CallId, u32, CallOutcome),
 }
 
 /// The owner of a running run.
 pub(super) struct RunTask {
     around: Surroundings,
     run: Run,
-    flight: FuturesUnordered<BoxFuture<'static, Landing>>,
+    flight: FuturesUnordered<BoxFuture<'static, Completion>>,
     /// A request waits for its time: it is no entry yet.
     is_due_later: bool,
 }
@@ -165,7 +165,7 @@ impl RunTask {
             self.is_due_later = true;
             let due = async move {
                 tokio::time::sleep(Duration::from_millis(wait)).await;
-                Landing::Due(ask)
+                Completion::Due(ask)
             };
             self.flight.push(due.boxed());
             return Ok(());
@@ -185,7 +185,7 @@ impl RunTask {
                     Err(_) => Err(late(within)),
                 },
             };
-            Landing::Answer(ask.request.number, Box::new(answer))
+            Completion::Answer(ask.request.number, Box::new(answer))
         };
         self.flight.push(answer.boxed());
         Ok(())
@@ -203,16 +203,16 @@ impl RunTask {
                     Ok(outcome) => outcome,
                     Err(_) => late_call(&call),
                 };
-                Landing::Call(call.id, outcome)
+                Completion::Call(call.id, call.attempt, outcome)
             };
             self.flight.push(outcome.boxed());
         }
         Ok(())
     }
 
-    async fn land(&mut self, landing: Landing) -> Result<(), DriveError> {
+    async fn land(&mut self, landing: Completion) -> Result<(), DriveError> {
         let event = match landing {
-            Landing::Due(ask) => {
+            Completion::Due(ask) => {
                 self.is_due_later = false;
                 // A note may have come meanwhile: the run says once more what is to be sent.
                 let still = self.run.actions().into_iter().find_map(|action| match action {
@@ -225,13 +225,13 @@ impl RunTask {
                     None => Ok(()),
                 };
             }
-            Landing::Answer(number, answer) => match *answer {
+            Completion::Answer(number, answer) => match *answer {
                 Ok(answer) => Event::Answered { number, answer: Box::new(answer) },
                 Err(failure) => Event::AskFailed { number, failure },
             },
-            Landing::Call(call, outcome) => match outcome {
+            Completion::Call(call, attempt, outcome) => match outcome {
                 CallOutcome::Result(result) => Event::Result { call, result },
-                CallOutcome::Unknown(why) => Event::Unknown { call, why },
+                CallOutcome::Unknown(why) => Event::Unknown { call, attempt, why },
                 CallOutcome::Waits(on) => Event::CallWaits { call, on },
                 CallOutcome::Held(approval) => Event::Decided { call, decision: Decision::Held(approval) },
                 CallOutcome::Refused(refusal) => Event::Decided { call, decision: Decision::Refused(refusal) },

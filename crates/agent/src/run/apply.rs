@@ -30,6 +30,21 @@ const EMPTY_SUMMARIES: u32 = 2;
 /// Why it is not known what became of a call that was under way in another process.
 pub(super) const ORPHANED: &str = "the process that called is gone";
 
+/// Whether an entry would go on with a run that ended so. At a limit it may go on with more.
+fn goes_on(end: &End, event: &Event) -> bool {
+    match event {
+        Event::Raised(_) => !matches!(end, End::Limit(_)),
+        Event::Started(_)
+        | Event::Resumed
+        | Event::Asked(_)
+        | Event::Intent { .. }
+        | Event::Ended(_)
+        | Event::ModelChanged { .. }
+        | Event::Forked { .. } => true,
+        _ => false,
+    }
+}
+
 impl Run {
     /// Takes one entry in.
     ///
@@ -51,6 +66,9 @@ impl Run {
     /// # Errors
     /// Why it may not, in words for whoever wants to add it.
     pub fn admit(&self, event: &Event) -> Result<(), JournalError> {
+        if let Some(end) = self.ended.as_ref().filter(|end| goes_on(end, event)) {
+            return Err(JournalError::Ended(end.name()));
+        }
         self.fits(event).map_err(|problem| JournalError::Misplaced { entry: self.entries + 1, problem })
     }
 
@@ -62,23 +80,15 @@ impl Run {
         if self.start.is_none() {
             return Err("the journal does not begin with `started`".to_owned());
         }
-        if let Some(end) = &self.ended {
-            let words = format!("the run ended ({}); start another one, or fork this one at a round", end.name());
-            return match event {
-                Event::Raised(_) if matches!(end, End::Limit(_)) => Ok(()),
-                Event::Raised(_)
-                | Event::Resumed
-                | Event::Asked(_)
-                | Event::Intent { .. }
-                | Event::Ended(_)
-                | Event::ModelChanged { .. }
-                | Event::Forked { .. } => Err(words),
-                _ => Ok(()),
-            };
+        if self.ended.is_some() {
+            return Ok(());
         }
         match event {
             Event::Asked(request) if self.asking.under_way.is_some() || !matches!(self.phase, Phase::Ask) => {
                 Err(format!("request {} leaves before what is under way ended", request.number))
+            }
+            Event::ModelChanged { .. } if self.asking.under_way.is_some() || !matches!(self.phase, Phase::Ask) => {
+                Err("another model goes on only between turns".to_owned())
             }
             Event::ModelChanged { model } if self.start.as_ref().is_some_and(|start| *model >= start.models.len()) => {
                 Err(format!("there is no model {model}"))
@@ -137,7 +147,7 @@ impl Run {
             Event::Decided { call, decision } => return self.decided(*call, decision),
             Event::Intent { call, .. } => self.left(*call),
             Event::Result { call, result } => return self.result(*call, result),
-            Event::Unknown { call, why } => return self.unknown(*call, why),
+            Event::Unknown { call, attempt, why } => return self.unknown(*call, *attempt, why),
             Event::CallWaits { call, on } => return self.call_waits(*call, on),
             Event::Approval { approval, granted, note } => return self.approval(approval, *granted, note),
             Event::Arrived(what) => return self.arrived(what),
@@ -259,6 +269,8 @@ impl Run {
             Finish::Refusal => self.ending = Some(End::Refused(answer.text.clone())),
             Finish::Filter => self.ending = Some(End::Filtered),
             Finish::Length => self.ending = Some(End::Length),
+            // The model goes on with its own answer.
+            Finish::Paused => {}
             Finish::Stop if answer.calls.is_empty() => {
                 let unchecked = self.start.as_ref().is_some_and(|start| start.output.is_some());
                 self.phase = Phase::Output(answer.text.clone(), !unchecked);
@@ -408,8 +420,8 @@ impl Run {
         Effect::Changed
     }
 
-    fn unknown(&mut self, id: CallId, why: &str) -> Effect {
-        let Some(call) = self.call(id) else { return Effect::Repeated };
+    fn unknown(&mut self, id: CallId, attempt: u32, why: &str) -> Effect {
+        let Some(call) = self.call(id).filter(|call| call.attempts == attempt) else { return Effect::Repeated };
         if !matches!(call.stage, Stage::Running | Stage::Orphaned | Stage::Waits(_)) {
             return Effect::Repeated;
         }

@@ -63,7 +63,8 @@ impl Run {
     }
 
     fn ending(&self) -> Option<End> {
-        let is_late = self.time_left() == Some(0) && self.waiting.is_none();
+        let is_done = matches!(self.phase, Phase::Output(_, true));
+        let is_late = self.time_left() == Some(0) && self.waiting.is_none() && !is_done;
         self.ending.clone().or(is_late.then_some(End::Limit(LimitName::Time)))
     }
 
@@ -116,7 +117,8 @@ impl Run {
                     undecided.push(OpenCall { id: call.id, tool: call.tool.clone(), arguments: call.arguments.clone() })
                 }
                 Stage::Orphaned => {
-                    actions.push(Action::Record(Event::Unknown { call: call.id, why: ORPHANED.to_owned() }));
+                    let (attempt, why) = (call.attempts, ORPHANED.to_owned());
+                    actions.push(Action::Record(Event::Unknown { call: call.id, attempt, why }));
                 }
                 Stage::Allowed => {
                     if let Some(earlier) = self.unsettled_as(call.key) {
@@ -229,7 +231,7 @@ fn close(call: &TurnCall, end: &End) -> Action {
     let left = matches!(call.stage, Stage::Running | Stage::Orphaned | Stage::Waits(_));
     if left && !call.hints.repeatable() {
         let why = format!("the run ended while it was under way: {}", end.name());
-        return Action::Record(Event::Unknown { call: call.id, why });
+        return Action::Record(Event::Unknown { call: call.id, attempt: call.attempts, why });
     }
     refused(call.id, RefusalKind::RunEnded, format!("the run ended: {}", end.name()))
 }

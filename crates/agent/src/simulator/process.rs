@@ -280,7 +280,7 @@ impl Simulation {
                         0 if self.waited.insert(call.id) => {
                             Event::CallWaits { call: call.id, on: WaitFor::Person(format!("question {}", call.id)) }
                         }
-                        _ => Event::Unknown { call: call.id, why: "the connection broke".to_owned() },
+                        _ => unknown(&call, "the connection broke"),
                     };
                     return self.append(event, false);
                 }
@@ -288,7 +288,7 @@ impl Simulation {
                     self.world.execute(&call);
                 }
                 if self.world.random.chance(8) {
-                    let event = Event::Unknown { call: call.id, why: "no answer in time".to_owned() };
+                    let event = unknown(&call, "no answer in time");
                     return self.append(event, false);
                 }
                 let text = self.world.result(&call);
@@ -450,4 +450,8 @@ impl Simulation {
             }
         }
     }
+}
+
+fn unknown(call: &Call, why: &str) -> Event {
+    Event::Unknown { call: call.id, attempt: call.attempt, why: why.to_owned() }
 }

@@ -59,7 +59,7 @@ fn is_repeatable(tool: &str) -> bool {
 }
 
 pub(super) fn start(random: &mut Random) -> Start {
-    let schema: Arc<_> = to_raw_value(&json!({"type": "object"})).unwrap().into();
+    let schema: Arc<_> = to_raw_value(&json!({"type": "object"})).expect("a value is JSON").into();
     let tool = |(name, read_only, idempotent): &(&str, bool, bool)| ToolSpec {
         name: (*name).to_owned(),
         description: String::new(),
@@ -79,9 +79,9 @@ pub(super) fn start(random: &mut Random) -> Start {
         tools: TOOLS.iter().map(tool).collect(),
         output: random.chance(30).then(|| Arc::clone(&schema)),
         limits: RunLimits {
-            rounds: 3 + u32::try_from(random.below(6)).unwrap(),
+            rounds: [3, 4, 5, 6, 7, 8][random.below(6)],
             calls_per_turn: 4,
-            calls: 4 + u32::try_from(random.below(12)).unwrap(),
+            calls: [4, 5, 6, 7, 8, 10, 12, 15][random.below(8)],
             tokens: limited.then(|| 1_500 + random.below(3_000) as u64),
             money: random.chance(20).then(|| 2 + random.below(12) as u64),
             time_ms: Some(if random.chance(10) { 4_000 } else { 10_000_000 }),
@@ -136,7 +136,7 @@ impl World {
         let (text, calls, finish) = self.answer(request);
         let output = (request.max_output / 2).max(1);
         let spent = self.spend(input, output);
-        let raw = to_raw_value(&json!({"text": text, "calls": calls})).unwrap().into();
+        let raw = to_raw_value(&json!({"text": text, "calls": calls})).expect("a value is JSON").into();
         Ok(Answer { raw, text, calls, finish, context: input + output, spent })
     }
 
@@ -154,6 +154,7 @@ impl World {
         let calls = if self.random.chance(12) { Vec::new() } else { self.calls() };
         let finish = match self.random.below(30) {
             0 => Finish::Length,
+            2 if calls.is_empty() => Finish::Paused,
             1 if self.random.chance(30) => Finish::Refusal,
             _ => Finish::Stop,
         };

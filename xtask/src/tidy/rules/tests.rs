@@ -76,6 +76,8 @@ fn pure_crates_stay_pure() {
     let path = "crates/search/src/rank.rs";
     check(path, "use std::fs;\nuse std::{net, fmt};\nlet now = Instant::now();", &["pure:2", "pure:4", "pure:3"]);
     check(path, "let Instantly = 1; // tokio\nuse std::fmt;", &[]);
+    check("crates/agent/src/run.rs", "use tokio::time;", &["pure:2"]);
+    check("crates/agent/src/driver/task.rs", "use tokio::time;", &[]);
     check(path, "#[cfg(test)]\nmod tests { use std::fs; }", &[]);
     check(GATEWAY, "use std::fs;", &[]);
 }
