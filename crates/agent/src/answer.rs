@@ -69,6 +69,12 @@ pub enum FailureKind {
     Lost,
     /// The answer could not be read.
     Unreadable,
+    /// The account is used up, or the provider does not know the model: waiting does not help, another model may.
+    Unusable,
+    /// The request is longer than the model's window.
+    Window,
+    /// The provider's filter refused the request.
+    Filter,
     /// 401 or 403: the key is wrong.
     Unauthorized,
     /// 400 and its like: the request is wrong.
@@ -81,9 +87,10 @@ impl FailureKind {
         matches!(self, Self::Cut | Self::Timeout | Self::Lost | Self::Unreadable)
     }
 
-    /// Whether the same request may succeed later, or at another model.
-    pub fn passes(self) -> bool {
-        !matches!(self, Self::Unauthorized | Self::Invalid)
+    /// Whether the same request may succeed later.
+    pub fn is_retryable(self) -> bool {
+        use FailureKind::{Busy, Cut, Lost, Network, Server, Timeout, Unreadable};
+        matches!(self, Busy | Server | Network | Cut | Timeout | Lost | Unreadable)
     }
 }
 
@@ -102,7 +109,7 @@ pub struct Failure {
     pub spent: Option<Cost>,
 }
 
-/// What a token costs at most, in millionths for a million tokens.
+/// What a token costs at most, in picodollars: a dollar for a million tokens is 1,000,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
     /// Of what is read.
@@ -112,10 +119,9 @@ pub struct Price {
 }
 
 impl Price {
-    /// What so many tokens cost, rounded up.
+    /// What so many tokens cost.
     pub fn of(self, input: u64, output: u64) -> u64 {
-        let total = u128::from(input) * u128::from(self.input) + u128::from(output) * u128::from(self.output);
-        u64::try_from(total.div_ceil(1_000_000)).unwrap_or(u64::MAX)
+        input.saturating_mul(self.input).saturating_add(output.saturating_mul(self.output))
     }
 }
 

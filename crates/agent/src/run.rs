@@ -108,6 +108,8 @@ struct ModelState {
     /// Tokens of the last request and its answer, and the bytes of the conversation then.
     known_context: Option<(u64, u64)>,
     empty_summaries: u32,
+    /// The provider says that the request is longer than the window.
+    must_shorten: bool,
 }
 
 /// The time in which a run is active: not while it waits, and not between two processes.

@@ -14,7 +14,7 @@ pub struct RunLimits {
     pub calls: u32,
     /// Tokens read and written, those of sub-agents included.
     pub tokens: Option<u64>,
-    /// Millionths of the currency that prices are in, those of sub-agents included.
+    /// Picodollars (10⁻¹² dollars), those of sub-agents included.
     pub money: Option<u64>,
     /// Milliseconds in which the run is active. Waiting for people is not counted.
     pub time_ms: Option<u64>,
@@ -67,7 +67,7 @@ pub enum LimitName {
 pub struct Cost {
     /// Tokens read and written.
     pub tokens: u64,
-    /// Millionths.
+    /// Picodollars.
     pub money: u64,
 }
 
@@ -82,7 +82,7 @@ impl Cost {
 pub struct Allowance {
     /// Tokens, if they are limited.
     pub tokens: Option<u64>,
-    /// Millionths, if they are limited.
+    /// Picodollars, if they are limited.
     pub money: Option<u64>,
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Scope;
+use toolcrib_base::{Kind, Problem};
 
 use super::task::{RunTask, taken_over};
 use super::{DriveError, Surroundings};
@@ -70,17 +71,18 @@ impl Runs {
     pub async fn start(&self, start: Start) -> Result<(), DriveError> {
         start.check()?;
         let id = start.run.clone();
-        let place = match self.place(&id)? {
-            Ok(place) => place,
-            Err(_) => return Err(DriveError::Taken(id)),
-        };
-        if self.around.journal.read(&id).await.map_err(DriveError::Storage)?.is_some() {
-            return Err(DriveError::Taken(id));
-        }
-        let mut run = Run::default();
-        self.write(&mut run, &id, Event::Started(Box::new(start))).await?;
-        self.go_on(place, run);
-        Ok(())
+        let Ok(place) = self.place(&id)? else { return Err(DriveError::Taken(id)) };
+        let runs = self.clone();
+        self.whole(async move {
+            if runs.around.journal.read(&id).await.map_err(DriveError::Storage)?.is_some() {
+                return Err(DriveError::Taken(id));
+            }
+            let mut run = Run::default();
+            runs.write(&mut run, &id, Event::Started(Box::new(start))).await?;
+            runs.go_on(place, run);
+            Ok(())
+        })
+        .await
     }
 
     /// Goes on with a run whose process is gone. Nothing happens to one that runs or waits.
@@ -89,15 +91,18 @@ impl Runs {
     /// There is no such run, it ended, too many run, or its journal cannot be used.
     pub async fn resume(&self, id: &str) -> Result<(), DriveError> {
         let Ok(place) = self.place(id)? else { return Ok(()) };
-        let (mut run, resumed) = self.read(id).await?;
-        if let Some(event) = resumed {
-            self.write(&mut run, id, event).await?;
-        } else {
-            // A run that ended says so in words.
-            run.admit(&Event::Resumed)?;
-        }
-        self.go_on(place, run);
-        Ok(())
+        let (runs, id) = (self.clone(), id.to_owned());
+        self.whole(async move {
+            let (mut run, resumed) = runs.read(&id).await?;
+            match resumed {
+                Some(event) => runs.write(&mut run, &id, event).await?,
+                // A run that ended says so in words.
+                None => run.admit(&Event::Resumed)?,
+            }
+            runs.go_on(place, run);
+            Ok(())
+        })
+        .await
     }
 
     /// Tells a run what came from outside: an approval, a settlement, more limits, a cancellation. It is in the journal
@@ -109,7 +114,10 @@ impl Runs {
         let mut event = event;
         loop {
             let mut handle = match self.place(id)? {
-                Ok(place) => return self.tell_resting(place, id, event).await,
+                Ok(place) => {
+                    let (runs, id) = (self.clone(), id.to_owned());
+                    return self.whole(async move { runs.tell_resting(place, &id, event).await }).await;
+                }
                 Err(handle) => handle,
             };
             match handle.news.send(event).await {
@@ -119,6 +127,16 @@ impl Runs {
             }
             let _ = handle.gone.changed().await;
         }
+    }
+
+    /// Work that is done whole, also if whoever waits for it goes away: no entry stands in a journal without the task
+    /// that goes on with it.
+    async fn whole(
+        &self,
+        work: impl Future<Output = Result<(), DriveError>> + Send + 'static,
+    ) -> Result<(), DriveError> {
+        let stopped = || DriveError::Storage(Problem::new(Kind::Cancelled, "the program stops"));
+        self.scope.spawn(work).await.unwrap_or_else(|_| Err(stopped()))
     }
 
     async fn tell_resting(&self, place: Place, id: &str, event: Event) -> Result<(), DriveError> {

@@ -107,6 +107,15 @@ async fn go_on(world: &World, runs: &Runs) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_goes_on_if_whoever_told_it_goes_away() {
+    let (world, runs) = World::new();
+    assert!(poll_times(runs.start(start()), 1).await.is_none());
+    assert_eq!(world.rest().await.unwrap(), approval());
+    assert!(poll_times(runs.tell("run_1", granted()), 1).await.is_none());
+    assert_eq!(world.rest().await.unwrap(), done());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_that_ended_is_not_resumed() {
     let (world, runs) = World::new();
     world.end_without_calls();

@@ -298,6 +298,7 @@ impl Run {
         let text = texts::after_summary(&task, &answer.text, &self.unsettled.calls());
         self.conversation.start_over(text);
         self.asking.known_context = None;
+        self.asking.must_shorten = false;
     }
 
     fn ask_failed(&mut self, number: u32, failure: &Failure, at: Timestamp) -> Effect {
@@ -312,21 +313,29 @@ impl Run {
         self.tell_notes();
         self.asking.failures += 1;
         let models = self.start.as_ref().map_or(0, |start| start.models.len());
-        if !failure.kind.passes() {
-            self.ending = Some(End::Failed(failure.clone()));
-        } else if self.asking.failures >= self.limits.attempts.max(1) {
-            if self.asking.model + 1 < models {
-                self.asking.change_model = true;
-            } else {
-                self.ending = Some(End::Failed(failure.clone()));
+        let is_last = self.asking.failures >= self.limits.attempts.max(1);
+        match failure.kind {
+            FailureKind::Unauthorized | FailureKind::Invalid => self.ending = Some(End::Failed(failure.clone())),
+            FailureKind::Filter => self.ending = Some(End::Filtered),
+            FailureKind::Window if is_last => self.ending = Some(End::Window),
+            FailureKind::Window => self.asking.must_shorten = true,
+            kind if is_last || !kind.is_retryable() => {
+                self.asking.change_model = self.asking.model + 1 < models;
+                if !self.asking.change_model {
+                    self.ending = Some(End::Failed(failure.clone()));
+                }
             }
-        } else {
-            let doubled = FIRST_WAIT_MS.saturating_mul(1 << (self.asking.failures - 1).min(16)).min(LONGEST_WAIT_MS);
-            let wait = failure.retry_after_ms.unwrap_or(doubled).min(LONGEST_SLEEP_MS);
-            self.asking.sleeps = wait > SLEEP_MS;
-            self.asking.not_before = Some(Timestamp(at.0.saturating_add(i64::try_from(wait).unwrap_or(i64::MAX))));
+            _ => self.wait_to_ask(failure.retry_after_ms, at),
         }
         Effect::Changed
+    }
+
+    fn wait_to_ask(&mut self, retry_after_ms: Option<u64>, at: Timestamp) {
+        let doublings = self.asking.failures.saturating_sub(1).min(16);
+        let doubled = FIRST_WAIT_MS.saturating_mul(1 << doublings).min(LONGEST_WAIT_MS);
+        let wait = retry_after_ms.unwrap_or(doubled).min(LONGEST_SLEEP_MS);
+        self.asking.sleeps = wait > SLEEP_MS;
+        self.asking.not_before = Some(Timestamp(at.0.saturating_add(i64::try_from(wait).unwrap_or(i64::MAX))));
     }
 
     fn model_changed(&mut self, model: usize) {
@@ -337,6 +346,7 @@ impl Run {
         let reader = self.start.as_ref().and_then(|start| start.reader.clone());
         self.conversation.replace_old_results(|result| texts::handle(result, reader.as_deref()));
         self.asking.known_context = None;
+        self.asking.must_shorten = false;
     }
 
     fn checked(&mut self, problem: Option<&str>) -> Effect {
@@ -522,12 +532,11 @@ impl Run {
     }
 
     fn arrived(&mut self, what: &WaitFor) -> Effect {
-        if let WaitFor::Time(moment) = what {
-            if self.asking.sleeps && self.asking.not_before == Some(*moment) {
-                self.asking.sleeps = false;
-                self.asking.not_before = None;
-                return Effect::Changed;
-            }
+        let due = self.asking.not_before.filter(|_| self.asking.sleeps).map(WaitFor::Time);
+        if due.as_ref() == Some(what) {
+            self.asking.sleeps = false;
+            self.asking.not_before = None;
+            return Effect::Changed;
         }
         let Phase::Calls(turn) = &mut self.phase else { return Effect::Repeated };
         let waits = |call: &&mut TurnCall| matches!(&call.stage, Stage::Waits(on) if on == what);

@@ -41,10 +41,10 @@ impl Run {
     }
 
     pub(super) fn room(&self) -> Room {
-        let Some((model, window)) = self.model().and_then(|model| Some((model, model.window?))) else {
-            return Room::Enough;
-        };
-        if self.input_tokens() + model.max_output + window / FREE_PARTS <= window {
+        let fits = self.model().is_none_or(|model| {
+            model.window.is_none_or(|window| self.input_tokens() + model.max_output + window / FREE_PARTS <= window)
+        });
+        if fits && !self.asking.must_shorten {
             return Room::Enough;
         }
         if self.conversation.bytes_in_old_results() >= self.conversation.bytes() / WORTH_PARTS {
@@ -55,8 +55,10 @@ impl Run {
 
     /// The conversation that asks for a summary: one text, as no tool is there that its calls could name.
     pub(super) fn summary_conversation(&self) -> Conversation {
-        let window = self.model().and_then(|model| model.window).unwrap_or(u64::MAX);
-        let bound = usize::try_from(window).unwrap_or(usize::MAX).saturating_mul(3) / 2;
+        // Half of the window in bytes of tokens; where it is not known, half of what was too long.
+        let window = self.model().and_then(|model| model.window);
+        let bound = window.map_or(self.conversation.bytes(), |window| window.saturating_mul(BYTES_PER_TOKEN)) / 2;
+        let bound = usize::try_from(bound).unwrap_or(usize::MAX);
         let mut conversation = Conversation::new(self.conversation.instructions());
         conversation.push(Part::User(texts::summary_request(&self.conversation.transcript(bound))));
         conversation
@@ -96,8 +98,5 @@ impl Run {
 /// The tokens of an answer that `money` pays for beside `input`.
 fn affordable(model: &ModelSpec, money: u64, input: u64) -> u64 {
     let Some(price) = model.price else { return 0 };
-    // Two roundings are kept back.
-    let Some(left) = money.checked_sub(price.of(input, 0).saturating_add(2)) else { return 0 };
-    let tokens = u128::from(left) * 1_000_000 / u128::from(price.output.max(1));
-    u64::try_from(tokens).unwrap_or(u64::MAX)
+    money.checked_sub(price.of(input, 0)).map_or(0, |left| left / price.output.max(1))
 }

@@ -114,7 +114,11 @@ impl Run {
                     actions.push(Action::Record(Event::Decided { call: call.id, decision }));
                 }
                 Stage::New => {
-                    undecided.push(OpenCall { id: call.id, tool: call.tool.clone(), arguments: call.arguments.clone() })
+                    undecided.push(OpenCall {
+                        id: call.id,
+                        tool: call.tool.clone(),
+                        arguments: call.arguments.clone(),
+                    });
                 }
                 Stage::Orphaned => {
                     let (attempt, why) = (call.attempts, ORPHANED.to_owned());
@@ -145,8 +149,8 @@ impl Run {
         #[cfg(test)]
         let ready = if self.has(Bug::OvertakesWrites) { turn.allowed() } else { ready };
         // A call that changes something leaves alone.
-        let alone = ready.iter().any(|call| !call.hints.read_only);
-        if !ready.is_empty() && !(alone && turn.is_running()) {
+        let must_wait = turn.is_running() && ready.iter().any(|call| !call.hints.read_only);
+        if !ready.is_empty() && !must_wait {
             return TurnStep::Do(vec![Action::Call(self.calls(&ready))]);
         }
         if turn.is_running() { TurnStep::UnderWay } else { TurnStep::Wait(turn.waits()) }

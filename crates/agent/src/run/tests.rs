@@ -390,6 +390,9 @@ fn a_model_is_asked_again_then_another_one_and_never_after_400_or_401() {
     assert_eq!(story.run.irregular(), (0, 3));
     (0..5).for_each(|_| story.fails(failure(FailureKind::Network, None)));
     assert_eq!(story.end(), End::Failed(failure(FailureKind::Network, None)));
+    let mut story = Story::new(start());
+    story.fails(failure(FailureKind::Unusable, None));
+    assert_eq!((story.ask().request.model, story.ask().not_before), (1, None));
     for kind in [FailureKind::Invalid, FailureKind::Unauthorized] {
         let mut story = Story::new(start());
         story.fails(failure(kind, None));
@@ -439,7 +442,7 @@ fn what_a_request_may_cost_is_reserved_and_its_answer_is_made_shorter() {
     let mut start = start();
     start.limits.tokens = Some(1_000);
     start.limits.money = Some(1_000_000);
-    start.models.iter_mut().for_each(|model| model.price = Some(Price { input: 1_000_000, output: 2_000_000 }));
+    start.models.iter_mut().for_each(|model| model.price = Some(Price { input: 1, output: 2 }));
     let mut story = Story::new(start);
     let request = story.ask().request;
     assert!(request.max_output < 1_000 && request.reserved.tokens == 1_000, "{request:?}");
@@ -536,6 +539,21 @@ fn near_the_window_handles_come_first_and_then_a_summary_without_tools() {
     let first_handles = purposes.iter().position(|(epoch, _)| *epoch > 0);
     let summary = purposes.iter().position(|(_, purpose)| *purpose == Purpose::Summary);
     assert!(first_handles.is_some() && first_handles < summary, "{purposes:?}");
+}
+
+#[test]
+fn a_request_that_is_too_long_is_summarized_where_the_window_is_not_known() {
+    let mut story = Story::new(start());
+    for round in 1..=2 {
+        story.answers("A long answer.", &[("look", &format!("{{\"n\": {round}}}"))], Finish::Stop);
+        story.calls_give(&format!("result {round}"));
+    }
+    story.fails(failure(FailureKind::Window, None));
+    assert_eq!(story.ask().request.purpose, Purpose::Summary);
+    story.answers("Two results.", &[], Finish::Stop);
+    assert_eq!(story.ask().request.purpose, Purpose::Turn);
+    story.fails(failure(FailureKind::Window, None));
+    assert_eq!(story.end(), End::Window);
 }
 
 #[test]

@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use toolcrib_base::nearest::prefix;
 
 use super::repeats::CallKey;
 use super::texts;
 use crate::answer::ModelCall;
 use crate::entry::{CallId, Refusal, RefusalKind, WaitFor};
 use crate::tool::{Hints, Tools};
+
+/// The bytes of an unknown name that are given back.
+const SHOWN_NAME: usize = 128;
 
 /// How far a call is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,7 +138,8 @@ fn turn_call(id: CallId, call: &ModelCall, tools: &Tools, most: u32) -> TurnCall
     let stage = match (&parsed, tool) {
         _ if id.place > most => refuse(RefusalKind::TooMany, texts::too_many(most), Vec::new()),
         (_, None) => {
-            refuse(RefusalKind::UnknownTool, format!("there is no `{}`", call.name), tools.nearest(&call.name))
+            let name = prefix(&call.name, SHOWN_NAME);
+            refuse(RefusalKind::UnknownTool, format!("there is no `{name}`"), tools.nearest(name))
         }
         (Err(problem), Some(_)) => refuse(RefusalKind::Invalid, texts::not_json(problem), Vec::new()),
         (Ok(_), Some(_)) => Stage::New,

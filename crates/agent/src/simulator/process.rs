@@ -224,7 +224,7 @@ impl Simulation {
                 limits.rounds += 2;
                 limits.calls += 8;
                 limits.tokens = limits.tokens.map(|tokens| tokens + 3_000);
-                limits.money = limits.money.map(|money| money + 20);
+                limits.money = limits.money.map(|money| money + 8_000);
                 limits.time_ms = limits.time_ms.map(|time| time + 1_000_000);
                 self.append(Event::Raised(limits), true)
             }

@@ -25,7 +25,7 @@ const TOOLS: [(&str, bool, bool); 8] = [
     ("send", false, false),
     ("ship", false, false),
 ];
-const PRICE: Price = Price { input: 1_000, output: 4_000 };
+const PRICE: Price = Price { input: 1, output: 4 };
 
 /// What is seen from outside, and checked.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ pub(super) fn start(random: &mut Random) -> Start {
             calls_per_turn: 4,
             calls: [4, 5, 6, 7, 8, 10, 12, 15][random.below(8)],
             tokens: limited.then(|| 1_500 + random.below(3_000) as u64),
-            money: random.chance(20).then(|| 2 + random.below(12) as u64),
+            money: random.chance(20).then(|| 1_500 + random.below(6_000) as u64),
             time_ms: Some(if random.chance(10) { 4_000 } else { 10_000_000 }),
             result_bytes: 200,
             attempts: 3,
@@ -131,6 +131,8 @@ impl World {
                 return Err(failure(FailureKind::Cut, None));
             }
             4 if self.random.chance(30) => return Err(failure(FailureKind::Invalid, None)),
+            5 => return Err(failure(FailureKind::Window, None)),
+            6 if self.random.chance(30) => return Err(failure(FailureKind::Unusable, None)),
             _ => {}
         }
         let (text, calls, finish) = self.answer(request);
