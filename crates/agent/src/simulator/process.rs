@@ -352,8 +352,10 @@ impl Simulation {
     fn known_of(&self, round: u32) -> (HashSet<CallId>, HashSet<CallId>) {
         let (mut ended, mut decided) = (HashSet::new(), HashSet::new());
         let mut held = HashMap::new();
+        let mut intents: HashMap<CallId, u32> = HashMap::new();
         for entry in &self.journal {
             match &entry.event {
+                Event::Intent { call, .. } => *intents.entry(*call).or_default() += 1,
                 Event::Decided { call, decision } if call.round == round => {
                     decided.insert(*call);
                     match decision {
@@ -367,6 +369,10 @@ impl Simulation {
                 _ => {}
             }
         }
+        // A call that was lost three times is given up without an entry of its own.
+        let is_under_way =
+            |id: &CallId| self.flight.iter().any(|flight| matches!(flight, Flight::Call(call, _) if call.id == *id));
+        ended.extend(intents.iter().filter(|(id, times)| **times >= 3 && !is_under_way(id)).map(|(id, _)| *id));
         (ended, decided)
     }
 
