@@ -55,6 +55,22 @@ async fn nothing_goes_to_an_address_that_is_not_proven() {
     assert!(matches!(world.server.authorize(&twice, &world.browser).await, Err(AuthorizeRefusal::Page(_))));
 }
 
+/// Between the request and the consent, and between the consent and the answer.
+#[tokio::test]
+async fn an_address_that_the_client_takes_back_gets_no_answer() {
+    let world = World::of_team();
+    let of_document = [("client_id", DOCUMENT), ("redirect_uri", "https://hosted.example/callback")];
+    let name = world.allowed(&of_document).await;
+    let prompt = world.asked(&of_document).await.unwrap();
+    *world.hosted.redirect.lock().unwrap() = "https://hosted.example/new";
+    // Its document is read again after a while.
+    world.clock.advance(300_000);
+    let allowed = world.said(&prompt, ConsentChoice::Allow { issuer: Some("acme".into()) }).await;
+    assert!(matches!(allowed, Err(AuthorizeRefusal::Page(_))), "{allowed:?}");
+    let resumed = world.resumed(&name, Some("ann")).await;
+    assert!(matches!(resumed, Err(AuthorizeRefusal::Page(_))), "{resumed:?}");
+}
+
 #[tokio::test]
 async fn a_person_reads_who_asks_and_where_the_answer_goes() {
     let world = World::of_team();

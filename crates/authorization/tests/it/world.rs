@@ -47,7 +47,7 @@ pub(crate) const PS256_STATEMENT: &str = "\
 pub(crate) const VERIFIER: &str = "a-verifier-that-has-more-than-forty-two-characters";
 const NOW: i64 = 1_800_000_000_000;
 
-/// Neither knows tokens of others nor fetches anything but one document.
+/// Knows no tokens of others.
 #[derive(Debug)]
 struct Outside;
 
@@ -69,10 +69,17 @@ impl ProveTokens for Outside {
     }
 }
 
-impl FetchDocuments for Outside {
+/// The documents of clients; nothing else is fetched.
+#[derive(Debug)]
+pub(crate) struct Hosted {
+    /// The only address that the client of [`DOCUMENT`] names for answers.
+    pub(crate) redirect: Mutex<&'static str>,
+}
+
+impl FetchDocuments for Hosted {
     fn fetch<'a>(&'a self, url: &'a Url) -> DocumentFetch<'a> {
         let document = json!({
-            "client_id": DOCUMENT, "client_name": "Hosted", "redirect_uris": ["https://hosted.example/callback"],
+            "client_id": DOCUMENT, "client_name": "Hosted", "redirect_uris": [*self.redirect.lock().unwrap()],
         });
         let signed = json!({
             "client_id": SIGNED, "client_name": "Signed", "redirect_uris": ["https://signed.example/callback"],
@@ -197,6 +204,7 @@ pub(crate) struct World {
     /// The key of the client `signer`.
     pub(crate) key: SigningKey,
     pub(crate) provider: Arc<Provider>,
+    pub(crate) hosted: Arc<Hosted>,
 }
 
 impl World {
@@ -222,10 +230,11 @@ impl World {
         let key = SigningKey::read(&SigningKey::generate()).unwrap();
         let provider =
             Arc::new(Provider { clock: Arc::clone(&clock), given: Mutex::default(), refuses: Mutex::default() });
-        let variant = Variant { sign_in: &sign_in, registration, key: &key, provider: &provider };
+        let hosted = Arc::new(Hosted { redirect: Mutex::new("https://hosted.example/callback") });
+        let variant = Variant { sign_in: &sign_in, registration, key: &key, provider: &provider, hosted: &hosted };
         let (server, audit) = open(&folder, &sealer, &clock, variant);
         let browser = Secret::new("toolcrib-consent-1=2");
-        Self { clock, server, audit, browser, folder, sealer, sign_in, registration, key, provider }
+        Self { clock, server, audit, browser, folder, sealer, sign_in, registration, key, provider, hosted }
     }
 
     /// Whether a text stands readable in a file of the state.
@@ -243,11 +252,11 @@ impl World {
 
     /// The same after a restart.
     pub(crate) fn restarted(self) -> Self {
-        let Self { clock, server, audit, browser, folder, sealer, sign_in, registration, key, provider } = self;
+        let Self { clock, server, audit, browser, folder, sealer, sign_in, registration, key, provider, hosted } = self;
         drop((server, audit));
-        let variant = Variant { sign_in: &sign_in, registration, key: &key, provider: &provider };
+        let variant = Variant { sign_in: &sign_in, registration, key: &key, provider: &provider, hosted: &hosted };
         let (server, audit) = open(&folder, &sealer, &clock, variant);
-        Self { clock, server, audit, browser, folder, sealer, sign_in, registration, key, provider }
+        Self { clock, server, audit, browser, folder, sealer, sign_in, registration, key, provider, hosted }
     }
 
     /// What is on record: method, principal, decision and outcome of each event.
@@ -373,6 +382,7 @@ struct Variant<'a> {
     registration: bool,
     key: &'a SigningKey,
     provider: &'a Arc<Provider>,
+    hosted: &'a Arc<Hosted>,
 }
 
 fn open(
@@ -381,7 +391,7 @@ fn open(
     clock: &Arc<ManualClock>,
     variant: Variant<'_>,
 ) -> (AuthorizationServer, AuditLog) {
-    let Variant { sign_in, registration, key, provider } = variant;
+    let Variant { sign_in, registration, key, provider, hosted } = variant;
     let config = Config { clock: Arc::clone(clock) as Arc<dyn Clock>, ..Config::default() };
     // The threads of a store that was dropped let go of its folder a moment later.
     let store = loop {
@@ -429,7 +439,7 @@ fn open(
         settings,
         store,
         sealer: sealer.clone(),
-        documents: Arc::new(Outside),
+        documents: Arc::<Hosted>::clone(hosted),
         issuers: Arc::new(Outside),
         statements: Arc::new(Outside),
         grants: Arc::new(Outside),

@@ -1,8 +1,8 @@
 //! From a link to a token, and every answer that is none.
 
-use toolcrib_base::{Secret, random};
+use toolcrib_base::{Secret, ServerName, random};
 use toolcrib_login::{
-    Begin, Challenge, LoginError, LoginOutcome, LoginState, OpenOutcome, OpenRequest, Owner, Rejection,
+    Begin, Challenge, LoginError, LoginOutcome, LoginState, LoginTarget, OpenOutcome, OpenRequest, Owner, Rejection,
 };
 use toolcrib_testkit::provider::{Browser, Consent, Destination, IssRule, ProviderRules, RemoteRules, ServerRules};
 
@@ -115,6 +115,24 @@ async fn pending_logins_are_bounded() {
     assert_eq!(begin(Owner::of(Some("key:p/7"))).await, Ok(()));
     world.advance(601);
     assert_eq!(begin(owner()).await, Ok(()));
+}
+
+#[tokio::test]
+async fn pending_logins_of_one_owner_leave_room_for_others() {
+    let world = World::new(RemoteRules::default());
+    let begin = async |owner: &Owner, number: usize| {
+        let server = ServerName::new(&format!("sim-{number}")).unwrap();
+        let settings = world.settings.clone();
+        world.logins.set_target(LoginTarget::new(server.clone(), &world.remote.url(), settings).unwrap());
+        world.logins.begin(&server, owner, None, Begin::New).await.map(drop)
+    };
+    let (greedy, other) = (Owner::of(Some("key:p/a")), Owner::of(Some("key:p/b")));
+    for number in 0..64 {
+        assert_eq!(begin(&greedy, number).await, Ok(()));
+    }
+    assert_eq!(begin(&greedy, 64).await, Err(LoginError::TooMany));
+    assert_eq!(begin(&greedy, 7).await, Ok(()), "a newer link at the same server");
+    assert_eq!(begin(&other, 64).await, Ok(()));
 }
 
 #[tokio::test]

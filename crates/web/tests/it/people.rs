@@ -35,20 +35,24 @@ impl Issuer {
     }
 
     fn token(&self, user: &str) -> Arc<KnownToken> {
-        let (role, profiles) = match user {
-            "ann" => (Role::Member, vec!["work", "default"]),
-            "root" => (Role::Admin, vec!["work", "default"]),
-            "eve" => (Role::Admin, vec!["home"]),
-            _ => (Role::Member, Vec::new()),
+        let granted = match user {
+            "ann" => vec![(Role::Member, vec!["work", "default"])],
+            "root" => vec![(Role::Admin, vec!["work", "default"])],
+            "eve" => vec![(Role::Admin, vec!["home"])],
+            "dana" => vec![(Role::Member, vec!["work"]), (Role::Admin, vec!["home"])],
+            _ => Vec::new(),
         };
-        let profiles = profiles.into_iter().map(|name| ProfileName::new(name).unwrap()).collect();
+        let grant = |(role, profiles): (Role, Vec<&str>)| TokenGrant {
+            role,
+            profiles: profiles.into_iter().map(|name| ProfileName::new(name).unwrap()).collect(),
+        };
         let identity = Identity { issuer: Some("acme".into()), ..Identity::by(Proof::AccessToken) };
         Arc::new(KnownToken {
             id: PrincipalId::new(&format!("user:acme/{user}")),
             identity: Arc::new(identity),
             scopes: if user == "mute" { Vec::new() } else { vec!["tools".into()] },
             expires: Timestamp(self.clock.now().0 + self.left),
-            grants: vec![TokenGrant { role, profiles }],
+            grants: granted.into_iter().map(grant).collect(),
         })
     }
 }
@@ -390,6 +394,8 @@ async fn the_role_is_that_of_the_profile_that_is_asked_for() {
     assert_eq!(status("home", "eve").await, (200, true));
     assert_eq!(status("home", "root").await, (404, false));
     assert_eq!(status("work", "eve").await, (404, false));
+    // Who has another role in each has that of the one that is asked for.
+    assert_eq!((status("work", "dana").await, status("home", "dana").await), ((200, false), (200, true)));
 }
 
 #[tokio::test]
