@@ -71,12 +71,12 @@ impl ProveTokens for Outside {
 
 /// The documents of clients; nothing else is fetched.
 #[derive(Debug)]
-pub(crate) struct Hosted {
+pub(crate) struct ClientDocuments {
     /// The only address that the client of [`DOCUMENT`] names for answers.
     pub(crate) redirect: Mutex<&'static str>,
 }
 
-impl FetchDocuments for Hosted {
+impl FetchDocuments for ClientDocuments {
     fn fetch<'a>(&'a self, url: &'a Url) -> DocumentFetch<'a> {
         let document = json!({
             "client_id": DOCUMENT, "client_name": "Hosted", "redirect_uris": [*self.redirect.lock().unwrap()],
@@ -204,7 +204,7 @@ pub(crate) struct World {
     /// The key of the client `signer`.
     pub(crate) key: SigningKey,
     pub(crate) provider: Arc<Provider>,
-    pub(crate) hosted: Arc<Hosted>,
+    pub(crate) hosted: Arc<ClientDocuments>,
 }
 
 impl World {
@@ -230,7 +230,7 @@ impl World {
         let key = SigningKey::read(&SigningKey::generate()).unwrap();
         let provider =
             Arc::new(Provider { clock: Arc::clone(&clock), given: Mutex::default(), refuses: Mutex::default() });
-        let hosted = Arc::new(Hosted { redirect: Mutex::new("https://hosted.example/callback") });
+        let hosted = Arc::new(ClientDocuments { redirect: Mutex::new("https://hosted.example/callback") });
         let variant = Variant { sign_in: &sign_in, registration, key: &key, provider: &provider, hosted: &hosted };
         let (server, audit) = open(&folder, &sealer, &clock, variant);
         let browser = Secret::new("toolcrib-consent-1=2");
@@ -382,7 +382,7 @@ struct Variant<'a> {
     registration: bool,
     key: &'a SigningKey,
     provider: &'a Arc<Provider>,
-    hosted: &'a Arc<Hosted>,
+    hosted: &'a Arc<ClientDocuments>,
 }
 
 fn open(
@@ -439,7 +439,7 @@ fn open(
         settings,
         store,
         sealer: sealer.clone(),
-        documents: Arc::<Hosted>::clone(hosted),
+        documents: Arc::<ClientDocuments>::clone(hosted),
         issuers: Arc::new(Outside),
         statements: Arc::new(Outside),
         grants: Arc::new(Outside),
