@@ -45,7 +45,7 @@ pub struct Tool {
     pub description: String,
     /// The JSON schema of its arguments, sent as it is.
     pub input_schema: Json,
-    /// Shown only once the provider's own search for tools has found it; ignored by chat completions.
+    /// Shown only once a search for tools has found it. Only on the Messages wire; the others show it at once.
     #[serde(default)]
     pub deferred: bool,
 }

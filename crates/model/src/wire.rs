@@ -75,6 +75,8 @@ pub struct Target {
     pub strict: bool,
     /// Whether a stream of chat completions is asked for its usage (`stream_options`).
     pub stream_usage: bool,
+    /// Whether Responses is asked for encrypted reasoning, which models without reasoning refuse.
+    pub encrypted_reasoning: bool,
 }
 
 impl Target {
@@ -82,6 +84,6 @@ impl Target {
     pub fn new(wire: Wire, model: impl Into<String>) -> Self {
         let model = model.into();
         let origin = format!("{}:{model}", wire.name());
-        Self { wire, model, origin, max_completion_tokens: true, strict: true, stream_usage: true }
+        Self { wire, model, origin, max_completion_tokens: true, strict: true, stream_usage: true, encrypted_reasoning: true }
     }
 }
