@@ -234,7 +234,8 @@ fn shortened(text: &str) -> String {
 /// Seconds, also with a fraction; nothing else that a number could be.
 fn seconds(text: &str) -> Option<Duration> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    Duration::try_from_secs_f64(text.parse().ok().filter(|_| is_plain)?).ok()
+    let seconds: f64 = text.parse().ok().filter(|_| is_plain)?;
+    Some(Duration::from_secs_f64(seconds.min(WAIT_MAX.as_secs_f64())))
 }
 
 /// `Retry-After` (RFC 9110, section 10.2.3): seconds or a date.

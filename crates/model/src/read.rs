@@ -120,13 +120,16 @@ impl StreamReader {
         self.is_done
     }
 
+    /// Why there is no answer if the stream ends here.
+    fn fault(&self) -> Option<AnswerError> {
+        let cut = (!self.is_done).then_some(AnswerError::Cut { bytes: self.bytes });
+        self.failure.clone().or(cut)
+    }
+
     /// The answer, at the end of the stream.
     pub fn finish(self) -> Result<Answer, AnswerError> {
-        if let Some(failure) = self.failure {
-            return Err(failure);
-        }
-        if !self.is_done {
-            return Err(AnswerError::Cut { bytes: self.bytes });
+        if let Some(fault) = self.fault() {
+            return Err(fault);
         }
         let draft: Draft = match self.state {
             State::Chat(stream) => stream.into_draft()?,

@@ -4,13 +4,14 @@ use super::Finding;
 use crate::workspace::{Package, Workspace};
 
 /// The `may use` column of the map in the design. Names are folders; the package is `toolcrib-<folder>`.
-const MAY_USE: [(&str, &[&str]); 28] = [
+const MAY_USE: [(&str, &[&str]); 29] = [
     ("base", &[]),
     ("protocol", &["base"]),
     ("search", &["base"]),
     ("embed", &["search"]),
     ("policy", &["base"]),
     ("scan", &[]),
+    ("model", &["base", "protocol"]),
     ("agent", &["base"]),
     ("store", &["base"]),
     ("catalog", &["base", "protocol", "store", "scan"]),
@@ -101,7 +102,7 @@ const MAY_USE: [(&str, &[&str]); 28] = [
 ];
 
 /// Values in, values out: these crates know no runtime, also not through a feature of `base`.
-const PURE: [&str; 4] = ["protocol", "search", "policy", "scan"];
+const PURE: [&str; 5] = ["protocol", "search", "policy", "scan", "model"];
 const RUNTIME: [&str; 8] = ["tokio", "tokio-util", "hyper", "hyper-util", "axum", "reqwest", "mio", "async-std"];
 /// `login` for OAuth; the others to compare with it.
 const NAMES_RMCP: [&str; 3] = ["login", "testkit", "bench"];
