@@ -141,7 +141,8 @@ impl Said {
     fn of(body: &[u8]) -> Self {
         let whole = Json::parse(body.to_vec()).ok();
         // Gemini puts the error into an array.
-        let whole = whole.map(|json| if json.is_array() { json.items().into_iter().next().unwrap_or(json) } else { json });
+        let whole =
+            whole.map(|json| if json.is_array() { json.items().into_iter().next().unwrap_or(json) } else { json });
         let Some(whole) = whole.filter(|json| json.is_object()) else {
             let text = String::from_utf8_lossy(body);
             return Self { words: Vec::new(), message: shortened(text.trim()), delay: None };
@@ -184,7 +185,8 @@ impl Said {
         const FILTER: [&str; 4] =
             ["content_filter", "content_policy_violation", "responsibleaipolicyviolation", "invalid_prompt"];
         const FILTER_WORDS: [&str; 3] = ["content filtering policy", "content management policy", "safety system"];
-        const QUOTA: [&str; 4] = ["insufficient_quota", "billing_error", "billing_hard_limit_reached", "insufficient_balance"];
+        const QUOTA: [&str; 4] =
+            ["insufficient_quota", "billing_error", "billing_hard_limit_reached", "insufficient_balance"];
         if self.has(&QUOTA) || status == Some(402) {
             return ErrorKind::Quota;
         }

@@ -57,7 +57,8 @@ impl Json {
     pub fn count_at(&self, key: &str) -> Option<u64> {
         let value = self.member(key)?;
         let text = value.as_str();
-        let whole = text.split_once('.').map_or(text, |(whole, rest)| if rest.bytes().all(|b| b == b'0') { whole } else { "" });
+        let whole =
+            text.split_once('.').map_or(text, |(whole, rest)| if rest.bytes().all(|b| b == b'0') { whole } else { "" });
         whole.parse().ok()
     }
 

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::wire::Wire;
 use request::Request;
-pub use rules::ScriptError;
 use rules::Rule;
+pub use rules::ScriptError;
 
 /// A model that answers from a script.
 #[derive(Debug, Clone, PartialEq)]

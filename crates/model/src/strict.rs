@@ -115,7 +115,8 @@ impl Check<'_> {
             "format" if !open_ai && value == "uri" => Ok(()),
             "default" if !open_ai => Ok(()),
             "minItems" if !open_ai && matches!(value.as_u64(), Some(0 | 1)) => Ok(()),
-            "minItems" | "maxItems" | "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf"
+            "minItems" | "maxItems" | "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum"
+            | "multipleOf"
                 if open_ai && value.is_number() =>
             {
                 Ok(())

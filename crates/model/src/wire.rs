@@ -84,6 +84,14 @@ impl Target {
     pub fn new(wire: Wire, model: impl Into<String>) -> Self {
         let model = model.into();
         let origin = format!("{}:{model}", wire.name());
-        Self { wire, model, origin, max_completion_tokens: true, strict: true, stream_usage: true, encrypted_reasoning: true }
+        Self {
+            wire,
+            model,
+            origin,
+            max_completion_tokens: true,
+            strict: true,
+            stream_usage: true,
+            encrypted_reasoning: true,
+        }
     }
 }

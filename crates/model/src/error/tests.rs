@@ -77,7 +77,10 @@ fn the_time_to_wait_is_seconds_or_a_date() {
 #[test]
 fn errors_in_a_stream_are_known_by_their_names() {
     let kind = |text: &str| ModelError::of_event(&Json::parse(text.to_owned()).unwrap()).kind;
-    assert_eq!(kind(r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#), ErrorKind::Overloaded);
+    assert_eq!(
+        kind(r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#),
+        ErrorKind::Overloaded
+    );
     assert_eq!(kind(r#"{"error":{"message":"m","type":"server_error","code":null}}"#), ErrorKind::Server);
     assert_eq!(kind(r#"{"type":"error","code":"rate_limit_exceeded","message":"m"}"#), ErrorKind::RateLimited);
     assert_eq!(kind(r#"{"error":{"code":400,"message":"bad","type":"BadRequestError"}}"#), ErrorKind::Invalid);

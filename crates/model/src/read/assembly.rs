@@ -100,7 +100,8 @@ impl Assembly {
             *self = Self::List(json.items().into_iter().map(Self::Whole).collect());
         } else if json.is_object() {
             let members = json.members();
-            let opened = members.iter().map(|one| (one.key.clone().into_owned(), Self::Whole(json.part(one.value).into())));
+            let opened =
+                members.iter().map(|one| (one.key.clone().into_owned(), Self::Whole(json.part(one.value).into())));
             *self = Self::Object(opened.collect());
         }
     }

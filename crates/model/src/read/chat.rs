@@ -264,7 +264,9 @@ impl ChatStream {
         let goes_on = |call: &CallPieces| name.is_empty() || !is_whole(&call.arguments);
         let same_index = |call: &CallPieces| index.is_none() || call.index.is_none() || call.index == index;
         let found = if !id.is_empty() {
-            self.calls.iter().rposition(|call| (call.id == id || call.id.is_empty() && index.is_some()) && same_index(call))
+            self.calls
+                .iter()
+                .rposition(|call| (call.id == id || call.id.is_empty() && index.is_some()) && same_index(call))
         } else if index.is_some() {
             self.calls.iter().rposition(|call| call.index == index)
         } else if name.is_empty() {
@@ -286,7 +288,8 @@ impl ChatStream {
             if call.rest.get("type").is_none() {
                 whole.set("type", Assembly::Text("function".to_owned()));
             }
-            let is_function = call.rest.get("type").and_then(|kind| kind.string()).is_none_or(|kind| kind == "function");
+            let is_function =
+                call.rest.get("type").and_then(|kind| kind.string()).is_none_or(|kind| kind == "function");
             if is_function || !call.name.is_empty() {
                 let mut function = Assembly::object();
                 function.set("name", Assembly::Text(call.name.clone()));
@@ -316,5 +319,7 @@ impl ChatStream {
 
 /// Whether no more of the arguments is to come; asked only of short ones, as it is asked for each piece.
 fn is_whole(arguments: &str) -> bool {
-    arguments.len() < 65_536 && arguments.trim_end().ends_with('}') && Json::parse(arguments.to_owned()).is_ok_and(|json| json.is_object())
+    arguments.len() < 65_536
+        && arguments.trim_end().ends_with('}')
+        && Json::parse(arguments.to_owned()).is_ok_and(|json| json.is_object())
 }

@@ -211,7 +211,8 @@ fn apply(wire: Wire, items: &mut [Json], changes: &[Change]) {
             }
             Wire::Responses if super::responses::is_call(item) => {
                 let Some(change) = changes.next() else { return };
-                let key = if item.string_at("type").as_deref() == Some("function_call") { "arguments" } else { "input" };
+                let key =
+                    if item.string_at("type").as_deref() == Some("function_call") { "arguments" } else { "input" };
                 let arguments = change.arguments.as_ref().map(|arguments| Raw::from_value(&arguments.as_str()));
                 *item = edited(item, "call_id", change.id.as_deref(), key, arguments.as_ref());
             }

@@ -84,8 +84,11 @@ fn an_index_that_is_missing() {
 
 #[test]
 fn an_id_that_is_repeated_goose_9786() {
-    let call = |name: &str| format!(r#"{{"id":"call_0","type":"function","function":{{"name":"{name}","arguments":"{{}}"}}}}"#);
-    let message = format!(r#"{{"role":"assistant","content":null,"tool_calls":[{},{},{}]}}"#, call("a"), call("b"), call("c"));
+    let call = |name: &str| {
+        format!(r#"{{"id":"call_0","type":"function","function":{{"name":"{name}","arguments":"{{}}"}}}}"#)
+    };
+    let message =
+        format!(r#"{{"role":"assistant","content":null,"tool_calls":[{},{},{}]}}"#, call("a"), call("b"), call("c"));
     let answer = whole(&message, "\"tool_calls\"");
     check(&answer.calls, &[("call_0", "a", "{}"), ("call00001", "b", "{}"), ("call00002", "c", "{}")]);
     assert_eq!(ids_given_back(&answer), ["call_0", "call00001", "call00002"]);
@@ -109,7 +112,8 @@ fn an_id_that_is_repeated_goose_9786() {
 fn an_id_that_is_empty_null_or_missing() {
     let message = r#"{"role":"assistant","tool_calls":[{"id":"","function":{"name":"a","arguments":"{}"}},{"id":null,"function":{"name":"b","arguments":"{}"}},{"function":{"name":"c","arguments":"{}"}},{"id":"call00002","function":{"name":"d","arguments":"{}"}}]}"#;
     let answer = whole(message, "\"tool_calls\"");
-    let expect = [("call00001", "a", "{}"), ("call00002", "b", "{}"), ("call00003", "c", "{}"), ("call00004", "d", "{}")];
+    let expect =
+        [("call00001", "a", "{}"), ("call00002", "b", "{}"), ("call00003", "c", "{}"), ("call00004", "d", "{}")];
     check(&answer.calls, &expect);
     assert_eq!(ids_given_back(&answer), expect.map(|(id, ..)| id));
 }
@@ -129,20 +133,28 @@ fn ids_that_begin_again_in_each_turn() {
 
 #[test]
 fn stop_with_calls_and_no_finish_reason() {
-    let message = r#"{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"x","arguments":"{}"}}]}"#;
+    let message =
+        r#"{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"x","arguments":"{}"}}]}"#;
     for finish in ["\"stop\"", "\"STOP\"", "null", "\"\"", "\"function_call\""] {
         let answer = whole(message, finish);
         assert_eq!((answer.finish, answer.calls.len()), (Finish::Calls, 1), "{finish}");
     }
-    for (finish, expect) in [("null", Finish::End), ("\"tool_calls\"", Finish::End), ("\"odd\"", Finish::Other("odd".to_owned()))] {
+    for (finish, expect) in
+        [("null", Finish::End), ("\"tool_calls\"", Finish::End), ("\"odd\"", Finish::Other("odd".to_owned()))]
+    {
         assert_eq!(whole(r#"{"role":"assistant","content":"x"}"#, finish).finish, expect);
     }
 }
 
 #[test]
 fn calls_of_an_answer_that_was_stopped_do_not_run() {
-    let message = r#"{"role":"assistant","content":"x","tool_calls":[{"id":"a","function":{"name":"x","arguments":"{\"a"}}]}"#;
-    for (finish, expect) in [("\"length\"", Finish::Length), ("\"content_filter\"", Finish::ContentFilter), ("\"odd\"", Finish::Other("odd".to_owned()))] {
+    let message =
+        r#"{"role":"assistant","content":"x","tool_calls":[{"id":"a","function":{"name":"x","arguments":"{\"a"}}]}"#;
+    for (finish, expect) in [
+        ("\"length\"", Finish::Length),
+        ("\"content_filter\"", Finish::ContentFilter),
+        ("\"odd\"", Finish::Other("odd".to_owned())),
+    ] {
         let answer = whole(message, finish);
         assert_eq!((answer.finish, answer.calls.len(), answer.dropped_calls), (expect, 0, 1), "{finish}");
     }
@@ -188,14 +200,21 @@ fn arguments_that_are_no_json() {
     assert!(answer.items[0].as_str().contains(r#""arguments":"{\"INVALID_JSON\":\"{'n': 1\"}""#), "{answer:?}");
     let event = |data: &str| format!("data: {data}\n\n");
     let text = [
-        event(r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"x","input":{}}}"#),
-        event(r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"n\": "}}"#),
+        event(
+            r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"x","input":{}}}"#,
+        ),
+        event(
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"n\": "}}"#,
+        ),
         event(r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"}}"#),
         event(r#"{"type":"message_stop"}"#),
     ];
     let answer = read_stream(Wire::Messages, &text.concat()).unwrap();
     check(&answer.calls, &[("t", "x", r#"{"n": "#)]);
-    assert_eq!(answer.items[0].as_str(), r#"{"type":"tool_use","id":"t","name":"x","input":{"INVALID_JSON":"{\"n\": "}}"#);
+    assert_eq!(
+        answer.items[0].as_str(),
+        r#"{"type":"tool_use","id":"t","name":"x","input":{"INVALID_JSON":"{\"n\": "}}"#
+    );
     assert_eq!(answer.usage, None);
 }
 
@@ -220,7 +239,10 @@ fn content_as_a_list() {
     assert_eq!((answer.text.as_str(), answer.reasoning.as_str()), ("ab", "hm"));
     assert_eq!(answer.items[0].as_str(), message);
     let thought = r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}"#;
-    let answer = streamed(&[r#"{"role":"assistant","content":""}"#, thought, r#"{"content":"a"}"#, r#"{"content":"b"}"#], "\"stop\"");
+    let answer = streamed(
+        &[r#"{"role":"assistant","content":""}"#, thought, r#"{"content":"a"}"#, r#"{"content":"b"}"#],
+        "\"stop\"",
+    );
     assert_eq!((answer.text.as_str(), answer.reasoning.as_str()), ("ab", "hm"));
     assert!(answer.items[0].member("content").unwrap().is_array());
     let answer = streamed(&[r#"{"content":"a"}"#, r#"{"content":[{"type":"text","text":"b"}]}"#], "\"stop\"");
@@ -292,10 +314,14 @@ fn calls_of_an_unknown_type() {
 
 #[test]
 fn null_is_nothing() {
-    let message = r#"{"role":"assistant","content":null,"tool_calls":null,"refusal":null,"reasoning_content":null,"audio":null}"#;
+    let message =
+        r#"{"role":"assistant","content":null,"tool_calls":null,"refusal":null,"reasoning_content":null,"audio":null}"#;
     let answer = whole(message, "\"stop\"");
     assert_eq!((answer.text.as_str(), answer.calls.len(), answer.finish), ("", 0, Finish::End));
-    let answer = streamed(&[r#"{"role":"assistant","content":null,"tool_calls":null}"#, r#"{"content":"x","refusal":null}"#], "\"stop\"");
+    let answer = streamed(
+        &[r#"{"role":"assistant","content":null,"tool_calls":null}"#, r#"{"content":"x","refusal":null}"#],
+        "\"stop\"",
+    );
     assert_eq!(answer.text, "x");
 }
 
@@ -304,13 +330,20 @@ fn an_error_with_status_200() {
     let body = r#"{"error":{"message":"Provider returned error","code":429}}"#;
     for wire in Wire::ALL {
         let outcome = read(wire, body.as_bytes(), Bounds::default());
-        assert!(matches!(&outcome, Err(AnswerError::Model(error)) if error.kind.is_retryable()), "{wire:?} {outcome:?}");
+        assert!(
+            matches!(&outcome, Err(AnswerError::Model(error)) if error.kind.is_retryable()),
+            "{wire:?} {outcome:?}"
+        );
     }
 }
 
 #[test]
 fn an_id_that_every_piece_repeats() {
-    let piece = |arguments: &str| tool_calls(&[&format!(r#"{{"index":0,"id":"a","type":"function","function":{{"name":"x","arguments":"{arguments}"}}}}"#)]);
+    let piece = |arguments: &str| {
+        tool_calls(&[&format!(
+            r#"{{"index":0,"id":"a","type":"function","function":{{"name":"x","arguments":"{arguments}"}}}}"#
+        )])
+    };
     let answer = streamed(&[&piece(""), &piece(r#"{\"n\":"#), &piece("1}")], "\"tool_calls\"");
     check(&answer.calls, &[("a", "x", r#"{"n":1}"#)]);
 }

@@ -120,7 +120,8 @@ impl ResponsesStream {
             }
             "response.completed" | "response.incomplete" | "response.failed" => {
                 let response = event.member("response").filter(|response| response.is_object());
-                self.response = Some(response.ok_or_else(|| malformed(Wire::Responses, "an end without its response"))?);
+                self.response =
+                    Some(response.ok_or_else(|| malformed(Wire::Responses, "an end without its response"))?);
                 return Ok(true);
             }
             "error" => return Err(ModelError::of_event(event).into()),

@@ -38,7 +38,10 @@ pub(super) fn messages_stream() -> String {
         event("content_block_delta", &format!(r#"{{"type":"content_block_delta","index":{index},"delta":{delta}}}"#))
     };
     let start = |index: u8, block: &str| {
-        event("content_block_start", &format!(r#"{{"type":"content_block_start","index":{index},"content_block":{block}}}"#))
+        event(
+            "content_block_start",
+            &format!(r#"{{"type":"content_block_start","index":{index},"content_block":{block}}}"#),
+        )
     };
     let stop = |index: u8| event("content_block_stop", &format!(r#"{{"type":"content_block_stop","index":{index}}}"#));
     [
@@ -73,7 +76,10 @@ pub(super) fn responses_stream() -> String {
     let message = r#"{"id":"msg_1","type":"message","status":"completed","content":[{"type":"output_text","annotations":[],"logprobs":[],"text":"Let me look."}],"role":"assistant"}"#;
     let call = r#"{"id":"fc_1","type":"function_call","status":"completed","arguments":"{\"path\":\"/tmp\"}","call_id":"call_1","name":"read"}"#;
     let done = |index: u8, item: &str| {
-        event("response.output_item.done", &format!(r#"{{"type":"response.output_item.done","output_index":{index},"item":{item}}}"#))
+        event(
+            "response.output_item.done",
+            &format!(r#"{{"type":"response.output_item.done","output_index":{index},"item":{item}}}"#),
+        )
     };
     let end = format!(
         r#"{{"type":"response.completed","sequence_number":9,"response":{{"id":"resp_1","object":"response","status":"completed","error":null,"incomplete_details":null,"model":"gpt-x","output":[{reasoning},{message},{call}],"usage":{{"input_tokens":75,"input_tokens_details":{{"cached_tokens":64}},"output_tokens":100,"output_tokens_details":{{"reasoning_tokens":64}},"total_tokens":175}}}}}}"#
@@ -115,7 +121,10 @@ fn a_stream_of_chat_completions() {
     let answer = read_stream(Wire::Chat, &chat_stream()).unwrap();
     assert_eq!(answer.text, "Let me é look.");
     assert_eq!(answer.calls, [call("call_a", "read", r#"{"path":"/tmp"}"#), call("call_b", "list", "{}")]);
-    assert_eq!((answer.finish, answer.model.as_deref(), answer.id.as_deref()), (Finish::Calls, Some("gpt-x"), Some("chatcmpl-1")));
+    assert_eq!(
+        (answer.finish, answer.model.as_deref(), answer.id.as_deref()),
+        (Finish::Calls, Some("gpt-x"), Some("chatcmpl-1"))
+    );
     assert_eq!(answer.usage, Some(Usage { input: 20, cached: 16, output: 9, ..Usage::default() }));
     let message = r#"{"role":"assistant","content":"Let me é look.","refusal":null,"tool_calls":[{"id":"call_a","type":"function","function":{"name":"read","arguments":"{\"path\":\"/tmp\"}"}},{"id":"call_b","type":"function","function":{"name":"list","arguments":"{}"}}]}"#;
     assert_eq!(answer.items[0].as_str(), message);
@@ -177,7 +186,10 @@ fn deltas_show_what_arrives() {
     for wire in Wire::ALL {
         let mut reader = StreamReader::new(wire, Bounds::default());
         let deltas = reader.push(stream(wire).as_bytes()).unwrap();
-        let text: String = deltas.iter().filter_map(|delta| if let Delta::Text(text) = delta { Some(text.as_str()) } else { None }).collect();
+        let text: String = deltas
+            .iter()
+            .filter_map(|delta| if let Delta::Text(text) = delta { Some(text.as_str()) } else { None })
+            .collect();
         assert_eq!(text.replace("é ", ""), "Let me look.", "{wire:?}");
         assert!(deltas.contains(&Delta::Call("read".to_owned())), "{wire:?} {deltas:?}");
         if wire != Wire::Chat {
@@ -216,20 +228,29 @@ fn a_body_that_is_cut_is_an_error() {
 
 #[test]
 fn an_error_in_the_middle_of_a_stream_is_the_model_s() {
-    let error = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded","code":"server_is_overloaded"}}"#;
+    let error =
+        r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded","code":"server_is_overloaded"}}"#;
     for wire in Wire::ALL {
         let text = stream(wire);
         let half = text[..text.len() / 2].rfind("\n\n").unwrap() + 2;
         let broken = format!("{}{}{}", &text[..half], event("error", error), &text[half..]);
         let mut reader = StreamReader::new(wire, Bounds::default());
         let outcome = reader.push(broken.as_bytes());
-        assert!(matches!(&outcome, Err(AnswerError::Model(error)) if error.kind == ErrorKind::Overloaded), "{outcome:?}");
+        assert!(
+            matches!(&outcome, Err(AnswerError::Model(error)) if error.kind == ErrorKind::Overloaded),
+            "{outcome:?}"
+        );
         // Nothing that follows makes an answer of it.
         assert!(reader.push(text.as_bytes()).is_err());
         assert!(matches!(reader.finish(), Err(AnswerError::Model(_))));
     }
-    let failed = event("response.failed", r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"m"},"output":[]}}"#);
-    assert!(matches!(read_stream(Wire::Responses, &failed), Err(AnswerError::Model(error)) if error.kind == ErrorKind::Server));
+    let failed = event(
+        "response.failed",
+        r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"m"},"output":[]}}"#,
+    );
+    assert!(
+        matches!(read_stream(Wire::Responses, &failed), Err(AnswerError::Model(error)) if error.kind == ErrorKind::Server)
+    );
 }
 
 #[test]
@@ -250,17 +271,25 @@ fn a_thousand_calls_in_one_turn_are_an_error() {
     let many = |one: &dyn Fn(usize) -> String| (0..1_000).map(one).collect::<Vec<_>>().join(",");
     let limit = Err(AnswerError::TooManyCalls { limit: 256 });
     let chat = many(&|n| format!(r#"{{"id":"c{n}","type":"function","function":{{"name":"t","arguments":"{{}}"}}}}"#));
-    let body = format!(r#"{{"choices":[{{"message":{{"role":"assistant","content":null,"tool_calls":[{chat}]}},"finish_reason":"tool_calls"}}]}}"#);
+    let body = format!(
+        r#"{{"choices":[{{"message":{{"role":"assistant","content":null,"tool_calls":[{chat}]}},"finish_reason":"tool_calls"}}]}}"#
+    );
     assert_eq!(read(Wire::Chat, body.as_bytes(), Bounds::default()), limit);
     let wide = Bounds { calls: 1_000, ..Bounds::default() };
     assert_eq!(read(Wire::Chat, body.as_bytes(), wide).unwrap().calls.len(), 1_000);
     let chunk = format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"tool_calls\":[{chat}]}}}}]}}\n\n");
     assert_eq!(read_stream(Wire::Chat, &chunk), limit);
     let calls = many(&|n| format!(r#"{{"type":"function_call","call_id":"c{n}","name":"t","arguments":"{{}}"}}"#));
-    assert_eq!(read(Wire::Responses, format!(r#"{{"status":"completed","output":[{calls}]}}"#).as_bytes(), Bounds::default()), limit);
+    assert_eq!(
+        read(Wire::Responses, format!(r#"{{"status":"completed","output":[{calls}]}}"#).as_bytes(), Bounds::default()),
+        limit
+    );
     let blocks = many(&|n| format!(r#"{{"type":"tool_use","id":"c{n}","name":"t","input":{{}}}}"#));
     assert_eq!(read(Wire::Messages, format!(r#"{{"content":[{blocks}]}}"#).as_bytes(), Bounds::default()), limit);
-    let start = event("content_block_start", r#"{"type":"content_block_start","content_block":{"type":"tool_use","id":"x","name":"t","input":{}}}"#);
+    let start = event(
+        "content_block_start",
+        r#"{"type":"content_block_start","content_block":{"type":"tool_use","id":"x","name":"t","input":{}}}"#,
+    );
     assert_eq!(read_stream(Wire::Messages, &start.repeat(1_000)), limit);
 }
 

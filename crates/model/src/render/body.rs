@@ -1,7 +1,7 @@
 //! The object that a request is: its members in order, and what the settings add to it.
 
-use toolcrib_protocol::raw::{Edit, Writer, array};
 use toolcrib_protocol::Raw;
+use toolcrib_protocol::raw::{Edit, Writer, array};
 
 use crate::json::Json;
 

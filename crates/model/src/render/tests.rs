@@ -9,7 +9,12 @@ use crate::conversation::{CacheMarks, Options, OutputSchema, Tool};
 use crate::read::read;
 
 fn tool(name: &str, schema: &Value) -> Tool {
-    Tool { name: name.to_owned(), description: format!("does {name}"), input_schema: Json::from(schema), deferred: false }
+    Tool {
+        name: name.to_owned(),
+        description: format!("does {name}"),
+        input_schema: Json::from(schema),
+        deferred: false,
+    }
 }
 
 fn answer(wire: Wire, text: &str, calls: &[&str]) -> Answer {
@@ -23,8 +28,14 @@ fn answer(wire: Wire, text: &str, calls: &[&str]) -> Answer {
         }
         Wire::Responses => {
             let mut output = vec![json!({"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "gA"})];
-            output.push(json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}));
-            output.extend(calls.iter().map(|id| json!({"type": "function_call", "call_id": id, "name": "read", "arguments": "{\"p\": 1}"})));
+            output.push(
+                json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}),
+            );
+            output.extend(
+                calls.iter().map(
+                    |id| json!({"type": "function_call", "call_id": id, "name": "read", "arguments": "{\"p\": 1}"}),
+                ),
+            );
             json!({"status": "completed", "output": output})
         }
         Wire::Messages => {
@@ -32,7 +43,9 @@ fn answer(wire: Wire, text: &str, calls: &[&str]) -> Answer {
             if !text.is_empty() {
                 content.push(json!({"type": "text", "text": text}));
             }
-            content.extend(calls.iter().map(|id| json!({"type": "tool_use", "id": id, "name": "read", "input": {"p": 1}})));
+            content.extend(
+                calls.iter().map(|id| json!({"type": "tool_use", "id": id, "name": "read", "input": {"p": 1}})),
+            );
             json!({"content": content, "stop_reason": if calls.is_empty() { "end_turn" } else { "tool_use" }})
         }
     };
@@ -183,7 +196,11 @@ fn a_request_of_messages() {
     talk.instructions.clear();
     talk.tools[1].deferred = true;
     let tools = value_of(&talk, &target)["tools"].clone();
-    assert!(tools[0]["cache_control"].is_object() && tools[1].get("cache_control").is_none() && tools[1]["defer_loading"] == true);
+    assert!(
+        tools[0]["cache_control"].is_object()
+            && tools[1].get("cache_control").is_none()
+            && tools[1]["defer_loading"] == true
+    );
     talk.options.cache = CacheMarks::Off;
     assert!(!text_of(&talk, &target).contains("cache_control"));
 }
@@ -257,16 +274,33 @@ fn another_model_gets_texts_and_calls_but_no_opaque_items() {
 
 #[test]
 fn foreign_ids_and_arguments_fit_messages() {
-    let call = |id: &str, arguments: &str| Call { id: id.to_owned(), name: "read".to_owned(), arguments: arguments.to_owned() };
+    let call = |id: &str, arguments: &str| Call {
+        id: id.to_owned(),
+        name: "read".to_owned(),
+        arguments: arguments.to_owned(),
+    };
     let target = Target::new(Wire::Messages, "m");
     let mut talk = conversation(&target);
-    let turn = Turn { wire: Wire::Chat, origin: "o".to_owned(), items: Vec::new(), text: String::new(), calls: vec![call("functions.read:0", "{'a"), call("functions_read_0", "[1]"), call("c1", "{}")], has_dropped_calls: false };
+    let turn = Turn {
+        wire: Wire::Chat,
+        origin: "o".to_owned(),
+        items: Vec::new(),
+        text: String::new(),
+        calls: vec![call("functions.read:0", "{'a"), call("functions_read_0", "[1]"), call("c1", "{}")],
+        has_dropped_calls: false,
+    };
     talk.items.push(Item::Model(turn));
     talk.results(["functions_read_0", "c1", "functions.read:0"].map(|id| ToolResult::text(id, id)).to_vec());
     let value = value_of(&talk, &target);
-    let ids: Vec<&str> = value["messages"][3]["content"].as_array().unwrap().iter().map(|block| block["id"].as_str().unwrap()).collect();
+    let ids: Vec<&str> =
+        value["messages"][3]["content"].as_array().unwrap().iter().map(|block| block["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["functions_read_0", "functions_read_0_2", "c1_2"]);
-    let results: Vec<&str> = value["messages"][4]["content"].as_array().unwrap().iter().map(|block| block["tool_use_id"].as_str().unwrap()).collect();
+    let results: Vec<&str> = value["messages"][4]["content"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|block| block["tool_use_id"].as_str().unwrap())
+        .collect();
     assert_eq!(results, ["functions_read_0_2", "c1_2", "functions_read_0"]);
     assert_eq!(value["messages"][3]["content"][0]["input"], json!({"INVALID_JSON": "{'a"}));
     assert_eq!(crate::Script::demo().answer(Wire::Messages, text_of(&talk, &target).as_bytes()).status, 200);
@@ -309,7 +343,10 @@ fn conversations_that_cannot_be_asked_are_refused() {
     let name = "the name `a.b` has other characters than letters, digits, `_` and `-`, or more than 64 of them";
     check(&|talk| talk.tools[0].name = "a.b".to_owned(), name);
     check(&|talk| talk.tools[0].name = "read".to_owned(), "two tools are named `read`");
-    check(&|talk| talk.options.tool_choice = ToolChoice::Tool("x".to_owned()), "the tool `x` must be called and is not offered");
+    check(
+        &|talk| talk.options.tool_choice = ToolChoice::Tool("x".to_owned()),
+        "the tool `x` must be called and is not offered",
+    );
     check(&|talk| talk.items.clear(), "the conversation is empty");
     check(&|talk| drop(talk.items.pop()), "the call `c1` does not have exactly one result");
     check(&|talk| talk.items.insert(2, Item::User(Vec::new())), "the call `c1` does not have exactly one result");
@@ -317,7 +354,10 @@ fn conversations_that_cannot_be_asked_are_refused() {
     let results = |ids: &[&str]| Item::Results(ids.iter().map(|id| ToolResult::text(*id, "x")).collect());
     check(&|talk| talk.items[2] = results(&["c1"]), "the call `c2` does not have exactly one result");
     check(&|talk| talk.items[2] = results(&["c1", "c2", "c1"]), "the call `c1` does not have exactly one result");
-    check(&|talk| talk.items[2] = results(&["c1", "c2", "c3"]), "there is a result for `c3`, which is no call of the turn before");
+    check(
+        &|talk| talk.items[2] = results(&["c1", "c2", "c3"]),
+        "there is a result for `c3`, which is no call of the turn before",
+    );
 }
 
 #[test]

@@ -96,7 +96,8 @@ fn follow_up(request: &Request, result: &PastResult) -> Option<ScriptedCall> {
 fn named_tool(text: &str) -> Option<String> {
     let fits = |one: char| one.is_ascii_alphanumeric() || "_-./".contains(one);
     let words = text.split(|one: char| !fits(one));
-    let mut names = words.filter(|word| word.split_once('/').is_some_and(|(server, tool)| !server.is_empty() && !tool.is_empty()));
+    let mut names =
+        words.filter(|word| word.split_once('/').is_some_and(|(server, tool)| !server.is_empty() && !tool.is_empty()));
     names.next().map(str::to_owned)
 }
 

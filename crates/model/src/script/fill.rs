@@ -19,7 +19,9 @@ pub(super) struct Words<'a> {
 impl<'a> Words<'a> {
     pub(super) fn new(task: &'a str) -> Self {
         let words: Vec<&str> = task.split_whitespace().map(trimmed).collect();
-        let numbers = words.iter().filter(|word| word.parse::<f64>().is_ok_and(f64::is_finite) && !word.contains(['i', 'n', 'N']));
+        let numbers = words
+            .iter()
+            .filter(|word| word.parse::<f64>().is_ok_and(f64::is_finite) && !word.contains(['i', 'n', 'N']));
         let mut numbers: Vec<String> = numbers.map(|word| (*word).to_owned()).collect();
         numbers.reverse();
         let mut quoted = quoted(task);
@@ -40,7 +42,8 @@ impl<'a> Words<'a> {
         }
         if let Some(choices) = schema.get("enum").and_then(Value::as_array).filter(|choices| !choices.is_empty()) {
             let task = self.task.to_lowercase();
-            let said = choices.iter().find(|choice| choice.as_str().is_some_and(|text| task.contains(&text.to_lowercase())));
+            let said =
+                choices.iter().find(|choice| choice.as_str().is_some_and(|text| task.contains(&text.to_lowercase())));
             return said.unwrap_or(&choices[0]).clone();
         }
         let choice = ["anyOf", "oneOf"].iter().find_map(|key| schema.get(*key)?.as_array()?.first());
@@ -49,7 +52,9 @@ impl<'a> Words<'a> {
         }
         let kind = match schema.get("type") {
             Some(Value::String(kind)) => kind.as_str(),
-            Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null").unwrap_or("null"),
+            Some(Value::Array(kinds)) => {
+                kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null").unwrap_or("null")
+            }
             _ if schema.get("properties").is_some() => "object",
             _ => "string",
         };

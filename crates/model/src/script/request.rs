@@ -83,7 +83,8 @@ impl Request {
 
     /// What the user said last.
     pub(super) fn last_user_text(&self) -> &str {
-        let texts = self.entries.iter().rev().filter_map(|entry| if let Entry::User(text) = entry { Some(text) } else { None });
+        let texts =
+            self.entries.iter().rev().filter_map(|entry| if let Entry::User(text) = entry { Some(text) } else { None });
         texts.map(String::as_str).next().unwrap_or_default()
     }
 
@@ -97,7 +98,11 @@ impl Request {
 
     /// The call that a result belongs to.
     pub(super) fn call_of(&self, id: &str) -> Option<&PastCall> {
-        let calls = self.entries.iter().rev().filter_map(|entry| if let Entry::Model(calls) = entry { Some(calls) } else { None });
+        let calls = self
+            .entries
+            .iter()
+            .rev()
+            .filter_map(|entry| if let Entry::Model(calls) = entry { Some(calls) } else { None });
         calls.flatten().find(|call| call.id == id)
     }
 
@@ -138,7 +143,9 @@ fn offer(tool: &Json, schema: &str, request: &mut Request) -> Result<(), Failure
     let name = tool.string_at("name").unwrap_or_default();
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if name.is_empty() || name.len() > 64 || !name.bytes().all(fits) {
-        return Err(Failure::invalid(format!("invalid name of a tool: '{name}' does not match ^[a-zA-Z0-9_-]{{1,64}}$")));
+        return Err(Failure::invalid(format!(
+            "invalid name of a tool: '{name}' does not match ^[a-zA-Z0-9_-]{{1,64}}$"
+        )));
     }
     if request.tools.iter().any(|tool| tool.name == name) {
         return Err(Failure::invalid(format!("tool names must be unique: {name}")));
@@ -174,7 +181,8 @@ impl OpenCalls {
 
     fn end(&mut self, id: &str) -> Result<(), Failure> {
         let at = self.open.iter().position(|open| open == id);
-        let at = at.ok_or_else(|| Failure::invalid(format!("unexpected result: '{id}' is no call that waits for one")))?;
+        let at =
+            at.ok_or_else(|| Failure::invalid(format!("unexpected result: '{id}' is no call that waits for one")))?;
         self.open.remove(at);
         Ok(())
     }

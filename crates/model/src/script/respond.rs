@@ -216,7 +216,8 @@ fn messages_events(request: &Request, reply: &Reply, counts: &Counts) -> Vec<Val
         let (empty, deltas) = match block["type"].as_str() {
             Some("thinking") => {
                 let thoughts = pieces(&reply.reasoning).into_iter();
-                let mut deltas: Vec<Value> = thoughts.map(|piece| json!({"type": "thinking_delta", "thinking": piece})).collect();
+                let mut deltas: Vec<Value> =
+                    thoughts.map(|piece| json!({"type": "thinking_delta", "thinking": piece})).collect();
                 deltas.push(json!({"type": "signature_delta", "signature": SEAL}));
                 (json!({"type": "thinking", "thinking": "", "signature": ""}), deltas)
             }
@@ -228,12 +229,15 @@ fn messages_events(request: &Request, reply: &Reply, counts: &Counts) -> Vec<Val
                 let mut empty = block.clone();
                 empty["input"] = json!({});
                 let arguments = calls.next().map(|call| pieces(&call.arguments)).unwrap_or_default();
-                let inputs = arguments.into_iter().map(|piece| json!({"type": "input_json_delta", "partial_json": piece}));
+                let inputs =
+                    arguments.into_iter().map(|piece| json!({"type": "input_json_delta", "partial_json": piece}));
                 (empty, inputs.collect())
             }
         };
         out.push(json!({"type": "content_block_start", "index": index, "content_block": empty}));
-        out.extend(deltas.into_iter().map(|delta| json!({"type": "content_block_delta", "index": index, "delta": delta})));
+        out.extend(
+            deltas.into_iter().map(|delta| json!({"type": "content_block_delta", "index": index, "delta": delta})),
+        );
         out.push(json!({"type": "content_block_stop", "index": index}));
     }
     let end = json!({"stop_reason": messages_finish(reply), "stop_sequence": null});
@@ -352,7 +356,11 @@ fn responses_events(request: &Request, reply: &Reply, counts: &Counts) -> Vec<Va
         out.extend(deltas);
         out.push(json!({"type": "response.output_item.done", "output_index": index, "item": item}));
     }
-    let name = if reply.finish == ReplyFinish::Complete || reply.finish == ReplyFinish::Refusal { "completed" } else { "incomplete" };
+    let name = if reply.finish == ReplyFinish::Complete || reply.finish == ReplyFinish::Refusal {
+        "completed"
+    } else {
+        "incomplete"
+    };
     out.push(json!({"type": format!("response.{name}"), "response": body}));
     for (number, event) in out.iter_mut().enumerate() {
         event["sequence_number"] = json!(number);

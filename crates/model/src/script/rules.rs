@@ -31,9 +31,10 @@ impl Rule {
     pub(super) fn holds(&self, request: &Request) -> bool {
         self.turn.is_none_or(|turn| turn == request.turn())
             && self.user.as_ref().is_none_or(|part| request.last_user_text().contains(part.as_str()))
-            && self.result.as_ref().is_none_or(|part| {
-                request.last_results().iter().any(|result| result.text.contains(part.as_str()))
-            })
+            && self
+                .result
+                .as_ref()
+                .is_none_or(|part| request.last_results().iter().any(|result| result.text.contains(part.as_str())))
     }
 
     pub(super) fn answer(&self, request: &Request) -> Result<Reply, Failure> {

@@ -11,7 +11,12 @@ use crate::render::render;
 use crate::wire::Target;
 
 fn tool(name: &str, description: &str, schema: &Value) -> Tool {
-    Tool { name: name.to_owned(), description: description.to_owned(), input_schema: Json::from(schema), deferred: false }
+    Tool {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        input_schema: Json::from(schema),
+        deferred: false,
+    }
 }
 
 fn conversation(task: &str) -> Conversation {
@@ -20,7 +25,11 @@ fn conversation(task: &str) -> Conversation {
     let mut conversation = Conversation {
         instructions: "You help.".to_owned(),
         tools: vec![
-            tool("calc_add", "Adds two numbers", &json!({"type": "object", "properties": {"a": number, "b": number}, "required": ["a", "b"]})),
+            tool(
+                "calc_add",
+                "Adds two numbers",
+                &json!({"type": "object", "properties": {"a": number, "b": number}, "required": ["a", "b"]}),
+            ),
             tool("files_read", "Reads a file", &path),
             tool("files_delete", "Deletes a file", &path),
         ],
@@ -59,7 +68,8 @@ fn the_demonstration_calls_tools_and_answers_with_their_results() {
             let calls: Vec<_> = answer.calls.iter().map(|call| (call.name.as_str(), call.arguments.as_str())).collect();
             assert_eq!(calls, [("calc_add", r#"{"a":2,"b":40.5}"#), ("files_read", r#"{"path":"notes/a.txt"}"#)]);
             talk.answered(Target::new(wire, "demo").origin, &answer);
-            let results = answer.calls.iter().map(|call| ToolResult::text(&call.id, format!("result of {}", call.name)));
+            let results =
+                answer.calls.iter().map(|call| ToolResult::text(&call.id, format!("result of {}", call.name)));
             talk.results(results.collect());
             let last = ask(&Script::demo(), &talk, wire).unwrap();
             assert_eq!(last.text, "calc_add: result of calc_add\nfiles_read: result of files_read");
@@ -77,7 +87,14 @@ fn the_demonstration_calls_tools_and_answers_with_their_results() {
 #[test]
 fn the_demonstration_finds_tools_through_the_menu() {
     let query = json!({"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]});
-    let mut talk = Conversation { tools: vec![tool("find_tools", "f", &query), tool("describe_tool", "d", &query), tool("call_tool", "c", &query)], ..Conversation::default() };
+    let mut talk = Conversation {
+        tools: vec![
+            tool("find_tools", "f", &query),
+            tool("describe_tool", "d", &query),
+            tool("call_tool", "c", &query),
+        ],
+        ..Conversation::default()
+    };
     talk.say("weather in Rome");
     let script = Script::demo();
     let origin = Target::new(Wire::Chat, "demo").origin;
@@ -133,7 +150,10 @@ fn a_script_answers_by_turn_and_by_rule() {
             let mut talk = conversation("go");
             talk.options.stream = stream;
             let answer = ask(&script, &talk, wire).unwrap();
-            assert_eq!((answer.text.as_str(), answer.reasoning.as_str(), answer.calls[0].id.as_str()), ("wait", "hm", "c1"));
+            assert_eq!(
+                (answer.text.as_str(), answer.reasoning.as_str(), answer.calls[0].id.as_str()),
+                ("wait", "hm", "c1")
+            );
             talk.answered(&origin, &answer);
             let mut denied = talk.clone();
             talk.results(vec![ToolResult::text("c1", "fine")]);
@@ -162,7 +182,8 @@ fn a_script_answers_by_turn_and_by_rule() {
 #[test]
 fn a_script_can_be_cut_and_write_nonsense() {
     let script = scripted(&json!({"turns": [{"calls": [{"name": "x", "arguments": "{'a"}], "cut": 300}]}));
-    let whole = scripted(&json!({"turns": [{"calls": [{"name": "x", "arguments": "{'a"}, {"id": "call_0_0", "name": "y"}]}]}));
+    let whole =
+        scripted(&json!({"turns": [{"calls": [{"name": "x", "arguments": "{'a"}, {"id": "call_0_0", "name": "y"}]}]}));
     for wire in Wire::ALL {
         let mut talk = conversation("go");
         talk.options.stream = true;

@@ -99,14 +99,8 @@ mod tests {
     fn anthropic_counts_the_cache_beside_input() {
         // From the guide on prompt caching: a read, a write for five minutes and one for an hour.
         let text = r#"{"input_tokens":2048,"cache_read_input_tokens":1800,"cache_creation_input_tokens":248,"output_tokens":503,"cache_creation":{"ephemeral_5m_input_tokens":148,"ephemeral_1h_input_tokens":100}}"#;
-        let expect = Usage {
-            input: 4_096,
-            cached: 1_800,
-            cache_writes: 248,
-            cache_writes_hour: 100,
-            output: 503,
-            reasoning: 0,
-        };
+        let expect =
+            Usage { input: 4_096, cached: 1_800, cache_writes: 248, cache_writes_hour: 100, output: 503, reasoning: 0 };
         assert_eq!(messages(&[json(text)]), expect);
         let start = r#"{"input_tokens":25,"cache_read_input_tokens":7,"output_tokens":1}"#;
         let end = r#"{"output_tokens":15,"input_tokens":null,"output_tokens_details":{"thinking_tokens":4}}"#;

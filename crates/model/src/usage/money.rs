@@ -84,7 +84,8 @@ impl Prices {
             (usage.cache_writes_hour, self.cache_write_hour),
             (usage.output, self.output),
         ];
-        let sum = parts.iter().map(|(tokens, price)| u128::from(*tokens) * u128::from(*price)).fold(0, u128::saturating_add);
+        let sum =
+            parts.iter().map(|(tokens, price)| u128::from(*tokens) * u128::from(*price)).fold(0, u128::saturating_add);
         Money(u64::try_from(sum).unwrap_or(u64::MAX))
     }
 
@@ -109,7 +110,12 @@ fn decimal(text: &str, digits: usize, unit: u64) -> Result<u64, PriceError> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
         let fraction = if fraction.len() > 1 { fraction.trim_end_matches('0') } else { fraction };
         let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-        if whole.is_empty() || !is_number(whole) || !is_number(fraction) || fraction.len() > digits || text.ends_with('.') {
+        if whole.is_empty()
+            || !is_number(whole)
+            || !is_number(fraction)
+            || fraction.len() > digits
+            || text.ends_with('.')
+        {
             return None;
         }
         let mut value = whole.parse::<u64>().ok()?.checked_mul(unit)?;

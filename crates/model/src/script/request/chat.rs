@@ -5,9 +5,28 @@ use crate::json::Json;
 use crate::script::Failure;
 
 const KNOWN: [&str; 22] = [
-    "model", "messages", "tools", "tool_choice", "parallel_tool_calls", "max_tokens", "max_completion_tokens", "stream",
-    "stream_options", "response_format", "temperature", "top_p", "seed", "stop", "user", "metadata", "store",
-    "reasoning_effort", "n", "frequency_penalty", "presence_penalty", "verbosity",
+    "model",
+    "messages",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "max_tokens",
+    "max_completion_tokens",
+    "stream",
+    "stream_options",
+    "response_format",
+    "temperature",
+    "top_p",
+    "seed",
+    "stop",
+    "user",
+    "metadata",
+    "store",
+    "reasoning_effort",
+    "n",
+    "frequency_penalty",
+    "presence_penalty",
+    "verbosity",
 ];
 
 pub(super) fn read(json: &Json) -> Result<Request, Failure> {
@@ -17,7 +36,11 @@ pub(super) fn read(json: &Json) -> Result<Request, Failure> {
         head += size(&tools);
         for tool in tools.items() {
             let function = tool.member("function").filter(|_| tool.string_at("type").as_deref() == Some("function"));
-            offer(&function.ok_or_else(|| Failure::invalid("a tool that is no function"))?, "parameters", &mut request)?;
+            offer(
+                &function.ok_or_else(|| Failure::invalid("a tool that is no function"))?,
+                "parameters",
+                &mut request,
+            )?;
         }
     } else if json.member("tool_choice").is_some() || json.member("parallel_tool_calls").is_some() {
         return Err(Failure::invalid("'tool_choice' is only allowed when 'tools' are specified"));
@@ -60,7 +83,8 @@ fn message(message: &Json, calls: &mut OpenCalls, request: &mut Request) -> Resu
     match role.as_str() {
         "system" | "developer" if content.is_some() => {}
         "user" => {
-            let text = content.as_ref().map(texts).ok_or_else(|| Failure::invalid("a user's message without content"))?;
+            let text =
+                content.as_ref().map(texts).ok_or_else(|| Failure::invalid("a user's message without content"))?;
             request.entries.push(Entry::User(text));
         }
         "assistant" => {
@@ -70,7 +94,8 @@ fn message(message: &Json, calls: &mut OpenCalls, request: &mut Request) -> Resu
             }
             let mut past = Vec::new();
             for call in &sent {
-                let function = call.member("function").ok_or_else(|| Failure::invalid("a call without its function"))?;
+                let function =
+                    call.member("function").ok_or_else(|| Failure::invalid("a call without its function"))?;
                 let arguments = function.string_at("arguments");
                 let call = PastCall {
                     id: call.string_at("id").unwrap_or_default(),

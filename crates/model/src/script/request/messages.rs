@@ -5,8 +5,22 @@ use crate::json::Json;
 use crate::script::Failure;
 
 const KNOWN: [&str; 16] = [
-    "model", "messages", "system", "tools", "tool_choice", "max_tokens", "stream", "output_config", "thinking",
-    "temperature", "top_p", "top_k", "stop_sequences", "metadata", "service_tier", "cache_control",
+    "model",
+    "messages",
+    "system",
+    "tools",
+    "tool_choice",
+    "max_tokens",
+    "stream",
+    "output_config",
+    "thinking",
+    "temperature",
+    "top_p",
+    "top_k",
+    "stop_sequences",
+    "metadata",
+    "service_tier",
+    "cache_control",
 ];
 /// How many blocks of a request may be marked for the cache.
 const MARKS: usize = 4;
@@ -34,7 +48,9 @@ pub(super) fn read(json: &Json) -> Result<Request, Failure> {
     request.output = schema.map(|schema| schema.to_value());
     let marks = json.as_str().matches(r#""cache_control":{"type":"ephemeral""#).count();
     if marks > MARKS {
-        return Err(Failure::invalid(format!("a maximum of 4 blocks with cache_control may be provided, found {marks}")));
+        return Err(Failure::invalid(format!(
+            "a maximum of 4 blocks with cache_control may be provided, found {marks}"
+        )));
     }
     request.has_marks = marks > 0;
     let messages = json.member("messages").map(|messages| messages.items()).unwrap_or_default();
@@ -43,7 +59,11 @@ pub(super) fn read(json: &Json) -> Result<Request, Failure> {
         match message.string_at("role").as_deref() {
             Some("user") => user(message, &mut calls, &mut request)?,
             Some("assistant") if !request.entries.is_empty() => assistant(message, &mut calls, &mut request)?,
-            _ => return Err(Failure::invalid("messages: the first must use the \"user\" role, all \"user\" or \"assistant\"")),
+            _ => {
+                return Err(Failure::invalid(
+                    "messages: the first must use the \"user\" role, all \"user\" or \"assistant\"",
+                ));
+            }
         }
     }
     if messages.is_empty() {
@@ -62,7 +82,8 @@ fn blocks(message: &Json) -> Result<Vec<Json>, Failure> {
         None => content.items(),
     };
     let is_empty = |block: &Json| {
-        block.string_at("type").as_deref() == Some("text") && block.string_at("text").is_none_or(|text| text.trim().is_empty())
+        block.string_at("type").as_deref() == Some("text")
+            && block.string_at("text").is_none_or(|text| text.trim().is_empty())
     };
     if blocks.is_empty() || blocks.iter().any(is_empty) {
         return Err(Failure::invalid("messages: text content blocks must be non-empty"));
@@ -109,7 +130,8 @@ fn assistant(message: &Json, calls: &mut OpenCalls, request: &mut Request) -> Re
         match block.string_at("type").as_deref() {
             Some("tool_use") => {
                 let input = block.member("input").filter(|input| input.is_object());
-                let input = input.ok_or_else(|| Failure::invalid("tool_use.input: Input should be a valid dictionary"))?;
+                let input =
+                    input.ok_or_else(|| Failure::invalid("tool_use.input: Input should be a valid dictionary"))?;
                 let call = PastCall {
                     id: block.string_at("id").unwrap_or_default(),
                     name: block.string_at("name").unwrap_or_default(),

@@ -5,9 +5,26 @@ use crate::json::Json;
 use crate::script::Failure;
 
 const KNOWN: [&str; 20] = [
-    "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "max_output_tokens", "store",
-    "include", "stream", "text", "reasoning", "temperature", "top_p", "metadata", "user", "truncation", "service_tier",
-    "prompt_cache_key", "safety_identifier",
+    "model",
+    "input",
+    "instructions",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "max_output_tokens",
+    "store",
+    "include",
+    "stream",
+    "text",
+    "reasoning",
+    "temperature",
+    "top_p",
+    "metadata",
+    "user",
+    "truncation",
+    "service_tier",
+    "prompt_cache_key",
+    "safety_identifier",
 ];
 
 pub(super) fn read(json: &Json) -> Result<Request, Failure> {
