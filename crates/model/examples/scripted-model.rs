@@ -6,8 +6,8 @@ use std::io::{BufRead, Write};
 
 use serde_json::{Value, json};
 use toolcrib_model::{
-    Bounds, CacheMarks, Conversation, Item, Json, OutputSchema, Part, Script, Target, Tool, ToolChoice, ToolResult, Wire,
-    read, render,
+    Bounds, CacheMarks, Conversation, Item, Json, OutputSchema, Part, Script, Target, Tool, ToolChoice, ToolResult,
+    Wire, read, render,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
