@@ -104,19 +104,19 @@ impl ModelError {
         body: &[u8],
         now: Timestamp,
     ) -> Self {
-        let said = Said::of(body);
+        let body = ErrorBody::of(body);
         let after = headers("retry-after-ms")
             .and_then(|text| text.trim().parse().ok().map(Duration::from_millis))
             .or_else(|| headers("retry-after").and_then(|text| retry_after(text, now)))
-            .or(said.delay);
+            .or(body.delay);
         let wait_ms = after.map(|wait| millis(wait.min(WAIT_MAX)));
-        Self { kind: said.kind(Some(status)), status: Some(status), message: said.message, wait_ms }
+        Self { kind: body.kind(Some(status)), status: Some(status), message: body.message, wait_ms }
     }
 
     /// What an error event inside a stream, or an error object inside a body, means.
     pub fn of_event(error: &Json) -> Self {
-        let said = Said::of(error.bytes());
-        Self { kind: said.kind(None), status: None, wait_ms: said.delay.map(millis), message: said.message }
+        let body = ErrorBody::of(error.bytes());
+        Self { kind: body.kind(None), status: None, wait_ms: body.delay.map(millis), message: body.message }
     }
 
     /// How long to wait before the next attempt, if the provider says so.
@@ -130,14 +130,14 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// What the body of a failure says.
-struct Said {
+struct ErrorBody {
     /// Types and codes of the error, in lower case.
     words: Vec<String>,
     message: String,
     delay: Option<Duration>,
 }
 
-impl Said {
+impl ErrorBody {
     fn of(body: &[u8]) -> Self {
         let whole = Json::parse(body.to_vec()).ok();
         // Gemini puts the error into an array.

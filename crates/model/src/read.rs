@@ -1,14 +1,12 @@
 //! The bytes of an answer as an [`Answer`]: whole, or as a stream of server-sent events. One file for each wire.
 //!
-//! Reading is tolerant, since engines differ in small ways; `read/quirks.rs` is the table of these, each with its test.
+//! Reading is tolerant, since engines differ in small ways; `read/tests/quirks.rs` is the table of these, each with its test.
 //! It is strict in one thing: an answer that is not whole is an error, and none of its calls is ever seen.
 
 mod assembly;
 mod chat;
 mod draft;
 mod messages;
-#[cfg(test)]
-mod quirks;
 mod responses;
 
 use toolcrib_protocol::sse;

@@ -1,39 +1,57 @@
 //! Answers in the form of the providers' references, whole and as streams, and streams that are cut, broken or too long.
 
+mod quirks;
+
 use super::*;
 use crate::answer::{Call, Finish};
 use crate::error::ErrorKind;
 use crate::usage::Usage;
 
+/// A text that is written in several lines here, as one.
+fn line(text: &str) -> String {
+    text.lines().map(str::trim_start).collect()
+}
+
 fn event(name: &str, data: &str) -> String {
-    format!("event: {name}\ndata: {data}\n\n")
+    format!("event: {name}\ndata: {}\n\n", line(data))
 }
 
 /// A stream of chat completions with text and two calls at once.
-pub(super) fn chat_stream() -> String {
+fn chat_stream() -> String {
     let chunk = |delta: &str, finish: &str| {
-        format!(
-            r#"data: {{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"gpt-x","choices":[{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":{finish}}}],"usage":null}}"#
-        ) + "\n\n"
+        line(&format!(
+            r#"data: {{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"gpt-x",
+             "choices":[{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":{finish}}}],"usage":null}}"#
+        )) + "\n\n"
     };
     [
         chunk(r#"{"role":"assistant","content":"","refusal":null}"#, "null"),
-        chunk(r#"{"content":"Let me ""#, "null").replace(r#"me ""#, r#"me \u00e9"}"#).replace("}}}", "}}"),
+        chunk(r#"{"content":"Let me \u00e9"}"#, "null"),
         chunk(r#"{"content":" look."}"#, "null"),
-        chunk(r#"{"tool_calls":[{"index":0,"id":"call_a","type":"function","function":{"name":"read","arguments":""}}]}"#, "null"),
+        chunk(
+            r#"{"tool_calls":[{"index":0,"id":"call_a","type":"function","function":{"name":"read","arguments":""}}]}"#,
+            "null",
+        ),
         chunk(r#"{"tool_calls":[{"index":0,"function":{"arguments":"{\"path\":"}}]}"#, "null"),
-        chunk(r#"{"tool_calls":[{"index":1,"id":"call_b","type":"function","function":{"name":"list","arguments":""}}]}"#, "null"),
+        chunk(
+            r#"{"tool_calls":[{"index":1,"id":"call_b","type":"function","function":{"name":"list","arguments":""}}]}"#,
+            "null",
+        ),
         chunk(r#"{"tool_calls":[{"index":0,"function":{"arguments":"\"/tmp\"}"}}]}"#, "null"),
         chunk(r#"{"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]}"#, "null"),
         chunk("{}", r#""tool_calls""#),
-        r#"data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"gpt-x","choices":[],"usage":{"prompt_tokens":20,"completion_tokens":9,"total_tokens":29,"prompt_tokens_details":{"cached_tokens":16}}}"#.to_owned() + "\n\n",
+        line(
+            r#"data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"gpt-x","choices":[],
+             "usage":{"prompt_tokens":20,"completion_tokens":9,"total_tokens":29,
+             "prompt_tokens_details":{"cached_tokens":16}}}"#,
+        ) + "\n\n",
         "data: [DONE]\n\n".to_owned(),
     ]
     .concat()
 }
 
 /// A stream of Messages with thinking, text, a citation and a call.
-pub(super) fn messages_stream() -> String {
+fn messages_stream() -> String {
     let delta = |index: u8, delta: &str| {
         event("content_block_delta", &format!(r#"{{"type":"content_block_delta","index":{index},"delta":{delta}}}"#))
     };
@@ -45,7 +63,10 @@ pub(super) fn messages_stream() -> String {
     };
     let stop = |index: u8| event("content_block_stop", &format!(r#"{{"type":"content_block_stop","index":{index}}}"#));
     [
-        event("message_start", r#"{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":25,"cache_read_input_tokens":100,"cache_creation_input_tokens":7,"output_tokens":1}}}"#),
+        event("message_start", r#"{"type":"message_start","message":{"id":"msg_1","type":"message",
+             "role":"assistant","model":"claude-x","content":[],"stop_reason":null,"stop_sequence":null,
+             "usage":{"input_tokens":25,"cache_read_input_tokens":100,"cache_creation_input_tokens":7,
+             "output_tokens":1}}}"#),
         start(0, r#"{"type":"thinking","thinking":"","signature":""}"#),
         event("ping", r#"{"type":"ping"}"#),
         delta(0, r#"{"type":"thinking_delta","thinking":"I should "}"#),
@@ -71,9 +92,10 @@ pub(super) fn messages_stream() -> String {
 }
 
 /// A stream of Responses with reasoning, text and a call.
-pub(super) fn responses_stream() -> String {
+fn responses_stream() -> String {
     let reasoning = r#"{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"I should look."}],"encrypted_content":"gAAAAB","odd":1.0}"#;
-    let message = r#"{"id":"msg_1","type":"message","status":"completed","content":[{"type":"output_text","annotations":[],"logprobs":[],"text":"Let me look."}],"role":"assistant"}"#;
+    let message = r#"{"id":"msg_1","type":"message","status":"completed","content":[{"type":"output_text",
+             "annotations":[],"logprobs":[],"text":"Let me look."}],"role":"assistant"}"#;
     let call = r#"{"id":"fc_1","type":"function_call","status":"completed","arguments":"{\"path\":\"/tmp\"}","call_id":"call_1","name":"read"}"#;
     let done = |index: u8, item: &str| {
         event(
@@ -82,23 +104,43 @@ pub(super) fn responses_stream() -> String {
         )
     };
     let end = format!(
-        r#"{{"type":"response.completed","sequence_number":9,"response":{{"id":"resp_1","object":"response","status":"completed","error":null,"incomplete_details":null,"model":"gpt-x","output":[{reasoning},{message},{call}],"usage":{{"input_tokens":75,"input_tokens_details":{{"cached_tokens":64}},"output_tokens":100,"output_tokens_details":{{"reasoning_tokens":64}},"total_tokens":175}}}}}}"#
+        r#"{{"type":"response.completed","sequence_number":9,"response":{{"id":"resp_1","object":"response",
+             "status":"completed","error":null,"incomplete_details":null,"model":"gpt-x","output":[{reasoning},
+             {message},{call}],"usage":{{"input_tokens":75,"input_tokens_details":{{"cached_tokens":64}},
+             "output_tokens":100,"output_tokens_details":{{"reasoning_tokens":64}},"total_tokens":175}}}}}}"#
     );
     [
-        event("response.created", r#"{"type":"response.created","response":{"id":"resp_1","status":"in_progress","output":[]}}"#),
-        event("response.reasoning_summary_text.delta", r#"{"type":"response.reasoning_summary_text.delta","delta":"I should look."}"#),
+        event(
+            "response.created",
+            r#"{"type":"response.created","response":{"id":"resp_1","status":"in_progress","output":[]}}"#,
+        ),
+        event(
+            "response.reasoning_summary_text.delta",
+            r#"{"type":"response.reasoning_summary_text.delta","delta":"I should look."}"#,
+        ),
         done(0, reasoning),
-        event("response.output_text.delta", r#"{"type":"response.output_text.delta","output_index":1,"delta":"Let me look."}"#),
+        event(
+            "response.output_text.delta",
+            r#"{"type":"response.output_text.delta","output_index":1,"delta":"Let me look."}"#,
+        ),
         done(1, message),
-        event("response.output_item.added", r#"{"type":"response.output_item.added","output_index":2,"item":{"id":"fc_1","type":"function_call","status":"in_progress","arguments":"","call_id":"call_1","name":"read"}}"#),
-        event("response.function_call_arguments.delta", r#"{"type":"response.function_call_arguments.delta","output_index":2,"delta":"{\"path\":\"/tmp\"}"}"#),
+        event(
+            "response.output_item.added",
+            r#"{"type":"response.output_item.added","output_index":2,
+             "item":{"id":"fc_1","type":"function_call","status":"in_progress","arguments":"","call_id":"call_1",
+             "name":"read"}}"#,
+        ),
+        event(
+            "response.function_call_arguments.delta",
+            r#"{"type":"response.function_call_arguments.delta","output_index":2,"delta":"{\"path\":\"/tmp\"}"}"#,
+        ),
         done(2, call),
         event("response.completed", &end),
     ]
     .concat()
 }
 
-pub(super) fn stream(wire: Wire) -> String {
+fn stream(wire: Wire) -> String {
     match wire {
         Wire::Chat => chat_stream(),
         Wire::Responses => responses_stream(),
@@ -106,13 +148,13 @@ pub(super) fn stream(wire: Wire) -> String {
     }
 }
 
-pub(super) fn read_stream(wire: Wire, text: &str) -> Result<Answer, AnswerError> {
+fn read_stream(wire: Wire, text: &str) -> Result<Answer, AnswerError> {
     let mut reader = StreamReader::new(wire, Bounds::default());
     reader.push(text.as_bytes())?;
     reader.finish()
 }
 
-pub(super) fn call(id: &str, name: &str, arguments: &str) -> Call {
+fn call(id: &str, name: &str, arguments: &str) -> Call {
     Call { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
 }
 
@@ -126,8 +168,10 @@ fn a_stream_of_chat_completions() {
         (Finish::Calls, Some("gpt-x"), Some("chatcmpl-1"))
     );
     assert_eq!(answer.usage, Some(Usage { input: 20, cached: 16, output: 9, ..Usage::default() }));
-    let message = r#"{"role":"assistant","content":"Let me é look.","refusal":null,"tool_calls":[{"id":"call_a","type":"function","function":{"name":"read","arguments":"{\"path\":\"/tmp\"}"}},{"id":"call_b","type":"function","function":{"name":"list","arguments":"{}"}}]}"#;
-    assert_eq!(answer.items[0].as_str(), message);
+    let message = r#"{"role":"assistant","content":"Let me é look.","refusal":null,"tool_calls":[{"id":"call_a",
+             "type":"function","function":{"name":"read","arguments":"{\"path\":\"/tmp\"}"}},{"id":"call_b",
+             "type":"function","function":{"name":"list","arguments":"{}"}}]}"#;
+    assert_eq!(answer.items[0].as_str(), line(message));
 }
 
 #[test]
@@ -168,14 +212,18 @@ fn a_stream_of_responses() {
 fn a_whole_body_says_the_same_as_its_stream() {
     let streamed = read_stream(Wire::Chat, &chat_stream()).unwrap();
     let body = format!(
-        r#"{{"id":"chatcmpl-1","object":"chat.completion","model":"gpt-x","choices":[{{"index":0,"message":{},"finish_reason":"tool_calls"}}],"usage":{{"prompt_tokens":20,"completion_tokens":9,"total_tokens":29,"prompt_tokens_details":{{"cached_tokens":16}}}}}}"#,
+        r#"{{"id":"chatcmpl-1","object":"chat.completion","model":"gpt-x","choices":[{{"index":0,"message":{},
+             "finish_reason":"tool_calls"}}],"usage":{{"prompt_tokens":20,"completion_tokens":9,"total_tokens":29,
+             "prompt_tokens_details":{{"cached_tokens":16}}}}}}"#,
         streamed.items[0].as_str()
     );
     assert_eq!(read(Wire::Chat, body.as_bytes(), Bounds::default()).unwrap(), streamed);
     let streamed = read_stream(Wire::Messages, &messages_stream()).unwrap();
     let blocks: Vec<&str> = streamed.items.iter().map(|item| item.as_str()).collect();
     let body = format!(
-        r#"{{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[{}],"stop_reason":"tool_use","usage":{{"input_tokens":25,"cache_read_input_tokens":100,"cache_creation_input_tokens":7,"output_tokens":89}}}}"#,
+        r#"{{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[{}],
+             "stop_reason":"tool_use","usage":{{"input_tokens":25,"cache_read_input_tokens":100,
+             "cache_creation_input_tokens":7,"output_tokens":89}}}}"#,
         blocks.join(",")
     );
     assert_eq!(read(Wire::Messages, body.as_bytes(), Bounds::default()).unwrap(), streamed);

@@ -68,6 +68,9 @@ fn where_they_differ() {
     check(&with(r#"{"type":"string","format":"uri"}"#), &no("format"), "");
     check(&with(r#"{"type":"array","items":{"type":"string"},"minItems":1}"#), "", "");
     check(&with(r#"{"type":"array","items":{"type":"string"},"minItems":2}"#), "", &no("minItems"));
-    let recursive = r##"{"type":"object","properties":{"n":{"$ref":"#/$defs/node"}},"required":["n"],"additionalProperties":false,"$defs":{"node":{"type":"object","properties":{"next":{"anyOf":[{"$ref":"#/$defs/node"},{"type":"null"}]}},"required":["next"],"additionalProperties":false}}}"##;
+    let recursive = r##"{"type":"object","properties":{"n":{"$ref":"#/$defs/node"}},"required":["n"],
+             "additionalProperties":false,"$defs":{"node":{"type":"object",
+             "properties":{"next":{"anyOf":[{"$ref":"#/$defs/node"},{"type":"null"}]}},"required":["next"],
+             "additionalProperties":false}}}"##;
     check(recursive, "", "at `#/properties/n/properties/next/anyOf/0`: a schema that contains itself");
 }

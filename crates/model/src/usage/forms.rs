@@ -88,7 +88,9 @@ mod tests {
     #[test]
     fn openai_counts_the_cache_inside_input_and_reasoning_inside_output() {
         // From the guide on prompt caching.
-        let text = r#"{"prompt_tokens":2006,"completion_tokens":300,"total_tokens":2306,"prompt_tokens_details":{"cached_tokens":1920},"completion_tokens_details":{"reasoning_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}"#;
+        let text = r#"{"prompt_tokens":2006,"completion_tokens":300,"total_tokens":2306,
+             "prompt_tokens_details":{"cached_tokens":1920},"completion_tokens_details":{"reasoning_tokens":0,
+             "accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}"#;
         assert_eq!(chat(&json(text), None), usage(2_006, 1_920, 300, 0));
         // From the reference of Responses.
         let text = r#"{"input_tokens":75,"input_tokens_details":{"cached_tokens":0},"output_tokens":1186,"output_tokens_details":{"reasoning_tokens":1024},"total_tokens":1261}"#;
@@ -98,7 +100,9 @@ mod tests {
     #[test]
     fn anthropic_counts_the_cache_beside_input() {
         // From the guide on prompt caching: a read, a write for five minutes and one for an hour.
-        let text = r#"{"input_tokens":2048,"cache_read_input_tokens":1800,"cache_creation_input_tokens":248,"output_tokens":503,"cache_creation":{"ephemeral_5m_input_tokens":148,"ephemeral_1h_input_tokens":100}}"#;
+        let text = r#"{"input_tokens":2048,"cache_read_input_tokens":1800,"cache_creation_input_tokens":248,
+             "output_tokens":503,"cache_creation":{"ephemeral_5m_input_tokens":148,
+             "ephemeral_1h_input_tokens":100}}"#;
         let expect =
             Usage { input: 4_096, cached: 1_800, cache_writes: 248, cache_writes_hour: 100, output: 503, reasoning: 0 };
         assert_eq!(messages(&[json(text)]), expect);
@@ -114,7 +118,8 @@ mod tests {
         let gemini = r#"{"prompt_tokens":10,"completion_tokens":20,"total_tokens":130}"#;
         assert_eq!(chat(&json(gemini), None), usage(10, 0, 120, 100));
         // xAI: beside the output and in the total.
-        let grok = r#"{"prompt_tokens":32,"completion_tokens":9,"total_tokens":135,"prompt_tokens_details":{"cached_tokens":6},"completion_tokens_details":{"reasoning_tokens":94}}"#;
+        let grok = r#"{"prompt_tokens":32,"completion_tokens":9,"total_tokens":135,
+             "prompt_tokens_details":{"cached_tokens":6},"completion_tokens_details":{"reasoning_tokens":94}}"#;
         assert_eq!(chat(&json(grok), None), usage(32, 6, 103, 94));
         // The same without a total.
         let odd = r#"{"prompt_tokens":1,"completion_tokens":9,"completion_tokens_details":{"reasoning_tokens":94}}"#;

@@ -21,9 +21,7 @@
 //! | an error with status 200 | OpenRouter | the model's error |
 //! | an id that every piece repeats | some vLLM parsers | one call |
 
-use super::tests::{call, read_stream};
 use super::*;
-use crate::answer::{Call, Finish};
 
 fn whole(message: &str, finish: &str) -> Answer {
     let body = format!(r#"{{"choices":[{{"index":0,"message":{message},"finish_reason":{finish}}}]}}"#);
@@ -110,7 +108,9 @@ fn an_id_that_is_repeated_goose_9786() {
 
 #[test]
 fn an_id_that_is_empty_null_or_missing() {
-    let message = r#"{"role":"assistant","tool_calls":[{"id":"","function":{"name":"a","arguments":"{}"}},{"id":null,"function":{"name":"b","arguments":"{}"}},{"function":{"name":"c","arguments":"{}"}},{"id":"call00002","function":{"name":"d","arguments":"{}"}}]}"#;
+    let message = r#"{"role":"assistant","tool_calls":[{"id":"","function":{"name":"a","arguments":"{}"}},
+             {"id":null,"function":{"name":"b","arguments":"{}"}},{"function":{"name":"c","arguments":"{}"}},
+             {"id":"call00002","function":{"name":"d","arguments":"{}"}}]}"#;
     let answer = whole(message, "\"tool_calls\"");
     let expect =
         [("call00001", "a", "{}"), ("call00002", "b", "{}"), ("call00003", "c", "{}"), ("call00004", "d", "{}")];
