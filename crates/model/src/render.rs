@@ -160,5 +160,10 @@ pub(crate) fn object_of_arguments(arguments: &str) -> Json {
     }
 }
 
+/// The arguments of a call as a text that every engine reads.
+fn text_of_arguments(arguments: &str) -> String {
+    object_of_arguments(arguments).as_str().to_owned()
+}
+
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use toolcrib_protocol::Raw;
 use toolcrib_protocol::raw::{Writer, array};
 
 use super::body::Body;
-use super::{joined, marked, parameters, quoted};
+use super::{joined, marked, parameters, quoted, text_of_arguments};
 use crate::conversation::{Conversation, Item, Part, ToolChoice, ToolResult, Turn};
 use crate::strict::{Subset, fits};
 use crate::wire::Target;
@@ -99,7 +99,7 @@ fn assistant(turn: &Turn, target: &Target) -> Option<Raw> {
             .calls
             .iter()
             .map(|call| {
-                let function = json!({"name": call.name, "arguments": call.arguments});
+                let function = json!({"name": call.name, "arguments": text_of_arguments(&call.arguments)});
                 Raw::from_value(&json!({"id": call.id, "type": "function", "function": function}))
             })
             .collect();

@@ -5,7 +5,7 @@ use toolcrib_protocol::Raw;
 use toolcrib_protocol::raw::{Writer, array};
 
 use super::body::Body;
-use super::{joined, marked, parameters};
+use super::{joined, marked, parameters, text_of_arguments};
 use crate::conversation::{Conversation, Item, Part, ToolChoice, ToolResult, Turn};
 use crate::strict::{Subset, fits};
 use crate::wire::Target;
@@ -85,7 +85,7 @@ fn neutral(turn: &Turn, out: &mut Vec<Raw>) {
     }
     for call in &turn.calls {
         out.push(Raw::from_value(&json!({
-            "type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments
+            "type": "function_call", "call_id": call.id, "name": call.name, "arguments": text_of_arguments(&call.arguments)
         })));
     }
 }

@@ -307,6 +307,22 @@ fn foreign_ids_and_arguments_fit_messages() {
 }
 
 #[test]
+fn arguments_that_are_no_json_reach_another_model_as_an_object() {
+    for wire in Wire::ALL {
+        let target = Target::new(wire, "m");
+        let mut answer = answer(Wire::Chat, "", &["c1"]);
+        answer.calls[0].arguments = "{'a".to_owned();
+        let mut talk = Conversation::default();
+        talk.say("go");
+        talk.answered("another", &answer);
+        talk.results(vec![ToolResult::error("c1", "no JSON")]);
+        let text = text_of(&talk, &target);
+        assert!(text.contains("INVALID_JSON"), "{text}");
+        assert_eq!(crate::Script::demo().answer(wire, text.as_bytes()).status, 200, "{wire:?}");
+    }
+}
+
+#[test]
 fn turns_with_nothing_to_give_back_are_left_out() {
     for wire in Wire::ALL {
         let target = Target::new(wire, "m");
