@@ -15,6 +15,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use toolcrib_base::task::Scope;
 use toolcrib_testkit::eventually_holds;
 use toolcrib_testkit::http::HttpServer;
 use toolcrib_testkit::launch::{Launch, write};
@@ -26,14 +27,14 @@ const CALLS: usize = 1_000;
 const CLIENTS: usize = 8;
 
 /// The events that a receiver has, as JSON, in the order of their arrival.
-type Received = Arc<Mutex<Vec<Value>>>;
+type ReceivedEvents = Arc<Mutex<Vec<Value>>>;
 
 /// A receiver of syslog that is killed after every few hundred messages on its first connections.
-fn syslog() -> (SocketAddr, Received) {
+fn syslog() -> (SocketAddr, ReceivedEvents) {
     const KILLED: usize = 4;
     const AFTER: usize = 300;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, received) = (listener.local_addr().unwrap(), Received::default());
+    let (address, received) = (listener.local_addr().unwrap(), ReceivedEvents::default());
     let kept = Arc::clone(&received);
     std::thread::spawn(move || {
         for (number, stream) in listener.incoming().flatten().enumerate() {
@@ -67,8 +68,8 @@ fn syslog() -> (SocketAddr, Received) {
 }
 
 /// A collector that is away, overloaded, or breaks off by turns. What it has answered with success it has.
-fn collector() -> (HttpServer, Received) {
-    let received = Received::default();
+fn collector() -> (HttpServer, ReceivedEvents) {
+    let received = ReceivedEvents::default();
     let (kept, asked) = (Arc::clone(&received), Mutex::new(0_usize));
     let server = HttpServer::start(move |request, reply| {
         let number = {
@@ -102,7 +103,8 @@ fn collector() -> (HttpServer, Received) {
 
 /// Calls in parallel, each of which must be answered.
 async fn calls(address: &str, count: usize) {
-    let clients: Vec<_> = (0..CLIENTS).map(|_| tokio::spawn(client(address.to_owned(), count / CLIENTS))).collect();
+    let scope = Scope::new();
+    let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client(address.to_owned(), count / CLIENTS))).collect();
     for client in clients {
         client.await.unwrap();
     }
