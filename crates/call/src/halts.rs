@@ -4,7 +4,7 @@
 //! of runs and tasks, and whoever waits for a server waits for [`Halts::halted`] too. While nothing is halted the
 //! question is one atomic load.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -75,8 +75,8 @@ pub struct Halts {
     table: ArcSwap<HaltTable>,
     /// Counts the changes.
     changes: watch::Sender<u64>,
-    /// One change at a time.
-    changing: Mutex<()>,
+    /// One change at a time. The ids of those that come from another gateway of the home.
+    changing: Mutex<HashSet<Arc<str>>>,
     ends: RwLock<Vec<EndHalted>>,
     store: toolcrib_store::Halts,
     clock: Arc<dyn Clock>,
@@ -424,6 +424,30 @@ impl Halts {
                 let message = format!("halt `{}` is in force and could not be saved: {error}", halt.id);
                 Err(Problem::new(Kind::Internal, message).hint("It ends with the process; add it again before that."))
             }
+        }
+    }
+
+    /// Halts that another gateway of the same home has in force, beside those of this one. What is halted by a new one ends.
+    pub fn follow(&self, records: Vec<HaltRecord>) {
+        let mut elsewhere = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.table.load();
+        let mut table = HaltTable { all: before.all.clone(), ..HaltTable::default() };
+        before.named().filter(|halt| !elsewhere.contains(&halt.id)).for_each(|halt| table.insert(Arc::clone(halt)));
+        elsewhere.clear();
+        for record in records {
+            match Halt::of_record(record) {
+                Ok(halt) if table.get(&halt.subject).is_none() => {
+                    elsewhere.insert(Arc::clone(&halt.id));
+                    table.insert(Arc::new(halt));
+                }
+                Ok(_) => {}
+                Err(problem) => tracing::error!("a halt is of no kind that this toolcrib knows: {problem}"),
+            }
+        }
+        self.replace(table);
+        drop(elsewhere);
+        for end in self.ends.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            end(self);
         }
     }
 

@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::error::StoreError;
 
 const LOCK_FILE: &str = "lock";
-const DATABASE_FILE: &str = "toolcrib.db";
+pub(crate) const DATABASE_FILE: &str = "toolcrib.db";
 /// What is in the folder of every gateway that has served: its token.
 const LATER_FILE: &str = "token";
 const FOLDER_MODE: u32 = 0o700;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Row, params};
 use toolcrib_base::{Clock, PrincipalId, Timestamp};
 
 use crate::database::Database;
@@ -93,12 +93,7 @@ impl Halts {
     /// # Errors
     /// The database says no.
     pub fn in_force(&self) -> Result<Vec<HaltRecord>, StoreError> {
-        let failed = self.database.error("read the halts");
-        let sql = format!("SELECT {COLUMNS} FROM halt WHERE lifted_at IS NULL ORDER BY added_at, id");
-        let connection = self.database.writer();
-        let mut statement = connection.prepare(&sql).map_err(&failed)?;
-        let rows = statement.query_map([], read).map_err(&failed)?;
-        rows.collect::<Result<_, _>>().map_err(failed)
+        in_force(&self.database.writer()).map_err(self.database.error("read the halts"))
     }
 
     /// Those that were lifted, the newest first.
@@ -115,6 +110,12 @@ impl Halts {
         let rows = statement.query_map([limit], read).map_err(&failed)?;
         rows.collect::<Result<_, _>>().map_err(failed)
     }
+}
+
+/// Those in force, the oldest first.
+pub(crate) fn in_force(connection: &Connection) -> rusqlite::Result<Vec<HaltRecord>> {
+    let sql = format!("SELECT {COLUMNS} FROM halt WHERE lifted_at IS NULL ORDER BY added_at, id");
+    connection.prepare(&sql)?.query_map([], read)?.collect()
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<HaltRecord> {

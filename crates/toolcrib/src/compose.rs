@@ -6,6 +6,7 @@ mod audit;
 mod authorization;
 mod demo;
 mod eval;
+mod halts;
 mod identity;
 mod listen;
 mod logins;
@@ -332,6 +333,9 @@ impl RunningGateway {
         let builder = approvals::attach(builder, &parts)?;
         // Inside the runtime, because the servers' tasks start here.
         let gateway = tokio::task::spawn_blocking(move || builder.start()).await?;
+        if instance > 0 {
+            halts::follow(&gateway, config.home.state(), &house).await;
+        }
         Box::pin(sinks::start(&config, &gateway, &secrets, instance)).await?;
         logins.enter(&gateway);
         house.spawn(Arc::clone(&logins).keep_servers_in_step(house.stop_signal()));

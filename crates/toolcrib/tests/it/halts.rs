@@ -1,10 +1,10 @@
 //! Halts and canaries of the real binary, by its commands.
 
-use serde_json::Value;
-use toolcrib_testkit::fake_server;
+use serde_json::{Value, json};
+use toolcrib_testkit::{eventually_finds, fake_server};
 
 use crate::serving::GatewayFixture;
-use crate::toolcrib::run;
+use crate::toolcrib::{run, toolcrib};
 
 fn definition() -> String {
     format!("name: try\ncommand: {}\nstart: eager\n", fake_server().display())
@@ -63,4 +63,34 @@ async fn a_canary_is_sealed_by_the_vault_of_the_home_and_halts_who_calls_with_it
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_halt_holds_in_a_gateway_over_stdio_beside_and_its_end_too() {
+    let gateway = GatewayFixture::start(&[("try", &definition())]).await;
+    let mut beside = toolcrib(gateway.home(), &["stdio"]).start();
+    let mut number = 0;
+    let mut call = async || {
+        number += 1;
+        let params = json!({
+            "name": "try_echo",
+            "arguments": {"text": "hello"},
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        });
+        let request = json!({"jsonrpc": "2.0", "id": format!("n{number}"), "method": "tools/call", "params": params});
+        beside.types(&format!("{request}\n")).await;
+        beside.reads(&format!("\"n{number}\"")).await
+    };
+    eventually_finds("a call that is answered", async || {
+        Some(call().await).filter(|it| it.contains("hello")).ok_or("no")
+    })
+    .await;
+    let added = ran(&gateway, &["halt", "add", "principal", "local", "--reason", "lost"]).await.unwrap();
+    let id = added["id"].as_str().unwrap();
+    eventually_finds("the halt over stdio", async || Some(call().await).filter(|it| it.contains(id)).ok_or("no")).await;
+    ran(&gateway, &["halt", "lift", id]).await.unwrap();
+    eventually_finds("its end", async || Some(call().await).filter(|it| it.contains("hello")).ok_or("no")).await;
 }
