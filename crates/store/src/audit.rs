@@ -50,7 +50,7 @@ pub use self::checkpoints::CHECKPOINTS_MAX;
 pub use self::cursors::{AuditCursors, AuditPlace};
 pub use self::event::{ARGUMENTS_MAX, AuditEvent, Custody, Decision, Door, Outcome, TEXT_MAX};
 pub use self::hash::{ArgsHash, BadHash, RowHash};
-pub use self::notary::{CHECKPOINT_EVERY, CheckpointError, SealKey};
+pub use self::notary::{CHECKPOINT_EVERY, CheckpointError, KeyOpening, SealKey};
 pub use self::proof::{EventProof, ProofFault};
 pub use self::query::{AuditFilter, AuditOrder, AuditRecord, LIST_MAX, PATTERN_MAX};
 use self::verify::Expectation;
@@ -411,9 +411,19 @@ impl AuditLog {
         self.inner.notary.open(seal)
     }
 
-    /// The key that signs, and each next one; `None` before there is one.
-    pub fn key(&self) -> watch::Receiver<Option<CheckpointKey>> {
+    /// Says that [`AuditLog::sign_with`] comes soon, from when on who asks for the key waits, until this is dropped.
+    pub fn opening_key(&self) -> KeyOpening {
+        self.inner.notary.opening()
+    }
+
+    /// The key that signs now; `None` where no one signs, or not yet.
+    pub fn key(&self) -> Option<CheckpointKey> {
         self.inner.notary.key()
+    }
+
+    /// The key that signs, waited for while it is being opened; `None` where no one signs. Cancel-safe.
+    pub async fn opened_key(&self) -> Option<CheckpointKey> {
+        self.inner.notary.opened_key().await
     }
 
     /// Signs what is on the disk, without waiting for the minute. Gives the newest checkpoint. Blocks.

@@ -213,11 +213,9 @@ async fn prove(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem
 
 async fn key(gateway: &Arc<Gateway>) -> Result<Value, Problem> {
     let log = gateway.path.store.audit().clone();
-    // The vault is opened while the gateway starts.
-    let mut opened = log.key();
-    let current = tokio::time::timeout(OPENING, opened.wait_for(Option::is_some)).await;
-    let current = current.ok().and_then(Result::ok).and_then(|key| *key);
-    let current = current.ok_or_else(|| unsigned(&CheckpointError::NoKey))?;
+    // The vault is opened while the gateway starts. Where no one opens it, the answer comes at once.
+    let opened = tokio::time::timeout(OPENING, log.opened_key()).await;
+    let current = opened.ok().flatten().ok_or_else(|| unsigned(&CheckpointError::NoKey))?;
     blocking(move || keys(&log, current)).await
 }
 

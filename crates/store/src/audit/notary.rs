@@ -46,8 +46,8 @@ pub(super) struct Notary {
     /// Where the writer is.
     progress: watch::Receiver<Progress>,
     seat: Mutex<Option<Seat>>,
-    /// The key that signs, once there is one.
-    key: watch::Sender<Option<CheckpointKey>>,
+    /// The key that signs, once there is one, and whether it may still come.
+    key: Arc<watch::Sender<KeyState>>,
     /// The newest checkpoint, for those who pass it on.
     newest: watch::Sender<u64>,
     every: Duration,
@@ -56,6 +56,18 @@ pub(super) struct Notary {
     /// The last row that is signed.
     signed: AtomicU64,
 }
+
+/// The key that signs, for those who ask for it.
+#[derive(Debug, Clone, Copy, Default)]
+struct KeyState {
+    key: Option<CheckpointKey>,
+    /// How many are about to open it.
+    openings: usize,
+}
+
+/// The promise that the key of a log is being opened: who asks for the key waits while it lasts.
+#[derive(Debug)]
+pub struct KeyOpening(Arc<watch::Sender<KeyState>>);
 
 /// The key, and how far it has signed.
 #[derive(Debug)]
@@ -97,7 +109,7 @@ impl Notary {
     ) -> Self {
         let (seat, thread) = (Mutex::default(), Mutex::default());
         let (newest, closing, signed) = (watch::Sender::new(0), AtomicBool::new(false), AtomicU64::new(0));
-        let key = watch::Sender::new(None);
+        let key = Arc::new(watch::Sender::new(KeyState::default()));
         Self { database, clock, progress, seat, key, newest, every, thread, closing, signed }
     }
 
@@ -105,9 +117,21 @@ impl Notary {
         self.seat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The key that signs; `None` before there is one.
-    pub(super) fn key(&self) -> watch::Receiver<Option<CheckpointKey>> {
-        self.key.subscribe()
+    /// The key that signs; `None` where no one signs, or before it is open.
+    pub(super) fn key(&self) -> Option<CheckpointKey> {
+        self.key.borrow().key
+    }
+
+    /// The same once everyone who opens it is through. Cancel-safe.
+    pub(super) async fn opened_key(&self) -> Option<CheckpointKey> {
+        let mut state = self.key.subscribe();
+        // The sender lives as long as this notary.
+        state.wait_for(|state| state.key.is_some() || state.openings == 0).await.ok().and_then(|state| state.key)
+    }
+
+    pub(super) fn opening(&self) -> KeyOpening {
+        self.key.send_modify(|state| state.openings += 1);
+        KeyOpening(Arc::clone(&self.key))
     }
 
     /// The number of the newest checkpoint, and each next one.
@@ -149,7 +173,7 @@ impl Notary {
         self.signed.store(read.seq, Ordering::SeqCst);
         *seat = Some(Seat { pair, seal, last, tree: HashTree::default(), read });
         drop(seat);
-        self.key.send_replace(Some(key));
+        self.key.send_modify(|state| state.key = Some(key));
         self.start();
         Ok(key)
     }
@@ -179,7 +203,7 @@ impl Notary {
         seat.pair = pair;
         self.made(seat, checkpoint);
         let key = seat.pair.public();
-        self.key.send_replace(Some(key));
+        self.key.send_modify(|state| state.key = Some(key));
         Ok(key)
     }
 
@@ -298,6 +322,13 @@ impl Notary {
             Ok(_) | Err(CheckpointError::NoKey) => {}
             Err(error) => tracing::warn!(%error, "the end of the audit log was not signed"),
         }
+    }
+}
+
+impl Drop for KeyOpening {
+    /// It is open, or will not be.
+    fn drop(&mut self) {
+        self.0.send_modify(|state| state.openings -= 1);
     }
 }
 

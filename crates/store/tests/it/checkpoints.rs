@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use toolcrib_base::{ManualClock, Timestamp};
 use toolcrib_store::{
-    CHECKPOINT_EVENTS, Checkpoint, Config, EventProof, Fault, ProofFault, ReadCheckpoints, SealKey, Store, Verification,
+    CHECKPOINT_EVENTS, Checkpoint, CheckpointKey, Config, EventProof, Fault, ProofFault, ReadCheckpoints, SealKey,
+    Store, Verification,
 };
 
 use crate::{Home, record};
@@ -84,13 +85,39 @@ async fn a_log_that_was_not_signed_before_is_signed_from_its_beginning() {
     let store = home.open();
     record(&store, 1..=7).await;
     store.close().await.unwrap();
-    assert_eq!((all(&store), *store.audit().key().borrow()), (Vec::new(), None));
+    assert_eq!((all(&store), store.audit().key()), (Vec::new(), None));
     drop(store);
     let store = home.open();
     store.audit().sign_with(Arc::new(TestVault(1))).unwrap();
     record(&store, 8..=9).await;
     store.close().await.unwrap();
     assert_eq!(spans(&store), [(1, 9)]);
+}
+
+/// The key as it is at once: `None` where who asks for it waits.
+async fn asked_now(store: &Store) -> Option<Option<CheckpointKey>> {
+    tokio::select! {
+        biased;
+        key = store.audit().opened_key() => Some(key),
+        () = std::future::ready(()) => None,
+    }
+}
+
+#[tokio::test]
+async fn who_asks_for_the_key_waits_only_while_someone_opens_it() {
+    let home = Home::new();
+    let store = home.open();
+    assert_eq!(asked_now(&store).await, Some(None), "no one signs");
+    let opening = store.audit().opening_key();
+    assert_eq!(asked_now(&store).await, None, "it is being opened");
+    drop(opening);
+    assert_eq!(asked_now(&store).await, Some(None), "the vault did not open");
+    let opening = store.audit().opening_key();
+    let signs = async { store.audit().sign_with(Arc::new(TestVault(1))).unwrap() };
+    let (opened, key) = tokio::join!(store.audit().opened_key(), signs);
+    assert_eq!(opened, Some(key));
+    drop(opening);
+    assert_eq!((asked_now(&store).await, store.audit().key()), (Some(Some(key)), Some(key)));
 }
 
 #[tokio::test]

@@ -22,7 +22,12 @@ struct VaultSeal(Sealer);
 
 /// Has the log signed, and cut where the settings say so. One that `serves` makes a vault where there is none.
 pub(super) fn keep(store: &Store, config: &Config, vault: &Vault, serves: bool, house: &Scope) {
-    house.spawn(sign(store.audit().clone(), vault.clone(), serves && !config.is_momentary));
+    let (log, makes) = (store.audit().clone(), serves && !config.is_momentary);
+    let (opening, vault) = (log.opening_key(), vault.clone());
+    house.spawn(async move {
+        sign(log, vault, makes).await;
+        drop(opening);
+    });
     if let Some(age) = config.audit_age {
         house.spawn(cut(store.clone(), age));
     }
