@@ -3,7 +3,7 @@
 //! Source: RFC 9112. Like the HTTP libraries it accepts a bare line feed at the end of a line of the head; everything else
 //! that could be read in two ways is an error, or ends the use of the connection.
 
-use http::header::{HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue, LOCATION, WWW_AUTHENTICATE};
+use http::header::{HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 
 use crate::header;
@@ -198,6 +198,9 @@ impl Fields {
             10 if is(header::DPOP_NONCE) => {
                 let name = HeaderName::from_static(header::DPOP_NONCE);
                 self.keep(name, field.value).map_err(|_| ResponseError::Field(header::DPOP_NONCE))
+            }
+            11 if is("retry-after") => {
+                self.keep(RETRY_AFTER, field.value).map_err(|_| ResponseError::Field("retry-after"))
             }
             12 if is("content-type") => {
                 self.media_type.get_or_insert_with(|| MediaType::read(field.value));

@@ -129,8 +129,9 @@ impl Pump {
             }
             if let Err(error) = step {
                 self.fail(&error);
+                let asked = self.line.target.take_pause().unwrap_or_default();
                 tokio::select! {
-                    () = tokio::time::sleep(backoff.next_wait()) => {}
+                    () = tokio::time::sleep(backoff.next_wait().max(asked)) => {}
                     () = stop.stopped() => {}
                 }
             }

@@ -65,6 +65,11 @@ pub(crate) trait Target: fmt::Debug + Send + Sync {
     /// Gives it entries. Has its own deadlines.
     fn deliver<'a>(&'a mut self, entries: &'a [Entry]) -> DeliveryFuture<'a, Delivery>;
 
+    /// How long the receiver asked to be left alone when it refused the last time; asked once after each error.
+    fn take_pause(&mut self) -> Option<Duration> {
+        None
+    }
+
     /// Makes sure that it has all that was sent.
     fn confirm(&mut self) -> DeliveryFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))

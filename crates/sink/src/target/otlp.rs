@@ -3,10 +3,11 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
-use http::{Method, Uri};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use http::{Method, StatusCode, Uri};
 use serde_json::Value;
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::http::tls::authorities;
@@ -17,6 +18,8 @@ use crate::format::otlp_request;
 
 /// The longest answer that is read, in bytes.
 const ANSWER_BYTES: usize = 64 * 1024;
+/// The longest pause that a collector may ask for: the log grows meanwhile.
+const PAUSE_MOST: Duration = Duration::from_secs(5 * 60);
 
 /// Finds the headers of requests; secrets may be among them.
 pub trait ResolveHeaders: fmt::Debug + Send + Sync {
@@ -45,6 +48,8 @@ pub(super) struct OtlpTarget {
     sender: Sender,
     /// Made for the first batch, and again after a failure: certificates and secrets may be others then.
     session: Option<OtlpSession>,
+    /// How long the collector asked to be left alone.
+    pause: Option<Duration>,
 }
 
 #[derive(Debug, Clone)]
@@ -57,7 +62,7 @@ struct OtlpSession {
 
 impl OtlpTarget {
     pub(super) fn new(config: OtlpConfig, sender: Sender) -> Self {
-        Self { config, sender, session: None }
+        Self { config, sender, session: None, pause: None }
     }
 
     async fn open(&self) -> Result<OtlpSession, DeliveryError> {
@@ -87,6 +92,7 @@ impl OtlpTarget {
         let sent = session.client.send(Method::POST, &self.config.url, session.headers.clone(), body).await;
         let response = sent.map_err(|error| DeliveryError(error.to_string()))?;
         if !response.status.is_success() {
+            self.pause = pause(response.status, &response.headers);
             return Err(DeliveryError(format!("the collector answered {}", response.status)));
         }
         let answer = response.body.collect(ANSWER_BYTES).await.ok();
@@ -97,6 +103,14 @@ impl OtlpTarget {
         self.session = Some(session);
         Ok(Delivery::Confirmed { rejected: rejected.min(entries.len() as u64) })
     }
+}
+
+/// The pause that a collector with too much to do asks for (OTLP, section "OTLP/HTTP Throttling"), in seconds. A date is
+/// not read: it depends on two clocks.
+fn pause(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+    let asks = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+    let seconds = headers.get(RETRY_AFTER).filter(|_| asks)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(PAUSE_MOST))
 }
 
 impl Target for OtlpTarget {
@@ -110,5 +124,29 @@ impl Target for OtlpTarget {
                 }
             }
         })
+    }
+
+    fn take_pause(&mut self) -> Option<Duration> {
+        self.pause.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_are_read_and_bounded() {
+        let read = |status, text| {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]);
+            pause(status, &headers).map(|pause| pause.as_secs())
+        };
+        assert_eq!(read(StatusCode::TOO_MANY_REQUESTS, "7"), Some(7));
+        assert_eq!(read(StatusCode::SERVICE_UNAVAILABLE, " 18446744073709551615"), Some(300));
+        assert_eq!(read(StatusCode::BAD_GATEWAY, "7"), None, "no other answer asks for one");
+        for text in ["-1", "soon", "Fri, 31 Dec 1999 23:59:59 GMT", "99999999999999999999999"] {
+            assert_eq!(read(StatusCode::TOO_MANY_REQUESTS, text), None, "{text}");
+        }
+        assert_eq!(pause(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()), None);
     }
 }

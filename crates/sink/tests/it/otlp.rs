@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
-use toolcrib_sink::{OtlpConfig, Pace, ResolveHeaders, SinkConfig, TargetConfig};
+use toolcrib_sink::{FileConfig, OtlpConfig, Pace, ResolveHeaders, SinkConfig, TargetConfig};
+use toolcrib_store::{AuditFilter, AuditOrder};
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 
 use crate::log::{Log, becomes, caught_up, check_in_order, pace, sink};
@@ -60,6 +61,18 @@ fn number(attributes: &Value) -> u64 {
     seq["value"]["intValue"].as_str().unwrap().parse().unwrap()
 }
 
+/// The texts of one attribute of all records in a request.
+fn attribute(request: &Request, name: &str) -> Vec<String> {
+    let request = request.json();
+    let records = request["resourceLogs"][0]["scopeLogs"][0]["logRecords"].as_array().unwrap().clone();
+    let of = |record: &Value| {
+        let attributes = record["attributes"].as_array().unwrap();
+        let found = attributes.iter().find(|attribute| attribute["key"] == name);
+        found.unwrap_or_else(|| panic!("no {name} in {record}"))["value"]["stringValue"].as_str().unwrap().to_owned()
+    };
+    records.iter().map(of).collect()
+}
+
 fn take(reply: &mut Reply<'_>) -> bool {
     reply.json(&[], &json!({}));
     true
@@ -97,6 +110,54 @@ async fn what_is_refused_is_sent_again_in_smaller_parts() {
     check_in_order(&taken.seqs(), 64);
     let sizes: Vec<usize> = server.requests().iter().map(|request| seqs(request).len()).collect();
     assert_eq!(sizes[..7], [64, 32, 16, 8, 4, 8, 16]);
+}
+
+#[tokio::test]
+async fn a_collector_that_asks_for_a_pause_is_left_alone_for_it() {
+    let moments = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::clone(&moments);
+    let (server, taken) = answering(move |number, reply| {
+        seen.lock().unwrap().push(std::time::Instant::now());
+        if number > 0 {
+            return take(reply);
+        }
+        reply.full(429, &["retry-after: 1"], "");
+        false
+    });
+    let log = Log::new();
+    log.record(5).await;
+    let sinks = log.start(vec![collector(&server, Headers(Ok("x")))], pace());
+    caught_up(&sinks).await;
+    log.end(&sinks).await;
+    assert_eq!(taken.seqs(), [1, 2, 3, 4, 5]);
+    let moments = moments.lock().unwrap();
+    // Without it, the second attempt comes after some milliseconds. A busy machine makes this longer, never shorter.
+    assert!(moments[1].duration_since(moments[0]) >= Duration::from_millis(900), "{moments:?}");
+}
+
+/// Nothing can make up for it here, but whoever reads what arrived sees it, and finds in the log what is missing.
+#[tokio::test]
+async fn what_a_collector_takes_and_loses_is_seen_as_a_gap_and_is_in_the_log() {
+    let (server, taken) = answering(|number, reply| {
+        take(reply);
+        number != 1
+    });
+    let log = Log::new();
+    let path = log.folder.path().join("audit.jsonl");
+    let archive = sink("file", TargetConfig::File(FileConfig { path: path.clone(), max_bytes: 1 << 20, keep: 1 }));
+    log.record(48).await;
+    let sinks = log.start(vec![collector(&server, Headers(Ok("x"))), archive], Pace { batch: 16, ..pace() });
+    caught_up(&sinks).await;
+    log.end(&sinks).await;
+    assert_eq!(taken.seqs(), (1..=16).chain(33..=48).collect::<Vec<_>>(), "numbers have no gaps but this one");
+    // Each event names the hash of the one before: the end of the gap is certain.
+    let of = |index: usize, name: &str| attribute(&server.requests()[index], name);
+    assert_ne!(of(2, "toolcrib.prev_hash").first(), of(0, "toolcrib.hash").last());
+    assert_eq!(of(2, "toolcrib.prev_hash").first(), of(1, "toolcrib.hash").last());
+    assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 48, "no other sink is harmed");
+    let lost = AuditFilter { order: AuditOrder::OldestFirst { after: 16 }, limit: 16, ..AuditFilter::default() };
+    let lost: Vec<u64> = log.store.audit().list(&lost).unwrap().iter().map(|event| event.seq).collect();
+    assert_eq!(lost, (17..=32).collect::<Vec<_>>());
 }
 
 #[tokio::test]

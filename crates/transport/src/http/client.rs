@@ -80,7 +80,7 @@ pub struct Endpoint {
 pub struct PostResponse {
     /// The status.
     pub status: StatusCode,
-    /// The header fields that MCP knows, as in [`Response::headers`].
+    /// The header fields that someone reads, as in [`Response::headers`].
     pub headers: HeaderMap,
     /// The body.
     pub reply: Reply,

@@ -25,7 +25,8 @@ const DRAINED: usize = 4;
 pub struct Response {
     /// The status.
     pub status: StatusCode,
-    /// The header fields that MCP knows: `Location`, `WWW-Authenticate`, `Mcp-Session-Id`, `DPoP-Nonce`.
+    /// The header fields that someone reads: `Location`, `WWW-Authenticate`, `Retry-After`, `Mcp-Session-Id`,
+    /// `DPoP-Nonce`.
     pub headers: HeaderMap,
     /// What the body is said to be.
     pub media_type: MediaType,
