@@ -167,9 +167,9 @@ fn audit_action(action: &audit::Action, environment: &Environment) -> anyhow::Re
         audit::Action::List(action) => {
             with_gateway(&action.client, environment, async |client, output| audit::list(action, client, output).await)
         }
-        audit::Action::Export(action) => {
-            with_gateway(&action.client, environment, async |client, _| audit::export::run(action, client).await)
-        }
+        audit::Action::Export(action) => with_gateway(&action.client, environment, async |client, output| {
+            audit::export::run(action, client, environment, output).await
+        }),
         audit::Action::Verify(action) if action.is_offline() => {
             until_interrupted(async { audit::verify_proof(action, action.client.output(environment)?) })
         }

@@ -162,5 +162,31 @@ async fn an_export_prints_formats_and_follows() {
     let line = follower.reads("cs1=no/other").await;
     assert!(line.contains("outcome=denied"), "{line}");
     follower.signal(Signal::INT);
-    follower.end().await;
+    assert_eq!(follower.end().await.code(), Some(130));
+}
+
+#[tokio::test]
+async fn an_export_that_follows_goes_on_after_a_restart_and_ends_with_its_reader() {
+    let home = tempfile::tempdir().unwrap();
+    let mut gateway = start(home.path());
+    gateway.logs("serving url=").await;
+    call(home.path()).await;
+    let mut follower = toolcrib(home.path(), &["audit", "export", "--follow"]).start();
+    let mut lines = follower.line().await + "\n";
+    gateway.signal(Signal::KILL);
+    gateway.end().await;
+    follower.logs("waiting for the gateway, to continue after event").await;
+    // At another port.
+    let mut gateway = start(home.path());
+    gateway.logs("serving url=").await;
+    run(home.path(), &["call", "no/later"], &[]).await;
+    lines += &follower.reads_to("no/later").await;
+    let seqs: Vec<u64> =
+        lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "nothing twice, nothing missing");
+    // The next line finds that no one reads.
+    follower.close_output();
+    call(home.path()).await;
+    assert_eq!(follower.end().await.code(), Some(0));
+    assert!(!follower.log().contains("error"), "{}", follower.log());
 }
