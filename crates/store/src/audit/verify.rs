@@ -1,7 +1,7 @@
 //! Recomputes the chain and reports where it first breaks.
 
 use rusqlite::{OptionalExtension, Row};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Head;
 use super::chain::{Fields, LATER, row_hash};
@@ -62,7 +62,7 @@ pub struct ChainBreak {
 }
 
 /// What is wrong with a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
     /// Rows that follow are there, it is not.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use toolcrib_base::{Clock, Kind, Problem, SystemClock, Timestamp};
 use toolcrib_catalog::Period;
 use toolcrib_protocol::Raw;
-use toolcrib_store::{Checkpoint, CheckpointKey, EventProof};
+use toolcrib_store::{Checkpoint, CheckpointKey, EventProof, Fault};
 
 use crate::client::{Client, ClientFlags};
 use crate::output::Output;
@@ -196,9 +196,26 @@ pub(crate) async fn verify(arguments: &VerifyArguments, client: &Client, output:
     if is_intact {
         return Ok(());
     }
-    let broken = &value["broken"];
-    let message = format!("the audit log is broken at event `{}`: {}", field(broken, "seq"), field(broken, "fault"));
-    Err(Problem::new(Kind::Internal, message).hint("what comes before that event is intact").into())
+    Err(broken(&value["broken"]).into())
+}
+
+/// What is wrong with the log, in words, with the word for programs beside them.
+fn broken(broken: &Value) -> Problem {
+    let (seq, word) = (field(broken, "seq"), field(broken, "fault"));
+    let fault = serde_json::from_value::<Fault>(broken["fault"].clone()).ok();
+    let what = fault.map_or_else(|| word.clone(), |fault| format!("{fault} (`{word}`)"));
+    let place = if seq == "0" { String::new() } else { format!(" at event `{seq}`") };
+    let hint = match fault {
+        Some(Fault::KeyNotSeen | Fault::OtherKey) => {
+            "compare the key with the one that you noted: `toolcrib audit key -o json` lists those of this log"
+        }
+        Some(Fault::NotTheExpected) => "the log was cut or replaced after that checkpoint was kept: keep the file",
+        Some(Fault::BadCheckpoint) if seq == "0" => {
+            "the list of checkpoints was changed: nothing speaks for the events"
+        }
+        _ => "what comes before that event is intact",
+    };
+    Problem::new(Kind::Internal, format!("the audit log is broken{place}: {what}")).hint(hint)
 }
 
 /// Checks the proof of one event with the key alone.

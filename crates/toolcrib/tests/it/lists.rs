@@ -231,11 +231,32 @@ async fn a_broken_audit_log_is_a_failure() {
             "who may write to the database can also sign with a key of their own: use `--key KEY`\n",
         ),
         (
-            json!({ "intact": false, "events": 12, "broken": { "seq": 5, "fault": "the hash differs" } }),
+            json!({ "intact": false, "events": 12, "broken": { "seq": 5, "fault": "not_the_signed" } }),
             1,
             "",
-            "error: the audit log is broken at event `5`: the hash differs\n\
-             hint: what comes before that event is intact\n",
+            "error: the audit log is broken at event `5`: the rows are not those that the checkpoint was signed for \
+             (`not_the_signed`)\nhint: what comes before that event is intact\n",
+        ),
+        (
+            json!({ "intact": false, "events": 12, "broken": { "seq": 9, "fault": "key_not_seen" } }),
+            1,
+            "",
+            "error: the audit log is broken at event `9`: no checkpoint is signed with this key (`key_not_seen`)\n\
+             hint: compare the key with the one that you noted: `toolcrib audit key -o json` lists those of this log\n",
+        ),
+        (
+            json!({ "intact": false, "events": 12, "broken": { "seq": 0, "fault": "bad_checkpoint" } }),
+            1,
+            "",
+            "error: the audit log is broken: a checkpoint was changed, added or removed (`bad_checkpoint`)\n\
+             hint: the list of checkpoints was changed: nothing speaks for the events\n",
+        ),
+        // Of a gateway that knows more faults than we do.
+        (
+            json!({ "intact": false, "events": 12, "broken": { "seq": 5, "fault": "odd" } }),
+            1,
+            "",
+            "error: the audit log is broken at event `5`: odd\nhint: what comes before that event is intact\n",
         ),
     ] {
         let stub = Stub::start(move |message| Answer::result(message, &structured(&content))).await;
