@@ -4,12 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use toolcrib_base::Timestamp;
 use toolcrib_sink::format::{Format, Origin, Resource, SyslogBody, syslog};
 use toolcrib_sink::{Entry, FileConfig, SinkConfig, SyslogConfig, SyslogMessage, TargetConfig};
 use toolcrib_store::{AuditPlace, Checkpoint, ReadCheckpoints, Verification};
-use toolcrib_testkit::eventually;
+use toolcrib_testkit::{eventually, eventually_holds};
 
-use crate::log::{Log, caught_up, pace, sink};
+use crate::log::{Log, becomes, caught_up, pace, sink};
 use crate::receiver::{Habit, Receiver};
 
 fn archive(path: &Path) -> SinkConfig {
@@ -94,6 +95,37 @@ async fn after_a_kill_no_event_and_no_checkpoint_is_in_the_file_twice() {
     assert_eq!(kept, log.store.audit().checkpoints(0, 1_000).unwrap());
     let lines = fs::read_to_string(&path).unwrap();
     assert_eq!(lines.lines().count(), 6 + kept.len());
+}
+
+#[tokio::test]
+async fn retention_waits_for_a_dead_sink_up_to_a_bound_and_counts_what_it_missed() {
+    let log = Log::signed();
+    let dead = log.folder.path().join("no/such/folder/audit.jsonl");
+    let path = log.folder.path().join("audit.jsonl");
+    // A folder in place of the file: nothing can be written there.
+    fs::create_dir_all(&dead).unwrap();
+    let wanted = || vec![archive(&path), SinkConfig { name: "dead".to_owned(), ..archive(&dead) }];
+    record_signed(&log, 6).await;
+    let sinks = log.start(wanted(), pace());
+    becomes(&sinks, "the file to have everything", |status| status.lag == 0).await;
+    eventually_holds("its place to be noted", || log.store.audit_cursors().begin(&places()).unwrap()[0].seq == 6).await;
+    let cut = |bound: i64| {
+        let taken = log.store.audit_cursors().taken_by_all(Timestamp(bound)).unwrap();
+        log.store.audit().cut(Timestamp(i64::MAX), taken).unwrap()
+    };
+    assert_eq!(cut(0), 0, "one sink has nothing: no event is removed");
+    assert_eq!(cut(i64::MAX), 5, "no sink is waited for any longer; the newest event stays");
+    fs::remove_dir(&dead).unwrap();
+    caught_up(&sinks).await;
+    log.end(&sinks).await;
+    let statuses = sinks.statuses();
+    assert_eq!((statuses[0].missed, statuses[1].missed), (0, 5));
+    assert!(statuses[1].last_error.is_none() && fs::read_to_string(dead).unwrap().contains("\"seq\":6"));
+}
+
+/// Both sinks, as the settings have them.
+fn places() -> Vec<(String, AuditPlace)> {
+    ["archive", "dead"].map(|name| (name.to_owned(), AuditPlace::default())).to_vec()
 }
 
 #[tokio::test]

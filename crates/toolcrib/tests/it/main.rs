@@ -5,6 +5,7 @@
 mod approvals;
 mod audit_load;
 mod audit_sinks;
+mod audit_storm;
 mod audit_tampering;
 mod authorization;
 mod bridge;
