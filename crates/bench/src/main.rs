@@ -19,6 +19,7 @@ mod run;
 mod sdk_proxy;
 mod serve;
 mod single;
+mod sinks;
 mod soak;
 mod wire;
 
@@ -46,6 +47,8 @@ enum Command {
     Identity(identity::IdentityBench),
     /// Measure decisions by policies
     Policies(policies::PolicyBench),
+    /// Measure the sinks of the audit log
+    Sinks(sinks::SinkBench),
     /// Load one URL and print what was found
     Load(single::LoadOne),
     /// Load `find_tools` of a running gateway
@@ -99,6 +102,7 @@ fn perform(command: Command) -> anyhow::Result<()> {
         Command::Soak(soak) => one_thread()?.block_on(Box::pin(soak::run(&soak))),
         Command::Identity(bench) => all_threads()?.block_on(Box::pin(identity::run(&bench))),
         Command::Policies(bench) => policies::run(&bench),
+        Command::Sinks(bench) => all_threads()?.block_on(Box::pin(sinks::run(&bench))),
         Command::Load(load) => one_thread()?.block_on(Box::pin(single::load(&load))),
         Command::Search(search) => one_thread()?.block_on(Box::pin(single::search(&search))),
         Command::IdleStreams(idle) => one_thread()?.block_on(Box::pin(single::idle_streams(&idle))),
