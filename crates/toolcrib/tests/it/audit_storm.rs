@@ -25,6 +25,7 @@ use toolcrib_testkit::launch::{Launch, Program, write};
 use toolcrib_testkit::{eventually_finds, eventually_holds};
 use toolcrib_transport::http::client::HttpClient;
 
+use crate::liar::metrics;
 use crate::toolcrib::run;
 
 /// How many calls are under way at a time.
@@ -123,12 +124,10 @@ fn collector() -> (HttpServer, EventSequence) {
     let (arrived, number) = (EventSequence::default(), AtomicUsize::new(0));
     let kept = Arc::clone(&arrived);
     let server = HttpServer::start(move |request, reply: &mut Reply<'_>| {
+        // It says nothing while the first calls are made.
+        reply.wait_for_release(1);
         let answer = match number.fetch_add(1, Ordering::SeqCst) {
-            0 => {
-                // It says nothing while the first calls are made.
-                reply.wait_for_release(1);
-                return reply.full(503, &["retry-after: 1"], "");
-            }
+            0 => return reply.full(503, &["retry-after: 1"], ""),
             2 => return reply.full(429, &[], ""),
             4 => return reply.close(),
             // It has them, and says that it rejects one, which is not sent again.
@@ -276,6 +275,9 @@ async fn nothing_is_lost_or_reordered_in_a_storm_of_calls_whatever_happens_to_re
         assert!(status[name]["lag"].as_u64().unwrap() >= (count / 4) as u64, "{status:?}");
     }
     assert!(status["siem"]["failingSince"].is_string(), "{status:?}");
+    let url = calls.url.lock().unwrap().to_string();
+    let metrics = metrics(&url, home.path()).await;
+    assert!(metrics.contains("toolcrib_audit_sink_failing{sink=\"siem\"} 1\n"), "{metrics}");
 
     // They come back, and fail in other ways, while calls go on.
     server.release();

@@ -122,7 +122,7 @@ async fn a_lying_server_changes_no_outcome() {
 }
 
 /// What `/metrics` tells an administrator.
-async fn metrics(url: &str, home: &std::path::Path) -> String {
+pub(crate) async fn metrics(url: &str, home: &std::path::Path) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let host = url.trim_start_matches("http://").split('/').next().unwrap();
     let token = std::fs::read_to_string(home.join("state/token")).unwrap();
