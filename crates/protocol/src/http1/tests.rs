@@ -71,7 +71,7 @@ fn two_lengths_at_once_end_the_connection() {
 }
 
 #[test]
-fn only_the_fields_that_mcp_knows_are_kept() {
+fn only_the_fields_that_someone_reads_are_kept() {
     let text = "HTTP/1.1 401 x\r\nmcp-session-id: s\r\nLocation: /x\r\nRetry-After: 7\r\nwww-authenticate: a\r\nWWW-Authenticate: b\r\nx: y\r\n\r\n";
     let (head, _) = head(text.as_bytes()).unwrap().unwrap();
     let kept: Vec<_> = head.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
