@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod approvals;
-mod audit_load;
 mod audit_sinks;
 mod audit_storm;
 mod audit_tampering;
