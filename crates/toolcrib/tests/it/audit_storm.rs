@@ -81,31 +81,38 @@ impl Calls {
         is_answered
     }
 
+    /// What the gateway says of its readiness.
+    async fn ready(&self) -> String {
+        let url = Uri::try_from(self.url.lock().unwrap().to_string().replace("/mcp", "/readyz")).unwrap();
+        let response = self.client.send(Method::GET, &url, HeaderMap::new(), Bytes::new()).await.unwrap();
+        String::from_utf8(response.body.collect(1 << 20).await.unwrap().to_vec()).unwrap()
+    }
+
     fn count(&self) -> usize {
         self.answered.lock().unwrap().len()
     }
 
-    /// So many calls, or until one is not answered.
-    async fn storm(&self, count: usize) {
+    /// So many calls, or until one is not answered; gives how many were.
+    async fn storm(&self, count: usize) -> usize {
         let mut callers = JoinSet::new();
         for _ in 0..CALLERS {
             let calls = self.clone();
             callers.spawn(async move {
-                for _ in 0..count.div_ceil(CALLERS) {
+                let wanted = count.div_ceil(CALLERS);
+                for number in 0..wanted {
                     if !calls.make().await {
-                        return;
+                        return number;
                     }
                 }
+                wanted
             });
         }
-        callers.join_all().await;
+        callers.join_all().await.iter().sum()
     }
 
     /// So many calls, all of which are answered.
     async fn all(&self, count: usize) {
-        let before = self.count();
-        self.storm(count).await;
-        assert_eq!(self.count() - before, count.div_ceil(CALLERS) * CALLERS, "no sink delays a call");
+        assert_eq!(self.storm(count).await, count.div_ceil(CALLERS) * CALLERS, "no sink delays a call");
     }
 }
 
@@ -234,12 +241,15 @@ async fn fill_the_disk(gateway: &mut Program, calls: &Calls) {
     let waiting = calls.clone();
     let storm = calls.scope.spawn(async move { waiting.all(CALLERS).await });
     gateway.logs("cannot write the audit log").await;
+    // The line comes a moment before calls wait.
+    let waits = async || match calls.ready().await {
+        body if body.contains("\"recording\":false") => Ok(()),
+        body => Err(body),
+    };
+    eventually_finds("calls to wait", waits).await;
     let late = calls.clone();
     let late = calls.scope.spawn(async move { late.make().await });
-    let ready = Uri::try_from(calls.url.lock().unwrap().to_string().replace("/mcp", "/readyz")).unwrap();
-    let response = calls.client.send(Method::GET, &ready, HeaderMap::new(), Bytes::new()).await.unwrap();
-    let body = String::from_utf8(response.body.collect(1 << 20).await.unwrap().to_vec()).unwrap();
-    assert!(body.contains("\"recording\":false") && !late.is_finished(), "{body}");
+    assert!(waits().await.is_ok() && !late.is_finished());
     prlimit(Some(gateway.pid()), Resource::Fsize, room).unwrap();
     assert!(late.await.unwrap(), "it was answered once there was room");
     storm.await.unwrap();
@@ -269,11 +279,13 @@ async fn nothing_is_lost_or_reordered_in_a_storm_of_calls_whatever_happens_to_re
     // One receiver is dead and one says nothing: every call is answered.
     calls.all(count / 4).await;
     gateway.logs("cannot deliver audit events").await;
-    let status = sinks(home.path()).await;
+    let status = eventually_finds("all of it behind both", async || {
+        let status = sinks(home.path()).await;
+        let lags = ["siem", "collector"].map(|name| status[name]["lag"].as_u64().unwrap());
+        if lags.iter().all(|lag| *lag >= (count / 4) as u64) { Ok(status) } else { Err(status) }
+    })
+    .await;
     assert!(collected.lock().unwrap().is_empty(), "{status:?}");
-    for name in ["siem", "collector"] {
-        assert!(status[name]["lag"].as_u64().unwrap() >= (count / 4) as u64, "{status:?}");
-    }
     assert!(status["siem"]["failingSince"].is_string(), "{status:?}");
     let url = calls.url.lock().unwrap().to_string();
     let metrics = metrics(&url, home.path()).await;
