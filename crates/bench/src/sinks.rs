@@ -48,6 +48,7 @@ const WARM_UP: Duration = Duration::from_millis(500);
 /// How long the rest may take to arrive.
 const REST: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
 const BUFFER: usize = 256 * 1024;
 
 /// The receivers, and how many events each has.
@@ -80,7 +81,7 @@ pub(crate) async fn run(bench: &SinkBench) -> anyhow::Result<()> {
         for (found, count) in events.iter_mut().zip(receivers.counts()?) {
             found.push(rate(count, begun.elapsed()));
         }
-        receivers.scope.close(REST).await;
+        receivers.scope.close(CLOSE_GRACE).await;
     }
     let mid = |values: &[f64]| median(values).context("no rounds");
     let mut table = Table::new(&["measure", "at least", "measured", "met"]);
