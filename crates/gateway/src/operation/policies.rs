@@ -1,6 +1,7 @@
 //! Policies: list those in force, check files, explain what they make of a request, run cases, compare files, and play the
 //! record against them.
 
+mod answer;
 mod diff;
 mod simulate;
 
@@ -11,14 +12,15 @@ use serde_json::{Value, json};
 use toolcrib_base::{CallChain, Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Role, ServerName, ToolId};
 use toolcrib_catalog::PolicyFile;
 use toolcrib_policy::{
-    Act, Annotations, Ask, Effect as PolicyEffect, Fault, Moment, Policies, PolicyRule, PolicyVerdict, Subject,
-    ToolDigest, Vocabulary, WORKFLOWS, Why, check as names_of,
+    Act, Annotations, Ask, Effect as PolicyEffect, Fault, Policies, PolicyRule, PolicyVerdict, ToolDigest, Vocabulary,
+    WORKFLOWS, check as names_of,
 };
 use toolcrib_protocol::Raw;
 use toolcrib_view::arguments::text;
 use toolcrib_view::view::{annotations, digest};
 use toolcrib_view::{Effect, Method, Operation};
 
+use self::answer::answer;
 use super::{ROW, Row, Run, blocking, row};
 use crate::gateway::Gateway;
 use crate::policies::compiled;
@@ -62,10 +64,10 @@ pub(super) const ROWS: &[Row] = &[
             path: "/policies/explain",
             tag: "policies",
             summary: "Explain what policies make of a request",
-            description: "Say what policies decide of a request, and what each policy that is about it does. Name one of `tool`, `operation`, `resource` or `prompt`. Without `arguments`, policies that look at the call are open. The profile's own rules come first; `core_tool_explain` shows those.",
+            description: "Say what the profile, the role and policies decide of a request, what each policy that is about it does, and what else would be needed. Name one of `tool`, `operation`, `resource` or `prompt`. Without `arguments`, policies that look at the call are open.",
             problems: &[Kind::InvalidParams],
             input: EXPLAIN_INPUT,
-            output: r#"{"type":"object","properties":{"decision":{"type":"string","enum":["permit","hidden","deny","confirm","approve","open"]},"by":{"type":"string"},"reason":{"type":"string"},"policies":{"type":"array","items":{"type":"object"}}},"required":["decision","policies"]}"#,
+            output: r#"{"type":"object","properties":{"decision":{"type":"string","enum":["permit","hidden","deny","confirm","approve","open"]},"by":{"type":"string"},"reason":{"type":"string"},"policies":{"type":"array","items":{"type":"object"}},"needed":{"type":"array","items":{"type":"string"},"description":"What would have to be otherwise, or whose yes it takes"}},"required":["decision","policies","needed"]}"#,
             ..ROW
         },
     ),
@@ -116,6 +118,9 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 const EXPLAIN_INPUT: &str = r#"{"type":"object","properties":{"as":{"type":"string","description":"The principal, such as `user:acme/ann`"},"role":{"type":"string","enum":["viewer","member","operator","admin","owner"],"description":"What it may do in the profile; `member` if it is not said"},"groups":{"type":"array","items":{"type":"string"},"description":"Its groups, as its issuer names them"},"client":{"type":"string","description":"The OAuth client that it uses"},"tenant":{"type":"string"},"profile":{"type":"string","description":"`default` if it is not said"},"door":{"type":"string","description":"`mcp` if it is not said"},"proof":{"type":"string","description":"How it is proven, such as `key` or `access-token`"},"tool":{"type":"string","description":"The exact id `server/tool`"},"operation":{"type":"string","description":"Such as `mcpserver_list`"},"resource":{"type":"string","description":"`server uri`"},"prompt":{"type":"string","description":"`server/prompt`"},"arguments":{"type":"object"},"actor":{"type":"string","description":"Who acts in the principal's name"},"bridge":{"type":"string"},"workflow":{"type":"string","description":"The workflow whose step it is"},"run":{"type":"string"},"labels":{"type":"array","items":{"type":"string"},"description":"What the run has seen"},"at":{"type":"string","description":"The time, in RFC 3339; now if it is not said"},"files":{"type":"array","items":{"type":"object"},"description":"Files in place of those in force"}},"required":["as"],"additionalProperties":false}"#;
+
+/// What `core_policy_explain` answers, and cases expect.
+const DECISIONS: [&str; 6] = ["permit", "hidden", "deny", "confirm", "approve", "open"];
 
 /// A question of an administrator: what would become of this?
 struct Question {
@@ -202,8 +207,8 @@ async fn explain(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Probl
     let files = files(arguments)?;
     let gateway = Arc::clone(gateway);
     blocking(move || {
-        let policies = asked(&gateway, files)?;
-        Ok(answer(&gateway, &policies, &question))
+        let policies = asked_if_any(&gateway, files)?;
+        answer(&gateway, policies.as_ref(), &question)
     })
     .await
 }
@@ -215,9 +220,11 @@ async fn test(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem>
     for (index, case) in cases.iter().enumerate() {
         let name = case["name"].as_str().map_or_else(|| format!("case {}", index + 1), str::to_owned);
         let invalid = |message: String| Problem::new(Kind::InvalidParams, format!("{name}: {message}"));
-        let expect = case["expect"].as_str().ok_or_else(|| {
-            invalid("`expect` is missing".to_owned()).hint("Write `permit`, `hidden`, `deny`, `confirm` or `approve`.")
-        })?;
+        let hint = |problem: Problem| problem.hint("Write `permit`, `hidden`, `deny`, `confirm`, `approve` or `open`.");
+        let expect = case["expect"].as_str().ok_or_else(|| hint(invalid("`expect` is missing".to_owned())))?;
+        if !DECISIONS.contains(&expect) {
+            return Err(hint(invalid(format!("`expect: {expect}` is no decision"))));
+        }
         let question =
             question(gateway, case).map_err(|problem| Problem { message: format!("{name}: {problem}"), ..problem })?;
         questions.push((name, expect.to_owned(), question));
@@ -225,19 +232,26 @@ async fn test(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem>
     let files = files(arguments)?;
     let gateway = Arc::clone(gateway);
     blocking(move || {
-        let policies = asked(&gateway, files)?;
-        let results: Vec<Value> = questions
-            .iter()
-            .map(|(name, expect, question)| {
-                let answer = answer(&gateway, &policies, question);
-                let passed = answer["decision"] == expect.as_str();
-                json!({ "name": name, "passed": passed, "expect": expect, "decision": answer["decision"], "by": answer["by"] })
-            })
-            .collect();
+        let policies = asked_if_any(&gateway, files)?;
+        let mut results = Vec::new();
+        for (name, expect, question) in &questions {
+            let answer = answer(&gateway, policies.as_ref(), question)?;
+            let (decision, by) = (&answer["decision"], &answer["by"]);
+            let passed = *decision == expect.as_str();
+            results.push(json!({ "name": name, "passed": passed, "expect": expect, "decision": decision, "by": by }));
+        }
         let passed = results.iter().filter(|it| it["passed"] == true).count();
         Ok(json!({ "passed": passed, "failed": results.len() - passed, "cases": results }))
     })
     .await
+}
+
+/// The same where there may be none: then the profile and the role decide alone.
+fn asked_if_any(gateway: &Gateway, files: Option<Vec<PolicyFile>>) -> Result<Option<Policies>, Problem> {
+    match files.is_none() && gateway.policies.policies().is_none() {
+        true => Ok(None),
+        false => asked(gateway, files).map(Some),
+    }
 }
 
 /// The policies that a question is about.
@@ -253,45 +267,6 @@ fn asked(gateway: &Gateway, files: Option<Vec<PolicyFile>>) -> Result<Policies, 
                 .hint("Put files `*.cedar` into the folder `policies` of the home folder.")
         }),
     }
-}
-
-fn answer(gateway: &Gateway, policies: &Policies, question: &Question) -> Value {
-    let Question { principal, role, identity, profile, door, act, arguments, bridge, chain, at } = question;
-    let class = policies.class(&Subject { principal, role: *role, identity, profile, door });
-    let loaded = gateway.loaded();
-    let labels = crate::policies::labels(&loaded);
-    let at = at.unwrap_or_else(|| gateway.path.clock.now());
-    let arguments = arguments.as_ref().map(String::as_bytes);
-    let (actor, bridge) = (identity.actors.first().map(|it| &**it), bridge.as_deref());
-    let moment = Moment { at, arguments, actor, bridge, chain: Some(chain) };
-    let why = class.explain(act, &labels, arguments.is_some().then_some(&moment));
-    let is_open = why.iter().any(|it| it.counts.is_none() && !it.rule.records_only);
-    let ruling = class.decide(act, &labels, &moment);
-    let is_settled = matches!(ruling, PolicyVerdict::Deny { hidden: true, .. });
-    let decision = if is_open && !is_settled && arguments.is_none() { "open" } else { word(&ruling) };
-    let (by, reason) = match ruling {
-        _ if decision == "open" => (None, None),
-        PolicyVerdict::Permit(by) => (by, None),
-        PolicyVerdict::Deny { by, .. } => {
-            let reason = by.as_ref().map_or(Some("no policy permits it".to_owned()), |it| it.reason.clone());
-            (by.map(|it| it.id), reason)
-        }
-        PolicyVerdict::Ask { by, .. } => (Some(by.id), by.reason),
-    };
-    let policies: Vec<Value> = why.iter().map(part).collect();
-    json!({ "decision": decision, "by": by.as_deref(), "reason": reason, "policies": policies })
-}
-
-fn part(why: &Why) -> Value {
-    let mut value = rule(&why.rule);
-    value["counts"] = match (why.counts, why.failed) {
-        (None, _) => "depends on the call".into(),
-        (Some(true), true) => "yes, as its conditions do not fit the arguments".into(),
-        (Some(false), true) => "no, as its conditions do not fit the arguments".into(),
-        (Some(true), false) => "yes".into(),
-        (Some(false), false) => "no".into(),
-    };
-    value
 }
 
 fn rule(rule: &PolicyRule) -> Value {

@@ -260,3 +260,47 @@ async fn explain_check_and_test_say_what_calls_do() {
     let member = house.modern("default").call("core_policy_list", &json!({})).await;
     assert!(member["isError"] == true, "policies are for administrators: {member}");
 }
+
+#[tokio::test]
+async fn explain_says_what_the_call_does_and_what_is_needed() {
+    let text = r#"@id("ask") @approve("ops") @expires("30m") forbid (principal, action == Action::"call", resource == Tool::"alpha/pid");
+@id("no-echo") forbid (principal, action == Action::"call", resource == Tool::"alpha/echo");"#;
+    let work = "exposure: direct\ngroups: [load, admin]\ntools:\n  allow: ['*']\n  deny: [alpha/counter]\n  confirm: [alpha/image]";
+    for with_policies in [true, false] {
+        let mut files = vec![server("alpha", &[]), direct(), profile("work", work)];
+        files.extend(with_policies.then(|| policy(text)));
+        let house = TestGateway::settled(&files).await;
+        assert_eq!(house.gateway.loaded().problems, []);
+        let admin = house.modern("default").admin();
+        let check = async |question: Value, decision: &str, needed: &[&str]| {
+            let answer = admin.call("core_policy_explain", &question).await;
+            let answer = &answer["structuredContent"];
+            assert_eq!(answer["decision"], decision, "{question}: {answer}");
+            let said = answer["needed"].to_string();
+            assert!(needed.iter().all(|it| said.contains(it)), "{question}: {answer}");
+            assert_eq!(needed.is_empty(), said == "[]", "{question}: {answer}");
+        };
+        let tool = |tool: &str| json!({"as": "user:acme/ann", "profile": "work", "tool": tool, "arguments": {}});
+        check(tool("alpha/counter"), "hidden", &["tools.deny: alpha/counter", "profile `work`"]).await;
+        check(tool("alpha/image"), "confirm", &["person has to confirm", "tools.confirm: alpha/image"]).await;
+        let approval: &[&str] = &["somebody of `ops`", "within 1800 s", "`ask`"];
+        check(
+            tool("alpha/pid"),
+            ["permit", "approve"][usize::from(with_policies)],
+            if with_policies { approval } else { &[] },
+        )
+        .await;
+        let forbidden: &[&str] = &["policy `no-echo` (team.cedar:2)"];
+        check(
+            tool("alpha/echo"),
+            ["permit", "hidden"][usize::from(with_policies)],
+            if with_policies { forbidden } else { &[] },
+        )
+        .await;
+        let operation = json!({"as": "user:acme/ann", "operation": "core_policy_check"});
+        check(operation, "deny", &["the role `operator`"]).await;
+        let wrong = json!({"cases": [{"as": "user:acme/ann", "tool": "alpha/pid", "expect": "allow"}]});
+        let refused = admin.call("core_policy_test", &wrong).await;
+        assert!(refused["isError"] == true && text_of(&refused).contains("`expect: allow`"), "{refused}");
+    }
+}

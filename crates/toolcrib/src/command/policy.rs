@@ -258,6 +258,9 @@ fn explained(value: &Value, output: Output) -> io::Result<()> {
     if let Some(reason) = value["reason"].as_str() {
         output.text(&format!("reason: {}", line(reason)))?;
     }
+    for needed in rows_of(value, "needed").iter().filter_map(Value::as_str) {
+        output.text(&format!("needed: {}", line(needed)))?;
+    }
     output.rows("policies about it", WHY, rows_of(value, "policies"))
 }
 
