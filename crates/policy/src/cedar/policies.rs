@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-use cedar_policy::{Authorizer, EntityUid, PolicySet, Schema, ValidationMode, Validator};
+use cedar_policy::{ActionConstraint, Authorizer, EntityUid, PolicySet, Schema, ValidationMode, Validator};
 use sha2::{Digest as _, Sha256};
 use toolcrib_base::Role;
 
@@ -162,6 +162,18 @@ impl Policies {
             id: uid.id().unescaped().to_owned(),
         });
         named.filter(|name| is_subject(&name.of_type)).collect()
+    }
+
+    /// The actions in the head of each policy that has any there.
+    pub(super) fn actions(&self) -> impl Iterator<Item = (&PolicyRule, Vec<EntityUid>)> {
+        self.compiled.policies.iter().map(|it| {
+            let actions = match it.policy.action_constraint() {
+                ActionConstraint::Any => Vec::new(),
+                ActionConstraint::In(of) => of,
+                ActionConstraint::Eq(action) => vec![action],
+            };
+            (&it.rule, actions)
+        })
     }
 
     /// Every entity that a policy names, with the policy.

@@ -184,6 +184,12 @@ fn rule(policy: &Policy, id: Arc<str>, file: &Arc<str>, line: usize) -> Result<P
         let hint = "Write `forbid` with the annotation: all that is permitted is refused until someone says yes.";
         return Err((format!("`@{name}` has no effect on `permit`"), hint.to_owned()));
     }
+    for (name, of, beside) in [("expires", "approve", approve), ("remember", "confirm", confirm)] {
+        if policy.annotation(name).is_some() && beside.is_none() {
+            let hint = format!("Remove it, or write `@{of}` beside it.");
+            return Err((format!("`@{name}` has no effect without `@{of}`"), hint));
+        }
+    }
     let effect = match (permits, confirm, approve, deny) {
         (true, ..) => Effect::Permit,
         (false, Some(_), Some(_), _) => {

@@ -542,6 +542,10 @@ fn what_is_wrong_is_named_with_its_line_and_the_next_step() {
         (r#"@approve("ops") permit (principal, action, resource);"#, Some(1), "`@approve` has no effect on `permit`"),
         (r#"@confirm("") @approve("ops") forbid (principal, action, resource);"#, Some(1), "exclude each other"),
         (r#"@approve("ops") @expires("soon") forbid (principal, action, resource);"#, Some(1), "is no time"),
+        (r#"@confirm("") @expires("30m") forbid (principal, action, resource);"#, Some(1), "without `@approve`"),
+        (r#"@approve("ops") @remember("x") forbid (principal, action, resource);"#, Some(1), "without `@confirm`"),
+        (r#"@expires("30m") forbid (principal, action, resource);"#, Some(1), "without `@approve`"),
+        (r#"@remember("10m") permit (principal, action, resource);"#, Some(1), "without `@confirm`"),
         (r#"@mode("try") forbid (principal, action, resource);"#, Some(1), "Write `record`."),
         (r#"@deny("quietly") forbid (principal, action, resource);"#, Some(1), "`hidden` or `said`"),
         (
@@ -684,6 +688,32 @@ fn names_that_nothing_has_come_with_the_nearest() {
     assert_eq!(said.len(), 2, "{said:?}");
     assert_eq!(said[0], "team.cedar:1: policy `typo`: server `prd` does not exist Did you mean `prod`?");
     assert!(said[1].contains("issuer `acmee`") && said[1].contains("Did you mean `acme`?"), "{said:?}");
+}
+
+#[test]
+fn approvers_servers_and_acts_that_never_count_are_warned_of() {
+    let set = |names: &[&str]| Some(names.iter().map(|it| (*it).to_owned()).collect());
+    let known = Vocabulary { groups: set(&["acme/ops"]), servers: set(&["prod"]), ..Vocabulary::default() };
+    for (text, expect) in [
+        (r#"@approve("opps") forbid (principal, action == Action::"call", resource);"#, "Did you mean `ops`?"),
+        (r#"@approve("ops") forbid (principal, action == Action::"call", resource);"#, ""),
+        (r#"@approve("acme/ops") forbid (principal, action == Action::"run", resource);"#, ""),
+        (r#"@approve("") forbid (principal, action, resource);"#, ""),
+        (r#"forbid (principal, action, resource == Prompt::"prd/review");"#, "server `prd`"),
+        (r#"forbid (principal, action, resource == Resource::"prd file:///a");"#, "server `prd`"),
+        (r#"forbid (principal, action, resource == Resource::"prod file:///a");"#, ""),
+        (
+            r#"@confirm("") forbid (principal, action == Action::"read", resource);"#,
+            "`@confirm` asks no one about `read`",
+        ),
+        (r#"@approve("") forbid (principal, action in [Action::"call", Action::"get"], resource);"#, "about `get`"),
+        (r#"@approve("") forbid (principal, action == Action::"status", resource);"#, "about `status`"),
+    ] {
+        let faults = check(&compile(text).expect("good"), &known);
+        let said: Vec<String> = faults.iter().map(|it| format!("{it} {}", it.hint.as_deref().unwrap_or(""))).collect();
+        assert_eq!(said.is_empty(), expect.is_empty(), "{text}: {said:?}");
+        assert!(said.iter().all(|it| it.contains(expect)), "{text}: {said:?}");
+    }
 }
 
 #[test]
