@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Proof};
 use toolcrib_call::{ApprovalVerdict, ShownCall, name_at_servers, no_approval};
-use toolcrib_policy::{Act, Caller as PolicyCaller, Demand, Request};
+use toolcrib_policy::{Act, Annotations, Caller as PolicyCaller, Demand, Request};
 use toolcrib_protocol::Raw;
 use toolcrib_session::{Caller, Principal};
 use toolcrib_store::{ApprovalKind, ApprovalState, CallApproval, Door};
 use toolcrib_view::arguments::text;
-use toolcrib_view::view::annotations;
+use toolcrib_view::view::{annotations, digest};
 use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::{ROW, Row, Run, row};
@@ -221,7 +221,8 @@ fn may_approve(gateway: &Gateway, caller: &Caller, approval: &CallApproval, call
     }
     let tool = approval.call.tool.clone();
     let view = gateway.path.views.seen_by(&approval.call.profile, &call.principal, call.door);
-    let annotations = view.as_ref().and_then(|view| view.tool_by_id(&tool)).map(|tool| annotations(&tool.entry));
+    let found = view.as_ref().and_then(|view| view.tool_by_id(&tool));
+    let annotations = found.map(|tool| Annotations { digest: Some(digest(&tool.entry)), ..annotations(&tool.entry) });
     let act = Act::Approve { tool, annotations: annotations.unwrap_or_default() };
     let rules = gateway.labelled_rules(caller, labels(&gateway.loaded()));
     let request = Request { caller: PolicyCaller { principal: id, role: *role }, act: &act };

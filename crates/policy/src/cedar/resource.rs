@@ -192,7 +192,7 @@ fn id(act: &Act) -> Arc<str> {
 
 fn digest(act: &Act) -> Option<ToolDigest> {
     match act {
-        Act::CallTool { annotations, .. } => annotations.digest,
+        Act::CallTool { annotations, .. } | Act::Approve { annotations, .. } => annotations.digest,
         _ => None,
     }
 }

@@ -260,6 +260,23 @@ fn the_digest_of_a_tool_is_an_attribute() {
 }
 
 #[test]
+fn who_approves_may_depend_on_the_digest_of_the_tool() {
+    let text = format!(
+        r#"@id("known") permit (principal, action == Action::"approve", resource) when {{ resource has digest && resource.digest == "{}" }};"#,
+        ToolDigest([0xab; 32])
+    );
+    let policies = compile(&text).expect("good");
+    let who = ann();
+    let class = policies.class(&who.subject());
+    for digest in [Some([0xab; 32]), Some([0; 32]), None, Some([0xab; 32])] {
+        let Act::CallTool { tool, annotations } = tool("bank/pay", false) else { unreachable!("it is a call") };
+        let act = Act::Approve { tool, annotations: Annotations { digest: digest.map(ToolDigest), ..annotations } };
+        let may = matches!(class.decide(&act, &labels(), &Moment::at(NOON)), PolicyVerdict::Permit(_));
+        assert_eq!(may, digest == Some([0xab; 32]), "{digest:?}");
+    }
+}
+
+#[test]
 fn a_prompt_with_a_colon_in_its_name_is_a_prompt_and_a_template_is_a_resource() {
     let server = || ServerName::new("docs").expect("a name");
     let complete = |of, name: &str| Act::Complete { server: server(), of, name: name.into() };
