@@ -49,7 +49,7 @@ pub(super) const ROWS: &[Row] = &[
             path: "/policies/diff",
             tag: "policies",
             summary: "Say who gains or loses what by a change of policies",
-            description: "Compare the policies in force with `files`, over all tools and operations: for each profile, each role and everybody whom policies name. `open` is what depends on the call. Rows are of effect `gains`, `loses` or `changes`.",
+            description: "Compare the policies in force with `files`, over all tools and operations, without resources and prompts: for each profile, each role and everybody whom policies name. `open` is what depends on the call. Rows are of effect `gains`, `loses` or `changes`.",
             problems: &[Kind::InvalidParams],
             input: r#"{"type":"object","properties":{"files":{"type":"array","description":"The files that would be the policies","items":{"type":"object","properties":{"name":{"type":"string","description":"Such as `prod.cedar`"},"text":{"type":"string"}},"required":["name","text"],"additionalProperties":false}},"profile":{"type":"string","description":"Only this profile"}},"required":["files"],"additionalProperties":false}"#,
             output: r#"{"type":"object","properties":{"gains":{"type":"integer"},"loses":{"type":"integer"},"changes":{"type":"array","items":{"type":"object"}},"principals":{"type":"integer","description":"How many kinds of principals were compared"},"things":{"type":"integer"},"truncated":{"type":"boolean"}},"required":["gains","loses","changes","truncated"]}"#,
