@@ -51,7 +51,14 @@ pub(super) const ROWS: &[Row] = &[
             permission: Permission::Open,
             effect: Effect::Changes { idempotent: true },
             is_secret: true,
-            problems: &[Kind::NotFound, Kind::Unavailable, Kind::Definition, Kind::BadServer, Kind::Busy],
+            problems: &[
+                Kind::NotFound,
+                Kind::Unavailable,
+                Kind::Definition,
+                Kind::BadServer,
+                Kind::Busy,
+                Kind::Forbidden,
+            ],
             input: r#"{"type":"object","properties":{"server":{"type":"string","minLength":1,"description":"The server's name"},"force":{"type":"boolean","description":"Log in anew where there is a login already"},"browser":{"type":"string","minLength":32,"maxLength":256,"description":"A secret of a program that opens the provider's page itself and gives back the answer by `core_auth_complete`"},"values":{"type":"object","additionalProperties":{"type":"string"},"description":"Values of headers that each caller has of its own (`user:NAME`), by name"}},"required":["server"],"additionalProperties":false}"#,
             output: STEP,
             ..ROW
@@ -68,7 +75,7 @@ pub(super) const ROWS: &[Row] = &[
             description: "Revoke and forget the login at a server. Its tools need a new login then.",
             permission: Permission::Open,
             effect: Effect::Destroys { idempotent: true },
-            problems: &[Kind::NotFound, Kind::Unavailable],
+            problems: &[Kind::NotFound, Kind::Unavailable, Kind::Forbidden],
             input: NAMED,
             output: STEP,
             ..ROW

@@ -304,10 +304,24 @@ impl GatewayLogins {
         }
     }
 
-    /// CredentialHolder login a principal uses at a server: its own, or the owner's where the definition shares it with the profile
-    /// of the key.
+    /// Whose login a principal uses at a server: its own, or the owner's where the definition shares that with the
+    /// profile of the principal's key.
     fn owner(&self, server: &ServerName, principal: Option<&str>) -> Owner {
         owner_at(&self.auth.read().unwrap_or_else(PoisonError::into_inner), server, principal)
+    }
+
+    /// Whose login a principal begins and ends. A key that uses the owner's by `share` may do neither: another account
+    /// would be everyone's, and the owner would be logged out.
+    fn own_login(&self, at: LoginPlace<'_>) -> Result<Owner, Problem> {
+        let owner = self.owner(at.server, at.principal);
+        if owner == Owner::of(at.principal) {
+            return Ok(owner);
+        }
+        let message = format!("the login at `{}` is its owner's, who shares it with this profile", at.server);
+        Err(Problem::new(Kind::Forbidden, message).hint(format!(
+            "its owner begins it with `toolcrib login {0}` and ends it with `toolcrib logout {0}`",
+            at.server
+        )))
     }
 
     /// Notes all servers that run, and gives the one of this name.
@@ -348,13 +362,13 @@ impl GatewayLogins {
         if let Some(step) = self.begin_sign_on(request.at, request.joins).await {
             return step;
         }
+        let owner = self.own_login(request.at)?;
         if (!request.values.is_empty() || self.values.has(server))
             && let Some(step) = self.take_values(request).await?
         {
             return Ok(step);
         }
         self.known_server(server)?;
-        let owner = self.owner(server, request.at.principal);
         let Some(origin) = &self.origin else {
             return Err(Problem::new(
                 Kind::Unavailable,
@@ -597,7 +611,7 @@ impl toolcrib_call::Logins for GatewayLogins {
             if let Some(was_on) = self.end_sign_on(at).await {
                 return was_on;
             }
-            let owner = self.owner(at.server, at.principal);
+            let owner = self.own_login(at)?;
             let had_values = self.values.has(at.server) && self.forget_values(at.server, &owner).await?;
             if self.values.has(at.server) && !self.wants_login(at.server) {
                 self.forget_principal(at.server, &owner).await;
@@ -629,7 +643,7 @@ impl toolcrib_call::Logins for GatewayLogins {
     }
 }
 
-/// CredentialHolder login a principal uses at a server, as definitions say.
+/// Whose login a principal uses at a server, as definitions say.
 fn owner_at(auth: &BTreeMap<ServerName, ServerAuth>, server: &ServerName, principal: Option<&str>) -> Owner {
     let profile = principal.and_then(|principal| principal.strip_prefix("key:")?.split('/').next());
     let shared = auth
@@ -673,4 +687,40 @@ fn state_of(state: &toolcrib_login::LoginState) -> toolcrib_call::LoginState {
 #[allow(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
 fn of(error: LoginError) -> Problem {
     error.problem()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_owner_s_login_is_used_by_the_keys_of_the_named_profiles_alone() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("servers")).unwrap();
+        let text = "name: notion\ntransport: http\nurl: https://notion.example/mcp\nauth: {share: [work]}\n";
+        std::fs::write(home.path().join("servers/notion.yaml"), text).unwrap();
+        let loaded = toolcrib_catalog::load(home.path());
+        let notion = ServerName::new("notion").unwrap();
+        let auth = loaded.servers.values().filter_map(|server| Some((server.name.clone(), server.auth.clone()?)));
+        let auth: BTreeMap<_, _> = auth.collect();
+        for (principal, is_shared) in [
+            (None, true),
+            (Some("local"), true),
+            (Some("admin"), true),
+            (Some("key:work/ci"), true),
+            (Some("key:home/ci"), false),
+            (Some("key:work2/ci"), false),
+            (Some("key:wor/k"), false),
+            (Some("key:home/work"), false),
+            (Some("user:work/ann"), false),
+            (Some("service:work/ci"), false),
+            (Some("cert:work/ci"), false),
+        ] {
+            let expected = if is_shared { Owner::installation() } else { Owner::of(principal) };
+            assert_eq!(owner_at(&auth, &notion, principal), expected, "{principal:?}");
+            assert_eq!(owner_at(&auth, &notion, principal).is_installation(), is_shared, "{principal:?}");
+        }
+        let other = ServerName::new("other").unwrap();
+        assert!(!owner_at(&auth, &other, Some("key:work/ci")).is_installation(), "another server says nothing of it");
+    }
 }

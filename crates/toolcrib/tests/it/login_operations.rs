@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::SystemClock;
-use toolcrib_testkit::eventually;
-use toolcrib_testkit::provider::{Browser, Destination, Naming, Remote, RemoteRules};
+use toolcrib_testkit::launch::write;
+use toolcrib_testkit::provider::{Browser, Destination, Naming, Remote, RemoteRules, fetch};
+use toolcrib_testkit::{eventually, eventually_finds};
 
 use crate::serving::GatewayFixture;
 use crate::toolcrib::run;
@@ -105,5 +106,67 @@ async fn a_login_that_cannot_be_says_why_and_what_to_do() {
     let short =
         operate(&gateway, "core_auth_login", json!({"server": "notion", "browser": "short"})).await.unwrap_err();
     assert!(short.contains("browser"), "{short}");
+    gateway.stop().await;
+}
+
+/// What a key gets of an operation or a tool at its profile, as text.
+async fn with_key(gateway: &GatewayFixture, profile: &str, key: &str, tool: &str, arguments: Value) -> String {
+    let url = format!("http://{}/mcp/p/{profile}", gateway.address());
+    let lines = [
+        format!("authorization: Bearer {key}"),
+        "content-type: application/json".to_owned(),
+        "accept: application/json, text/event-stream".to_owned(),
+        "mcp-protocol-version: 2026-07-28".to_owned(),
+        "mcp-method: tools/call".to_owned(),
+        "mcp-name: call_tool".to_owned(),
+    ];
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+    });
+    let params = json!({"name": "call_tool", "arguments": {"name": tool, "arguments": arguments}, "_meta": meta});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    tokio::task::spawn_blocking(move || fetch("POST", &url, &lines, &body).unwrap().body).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_keys_of_a_named_profile_use_the_owner_s_login_and_do_not_change_it() {
+    let remote = remote();
+    let definition = format!("{}auth: {{share: [work]}}\n", definition(&remote));
+    let gateway = GatewayFixture::start(&[("notion", &definition)]).await;
+    let mut keys = Vec::new();
+    for profile in ["work", "home"] {
+        let text = format!("name: {profile}\ndialect: muster\ngroups: [admin]\n");
+        write(gateway.home(), &format!("profiles/{profile}.yaml"), &text);
+        let made = run(gateway.home(), &["profile", "key", "add", profile, "ci"], &[]).await;
+        keys.push(made.stdout.trim().to_owned());
+    }
+    let [work, home] = &keys[..] else { panic!("{keys:?}") };
+    until_state(&gateway, "needs-login").await;
+    log_in(&gateway, &remote).await;
+    until_state(&gateway, "ready").await;
+
+    let call = async |profile: &str, key: &str| with_key(&gateway, profile, key, "x_notion_whoami", json!({})).await;
+    let accepted = remote.accepted();
+    eventually_finds("the call with the owner's login", async || {
+        let said = call("work", work).await;
+        if said.contains("someone") { Ok(()) } else { Err(said) }
+    })
+    .await;
+    assert!(remote.accepted() > accepted);
+    let refused = call("home", home).await;
+    assert!(!refused.contains("someone"), "{refused}");
+    let asked = with_key(&gateway, "home", home, "core_auth_login", json!({"server": "notion"})).await;
+    assert!(asked.contains("auth_required") && asked.contains("/connect/"), "it has a login of its own: {asked}");
+
+    for (tool, arguments) in [
+        ("core_auth_logout", json!({"server": "notion"})),
+        ("core_auth_login", json!({"server": "notion", "force": true})),
+    ] {
+        let said = with_key(&gateway, "work", work, tool, arguments).await;
+        assert!(said.contains("is its owner's") && !said.contains("/connect/"), "{tool}: {said}");
+    }
+    assert_eq!((state(&gateway).await.as_str(), remote.live_grants()), ("ready", 1), "the owner is still logged in");
+    assert!(call("work", work).await.contains("someone"));
     gateway.stop().await;
 }
