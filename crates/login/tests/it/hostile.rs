@@ -148,6 +148,31 @@ async fn a_host_is_resolved_once_and_connected_to_where_it_was_checked() {
 }
 
 #[tokio::test]
+async fn a_private_address_is_reached_where_the_definition_allows_it_and_a_link_local_one_never() {
+    let server = server(|_, _| false);
+    let mut world = World::new(RemoteRules::default());
+    let url = format!("http://sim.localhost:{}/mcp", server.address().port());
+    // One address that may not be connected to refuses all. The first one, which answers, is this machine's.
+    for (private, others, refused) in [
+        (false, &["127.0.0.1", "10.0.0.1"][..], Some("has the private address 10.0.0.1")),
+        (true, &["127.0.0.1", "10.0.0.1"], None),
+        (true, &["127.0.0.1", "192.168.7.7", "fd00::1"], None),
+        (true, &["127.0.0.1", "169.254.169.254"], Some("has the address 169.254.169.254, which no server may have")),
+        (true, &["127.0.0.1", "fe80::1"], Some("has the address fe80::1, which no server may have")),
+    ] {
+        world.settings.private = private;
+        world.point_to(&url);
+        world.resolver.answer("sim.localhost", &[others]);
+        let before = server.requests().len();
+        let opened = world.open(&world.ticket().await).await;
+        let error = opened.err().map(|error| error.to_string());
+        assert_eq!(error.is_some(), refused.is_some(), "{private} {others:?}: {error:?}");
+        assert!(refused.is_none_or(|part| error.as_ref().unwrap().contains(part)), "{others:?}: {error:?}");
+        assert_eq!(server.requests().len() > before, refused.is_none(), "{private} {others:?}");
+    }
+}
+
+#[tokio::test]
 async fn servers_elsewhere_are_reached_by_https_only() {
     let mut world = World::new(RemoteRules::default());
     world.point_to("http://mcp.example/mcp");
