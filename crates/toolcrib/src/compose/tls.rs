@@ -264,6 +264,20 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_is_warned_of_in_its_last_fourteen_days() {
+        let (hour, now) = (60 * 60 * 1_000, SystemClock.now());
+        for (days, hours, expected) in
+            [(15, 0, None), (14, 0, None), (13, 23, Some("expires in 13 days")), (1, 23, Some("expires in 1 day,"))]
+        {
+            let until = Timestamp(now.0 + (days * 24 + hours) * hour);
+            let warning = Life { from: now, until }.warning(Path::new("cert.pem"), now);
+            let said = warning.as_ref().map(|warning| warning.message.as_str());
+            assert_eq!(said.is_some(), expected.is_some(), "{days} days, {hours} hours: {said:?}");
+            assert!(expected.is_none_or(|part| said.unwrap().contains(part)), "{said:?}");
+        }
+    }
+
+    #[test]
     fn the_end_of_a_certificate_and_an_open_key_are_warned_of() {
         let (folder, certificate) = (Folder(tempfile::tempdir().unwrap()), made(100));
         folder.put(&certificate, &certificate);
