@@ -4,7 +4,8 @@
 //! [`AuthorizationServer`] is the handle. In reading order: `settings` and `client` say who may ask, `redirect` where
 //! answers go, `documents` fetches what clients publish of themselves; `authorize` reads a request, `consent` asks and
 //! proves that the same browser answers, `approval` is the owner's word for installations without a provider; `grant`
-//! gives tokens, `session` is what a person granted to a client, `signing` has the keys, `door` takes our own tokens.
+//! gives tokens, `session` is what a person granted to a client, `run` binds some to a run, `signing` has the keys, `door`
+//! takes our own tokens.
 //! The decisions are in `docs/adr/0015-authorization-server.md`.
 //!
 //! Values in, values out: HTTP and pages are in `web`, rows in `store`.
@@ -26,6 +27,7 @@ mod record;
 mod redirect;
 mod registration;
 mod request;
+mod run;
 mod secrets;
 mod server;
 mod session;
@@ -41,6 +43,7 @@ pub use documents::{DocumentFetch, FetchDocuments, WebDocuments};
 pub use error::{OAuthError, OAuthErrorCode};
 pub use grant::TokenRequest;
 pub use proven::FindGrants;
+pub use run::RunAccess;
 pub use server::{AuthorizationServer, ServerParts};
 pub use session::SessionDescription;
 pub use settings::{ClientSettings, ServerSettings};

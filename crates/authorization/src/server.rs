@@ -15,6 +15,7 @@ use crate::documents::{Documents, FetchDocuments};
 use crate::error::OAuthError;
 use crate::proven::{FindGrants, ProvenTokens};
 use crate::provider_tokens::ProviderTokens;
+use crate::run::Runs;
 use crate::secrets::TagKey;
 use crate::session::{LiveSession, LiveSessions, SessionDescription, SessionDetails};
 use crate::settings::ServerSettings;
@@ -61,6 +62,7 @@ pub(crate) struct Inner {
     pub(crate) tags: TagKey,
     pub(crate) sealer: Sealer,
     pub(crate) sessions: LiveSessions,
+    pub(crate) runs: Runs,
     pub(crate) proven: RwLock<ProvenTokens>,
     pub(crate) issuers: Arc<dyn ProveTokens>,
     pub(crate) statements: Arc<dyn CheckStatements>,
@@ -112,6 +114,7 @@ impl AuthorizationServer {
                 keys,
                 sealer,
                 sessions,
+                runs: Runs::default(),
                 issuers,
                 statements,
                 grants,

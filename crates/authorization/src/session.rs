@@ -14,6 +14,8 @@ use toolcrib_store::{SecretHash, SessionRecord};
 pub(crate) const ACCESS_LIFE: i64 = 15 * 60_000;
 /// How long a session lasts, in milliseconds.
 pub(crate) const SESSION_LIFE: i64 = 30 * 24 * 3_600_000;
+/// How many sessions were given one in the other at most: each client may exchange what another one exchanged.
+const GENERATIONS: usize = 16;
 
 /// Who was proven, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +55,9 @@ pub(crate) struct SessionDetails {
     /// The session in which it was given, and with which it ends.
     #[serde(default)]
     pub(crate) parent: Option<String>,
+    /// The run with which it ends. Such a session is not written down.
+    #[serde(default)]
+    pub(crate) run: Option<String>,
 }
 
 /// A session for those who list them.
@@ -190,6 +195,9 @@ impl LiveSession {
         if let Some(actor) = &self.details.actor {
             claims["act"] = actor.clone();
         }
+        if let Some(run) = &self.details.run {
+            claims["run"] = run.as_str().into();
+        }
         match claims {
             Value::Object(claims) => claims,
             _ => Map::new(),
@@ -216,10 +224,17 @@ impl LiveSessions {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
-    /// Whether tokens of a session count as far as the one goes in which it was given.
+    /// Whether tokens of a session count as far as those go in which it was given: its parent, and so on.
     pub(crate) fn has_parent(&self, session: &LiveSession, now: Timestamp) -> bool {
-        let Some(parent) = &session.details.parent else { return true };
-        self.get(parent).is_some_and(|parent| !parent.has_ended() && parent.expires_at > now)
+        let mut next = session.details.parent.clone();
+        for _ in 0..GENERATIONS {
+            let Some(parent) = next else { return true };
+            let Some(parent) = self.get(&parent).filter(|it| !it.has_ended() && it.expires_at > now) else {
+                return false;
+            };
+            next = parent.details.parent.clone();
+        }
+        next.is_none()
     }
 
     /// Ends one, whose tokens count no longer.

@@ -19,4 +19,5 @@ pub use book::{Book, KEPT_BYTES};
 pub use call::CallTool;
 pub use engine::{Engine, RunOutcome};
 pub use program::Program;
+pub use running::GrantRuns;
 pub use source::Workflows;

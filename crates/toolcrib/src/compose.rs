@@ -305,7 +305,7 @@ impl RunningGateway {
         .await?;
         logins.define(&loaded);
         let door = identity::front(&config, &store, client.clone(), &secrets, &house).await?;
-        let FrontDoor { front, operations } = door.signing_on_with(&logins);
+        let FrontDoor { front, operations, runs } = door.signing_on_with(&logins);
         let deps = server_deps(&config, &logins, &client, &clock, events)?;
         let vault = secrets.vault().clone();
         audit::keep(&store, &config, &vault, address.is_some(), &house);
@@ -340,6 +340,7 @@ impl RunningGateway {
         logins.enter(&gateway);
         house.spawn(Arc::clone(&logins).keep_servers_in_step(house.stop_signal()));
         services.enter(&gateway);
+        workflows.grant_with(runs);
         workflows.enter(&gateway);
         let mut reported = ReportedProblems::default();
         reported.report(&gateway.loaded(), config.home.path());

@@ -57,6 +57,7 @@ impl AuthorizationServer {
             begun_at: now.0,
             actor: None,
             parent: None,
+            run: None,
             person: code.person,
         };
         let refresh = self.inner.refresh_token(&id);

@@ -10,6 +10,7 @@ use toolcrib_identity::{KnownToken, PresentedToken, ProveTokens, Resource};
 use super::ProvenRequest;
 use crate::error::{OAuthError, OAuthErrorCode};
 use crate::request::profile_of;
+use crate::run::RunOwner;
 use crate::secrets::hash;
 use crate::server::AuthorizationServer;
 use crate::session::{LiveSession, OwnGrant, Person, SessionDetails};
@@ -26,6 +27,8 @@ struct Subject {
     resource: String,
     scopes: Vec<String>,
     actor: Option<Value>,
+    /// The run with which it ends.
+    run: Option<String>,
 }
 
 impl AuthorizationServer {
@@ -58,7 +61,8 @@ impl AuthorizationServer {
         let scopes = self.scopes(parameters.get("scope"))?;
         // No more than the token that was shown has.
         let scopes = scopes.into_iter().filter(|scope| known.scopes.iter().any(|had| **had == **scope)).collect();
-        let subject = Subject { known, resource, scopes, actor: Some(actor) };
+        let run = parameters.get("run").map(|run| self.run_of(run, &known, &resource)).transpose()?;
+        let subject = Subject { known, resource, scopes, actor: Some(actor), run };
         let mut answer = self.act_for(request, subject).await?;
         answer["issued_token_type"] = ACCESS_TOKEN.into();
         Ok(answer)
@@ -97,24 +101,38 @@ impl AuthorizationServer {
         if !self.run(move |inner| inner.rows.use_assertion(&key, until)).await?? {
             return Err(OAuthError::grant("the assertion was used before"));
         }
-        let subject = Subject { known: statement.known, resource, scopes, actor: None };
+        let subject = Subject { known: statement.known, resource, scopes, actor: None, run: None };
         self.act_for(request, subject).await
     }
 
     /// Whom a token proves where the new one is to count.
     async fn subject(&self, token: &str, resource: &str) -> Result<Arc<KnownToken>, OAuthError> {
         let origin = self.inner.settings.origin.as_str();
-        let path = resource.strip_prefix(origin).unwrap_or_default();
-        let default = || ProfileName::new("default").map_err(|error| OAuthError::fault(&error));
-        let profile = profile_of(path).map_or_else(default, Ok)?;
+        let profile = self.profile_at(resource)?;
         let resource = Resource { origin, profile: &profile };
         let (method, path) = ("POST", "/oauth/token");
         let presented = PresentedToken { token, is_dpop: false, proof: None, method, path, resource };
         self.prove(presented).await.map_err(|refusal| OAuthError::grant(format!("`subject_token`: {refusal}")))
     }
 
+    /// The run that a token is to be bound to: one that is under way in the name of the person, at this resource. Whether
+    /// there is one of somebody else is not to be learnt.
+    fn run_of(&self, run: &str, known: &KnownToken, resource: &str) -> Result<String, OAuthError> {
+        let owner = RunOwner { principal: known.id.clone(), profile: self.profile_at(resource)? };
+        match self.inner.runs.has(run, &owner) {
+            true => Ok(run.to_owned()),
+            false => Err(no_run()),
+        }
+    }
+
+    fn profile_at(&self, resource: &str) -> Result<ProfileName, OAuthError> {
+        let path = resource.strip_prefix(self.inner.settings.origin.as_str()).unwrap_or_default();
+        let default = || ProfileName::new("default").map_err(|error| OAuthError::fault(&error));
+        profile_of(path).map_or_else(default, Ok)
+    }
+
     async fn act_for(&self, request: &ProvenRequest, subject: Subject) -> Result<Value, OAuthError> {
-        let Subject { known, resource, scopes, actor } = subject;
+        let Subject { known, resource, scopes, actor, run } = subject;
         let mut person = Person::of_known(&known);
         if person.issuer.is_none() || person.issuer.as_deref() == Some(super::own::OWN) {
             // What the owner or the settings granted is in the session of the token.
@@ -133,14 +151,35 @@ impl AuthorizationServer {
             begun_at: now.0,
             actor,
             parent: known.identity.session.as_deref().map(str::to_owned),
+            run,
         };
         let mut record = details.record(&random::hex_128(), None, now);
         // It ends with the token that it was given for.
         record.expires_at = Timestamp(record.expires_at.0.min(known.expires.0));
         let method = if details.actor.is_some() { "oauth/exchange" } else { "oauth/assertion" };
         let session = Arc::new(LiveSession::new(&record, details));
-        self.keep(method, session, record).await
+        match session.details.run.is_some() {
+            true => self.keep_for_run(session).await,
+            false => self.keep(method, session, record).await,
+        }
     }
+
+    /// Has a session count until its run ends, and gives its access token.
+    async fn keep_for_run(&self, session: Arc<LiveSession>) -> Result<Value, OAuthError> {
+        let slot = self.inner.place().await?;
+        let now = self.inner.clock.now();
+        self.inner.sessions.forget_expired(now);
+        let answer = self.inner.answer(&session, None, now);
+        if !self.inner.bind_to_run(session.details.run.as_deref().unwrap_or_default(), &session) {
+            return Err(no_run());
+        }
+        self.inner.record_given(slot, "oauth/run", &session);
+        Ok(answer)
+    }
+}
+
+fn no_run() -> OAuthError {
+    OAuthError::grant("no such run of this person is under way at this resource")
 }
 
 fn refused() -> OAuthError {

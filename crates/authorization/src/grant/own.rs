@@ -41,6 +41,7 @@ impl AuthorizationServer {
             begun_at: now.0,
             actor: None,
             parent: None,
+            run: None,
         };
         let record = details.record(&id, None, now);
         let session = Arc::new(LiveSession::new(&record, details));

@@ -10,4 +10,5 @@ mod keys;
 mod provider;
 mod refresh;
 mod registration;
+mod runs;
 mod world;

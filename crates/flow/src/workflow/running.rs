@@ -33,10 +33,18 @@ const TOOLS_BACK: Duration = Duration::from_secs(120);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// Lets programs call tools in the name of a run's caller, for as long as the run is under way. The composition root
+/// supplies it: nothing here knows tokens.
+pub trait GrantRuns: fmt::Debug + Send + Sync {
+    /// A run begins, or goes on after a restart. What was granted for it ends when the result is dropped.
+    fn begin(&self, run: &str, caller: &Caller) -> Box<dyn fmt::Debug + Send + Sync>;
+}
+
 /// The runs of all workflows.
 #[derive(Debug)]
 pub(super) struct RunTable {
     pub(super) runs: Runs,
+    pub(super) grants: OnceLock<Arc<dyn GrantRuns>>,
     gateway: OnceLock<Weak<Gateway>>,
     scope: Scope,
     under_way: Mutex<HashMap<String, RunningEntry>>,
@@ -49,6 +57,8 @@ struct RunningEntry {
     detached: bool,
     /// For whom it runs.
     caller: Caller,
+    /// What was granted for it; ends at once when the run is asked to end.
+    grant: Option<Box<dyn fmt::Debug + Send + Sync>>,
     cancel: watch::Sender<Option<String>>,
 }
 
@@ -66,6 +76,16 @@ pub(super) struct RunRequest {
     pub(super) input: Input,
     pub(super) record: RunRecord,
     pub(super) past: Vec<RunStepRecord>,
+}
+
+// === impl RunningEntry ===
+
+impl RunningEntry {
+    /// Asks the run to end. What was granted for it is gone before anyone can see that it was asked.
+    fn end(&mut self, by: String) {
+        self.grant = None;
+        self.cancel.send_replace(Some(by));
+    }
 }
 
 // === impl InvocationCaller ===
@@ -131,6 +151,7 @@ impl RunTable {
         let scope = scope.clone();
         Arc::new(Self {
             runs,
+            grants: OnceLock::new(),
             gateway: OnceLock::new(),
             scope,
             under_way: Mutex::default(),
@@ -159,17 +180,17 @@ impl RunTable {
 
     /// Asks a run to end.
     pub(super) fn cancel(&self, id: &str, by: &str) -> bool {
-        let under_way = self.under_way();
-        let Some(run) = under_way.get(id) else { return false };
-        run.cancel.send_replace(Some(by.to_owned()));
+        let mut under_way = self.under_way();
+        let Some(run) = under_way.get_mut(id) else { return false };
+        run.end(by.to_owned());
         true
     }
 
     /// Asks the runs to end that are halted, or whose callers are.
     pub(super) fn end_halted(&self, halts: &Halts) {
-        for (id, run) in self.under_way().iter() {
+        for (id, run) in self.under_way().iter_mut() {
             if let Some(halt) = halts.of_run(id, &run.caller) {
-                run.cancel.send_replace(Some(format!("halt `{}`", halt.id)));
+                run.end(format!("halt `{}`", halt.id));
             }
         }
     }
@@ -210,7 +231,8 @@ impl RunTable {
         let id = order.record.id.clone();
         let RunRequest { program, mut invocation, input, record, past } = order;
         let caller = invocation.caller.clone();
-        self.under_way().insert(id.clone(), RunningEntry { detached, caller, cancel });
+        let grant = self.grants.get().map(|grants| grants.begin(&id, &caller));
+        self.under_way().insert(id.clone(), RunningEntry { detached, caller, grant, cancel });
         let workflow = record.workflow.clone();
         invocation.enter_run(&workflow, &id);
         let book = Arc::new(Book::going_on(Some(self.runs.clone()), record, past));
@@ -336,7 +358,9 @@ struct RunGuard {
 
 impl Drop for RunGuard {
     fn drop(&mut self) {
-        self.running.under_way().remove(&self.id);
+        let ended = self.running.under_way().remove(&self.id);
+        // What was granted for it ends here, outside of the lock.
+        drop(ended);
         let closing = self.running.closing.load(Ordering::SeqCst);
         let why = "cancelled: client disconnected";
         let write = if closing { self.book.drop_open() } else { self.book.drop_end(why) };

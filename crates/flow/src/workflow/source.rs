@@ -17,7 +17,7 @@ use toolcrib_view::{ObjectKind, Offer, Operation, ToolSource, VisibleNames};
 
 use super::argument;
 use super::operation;
-use super::running::{RunRequest, RunTable, record};
+use super::running::{GrantRuns, RunRequest, RunTable, record};
 use super::table::{SOURCE, Table};
 
 /// How often runs that are too old are forgotten.
@@ -73,6 +73,13 @@ impl Workflows {
         let inner = Inner { table: RwLock::default(), running: RunTable::new(runs, scope) };
         let name = ServerName::new(SOURCE).expect("`workflow` is a name");
         Arc::new(Self { name, inner: Arc::new(inner), left: Mutex::new(left), scope: scope.clone() })
+    }
+
+    /// What runs may grant to programs. Before [`Workflows::enter`]: runs of an earlier process go on there.
+    pub fn grant_with(&self, grants: Option<Arc<dyn GrantRuns>>) {
+        if let Some(grants) = grants {
+            let _ = self.inner.running.grants.set(grants);
+        }
     }
 
     /// Tells the workflows that the gateway is there: what an earlier process left under way continues, and from now on

@@ -1,6 +1,7 @@
-//! Operations on our own authorization server: what the owner approves, and what was granted. They are there only where the
-//! settings switch the server on.
+//! Operations on our own authorization server: what the owner approves, and what was granted; and the runs that its tokens
+//! may be bound to. They are there only where the settings switch the server on.
 
+use std::fmt;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
@@ -10,7 +11,9 @@ use toolcrib_authorization::{ApprovalDescription, ApprovalGrant, AuthorizationSe
 use toolcrib_base::{Kind, Problem, ProfileName, Role, ServerName};
 use toolcrib_call::{Invocation, Source};
 use toolcrib_catalog::{Catalog, DefinitionProblem};
+use toolcrib_flow::workflow::GrantRuns;
 use toolcrib_protocol::Raw;
+use toolcrib_session::Caller;
 use toolcrib_view::arguments::{text, texts};
 use toolcrib_view::{Effect, Method, ObjectKind, Offer, Operation, ToolSource, VisibleNames};
 
@@ -19,6 +22,16 @@ use toolcrib_view::{Effect, Method, ObjectKind, Offer, Operation, ToolSource, Vi
 pub(super) struct AuthorizationOperations {
     server: AuthorizationServer,
     name: ServerName,
+}
+
+/// Lets clients of the settings have tokens that are bound to a run.
+#[derive(Debug)]
+pub(super) struct RunTokens(pub(super) AuthorizationServer);
+
+impl GrantRuns for RunTokens {
+    fn begin(&self, run: &str, caller: &Caller) -> Box<dyn fmt::Debug + Send + Sync> {
+        Box::new(self.0.begin_run(run, &caller.principal.id, &caller.profile))
+    }
 }
 
 const ROW: Operation = Operation { tag: "authorization", ..Operation::OF_SOURCE };

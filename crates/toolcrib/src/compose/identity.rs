@@ -9,6 +9,7 @@ use toolcrib_base::task::{Scope, Stop};
 use toolcrib_base::{Clock, Kind, Problem, Secret, SystemClock};
 use toolcrib_call::Source;
 use toolcrib_catalog::SecretRef;
+use toolcrib_flow::workflow::GrantRuns;
 use toolcrib_identity::{
     CertificateAuthority, CertificateGrant, GrantRule, Grantee, Identities, IntrospectionClient, IssuerSettings,
     ReadSecret, SignIn, SignInClient, TokenGrant,
@@ -19,7 +20,7 @@ use toolcrib_transport::http::checked::{CheckedClient, SystemResolver};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_web::Front;
 
-use super::authorization::AuthorizationOperations;
+use super::authorization::{AuthorizationOperations, RunTokens};
 use super::logins::GatewayLogins;
 use super::sign_on::{IssuerSubjects, SessionSubjects};
 use crate::config::{
@@ -37,6 +38,8 @@ pub(super) struct FrontDoor {
     pub(super) front: Option<Front>,
     /// The operations on our own authorization server, where there is one.
     pub(super) operations: Option<Arc<dyn Source>>,
+    /// What it grants to programs of a run.
+    pub(super) runs: Option<Arc<dyn GrantRuns>>,
 }
 
 /// The door, and with what those who come through it can be signed on at servers.
@@ -100,8 +103,9 @@ pub(super) async fn front(
         subjects.push(Arc::new(SessionSubjects(server.clone())));
         house.spawn(renew_sign_ins(server.clone(), house.stop_signal()));
     }
+    let runs = server.clone().map(|server| Arc::new(RunTokens(server)) as Arc<dyn GrantRuns>);
     let operations = server.map(|server| Arc::new(AuthorizationOperations::new(server)) as Arc<dyn Source>);
-    Ok(OpenedDoor { door: FrontDoor { front: Some(front), operations }, subjects })
+    Ok(OpenedDoor { door: FrontDoor { front: Some(front), operations, runs }, subjects })
 }
 
 /// Renews with what people signed in, for servers that want it, until told to stop.

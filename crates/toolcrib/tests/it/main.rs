@@ -38,6 +38,7 @@ mod people;
 mod profile_key;
 mod registry;
 mod remote_access;
+mod run_tokens;
 mod scenario;
 mod secrets;
 mod service;
