@@ -88,6 +88,7 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
     if value["confidence"] == "low" {
         output.note("no good match: try other words");
     }
+    super::list::note_logins(client, arguments.server.as_deref(), output).await;
     let loadable = field(&value, "loadable");
     if !loadable.is_empty() {
         output.note(&format!("can be loaded: {loadable}"));

@@ -10,7 +10,7 @@ use crate::client::{Client, ClientFlags};
 use crate::contexts::Contexts;
 use crate::home::{Environment, Home};
 use crate::kind::listing::{entries, fetch, unknown};
-use crate::kind::{KindParser, KindSelection, Row, Source, Verb};
+use crate::kind::{self, KindParser, KindSelection, Row, Source, Verb};
 use crate::output::table::field;
 use crate::output::{Format, Output};
 
@@ -150,6 +150,9 @@ pub(crate) async fn run(
         if !rows.is_empty() || missing.is_empty() {
             print(row, &rows, output)?;
         }
+        if row.one == "tool" {
+            note_logins(client, arguments.server.as_deref(), output).await;
+        }
         // Definitions that could not be read are servers that someone misses in the table.
         for problem in value["problems"].as_array().into_iter().flatten() {
             output.note(&format!("bad definition: {}", field(problem, "problem")));
@@ -158,6 +161,20 @@ pub(crate) async fn run(
     match missing.first() {
         None => Ok(()),
         Some(name) => Err(unknown(row, name).into()),
+    }
+}
+
+/// Names the servers whose tools are missing until someone logs in, and the command. It is a remark: where the servers
+/// cannot be listed, there is none.
+pub(super) async fn note_logins(client: &Client, server: Option<&str>, output: Output) {
+    let Some(row) = kind::named("server").filter(|_| !output.quiet) else { return };
+    let Ok(answer) = fetch(row, client, &json!({})).await else { return };
+    let is_meant = |name: &str| server.is_none_or(|server| server == name);
+    for entry in entries(row, &answer.to_value()).iter().filter(|entry| entry["state"] == "needs-login") {
+        let name = field(entry, "name");
+        if is_meant(&name) {
+            output.note(&format!("{name} needs a login: toolcrib login {name}"));
+        }
     }
 }
 

@@ -94,7 +94,7 @@ async fn tables_for_people() {
         "files_read   files   ready   files/read   -   Read a file.\n",
     )
     .await;
-    assert_eq!(stub.asked("tools/call")[1].1["params"]["arguments"], json!({ "server": "files" }));
+    assert_eq!(stub.asked("tools/call")[2].1["params"]["arguments"], json!({ "server": "files" }));
     prints(
         &stub,
         &["list", "mcpservers"],

@@ -3,13 +3,14 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use toolcrib_base::SystemClock;
-use toolcrib_testkit::http::HttpServer;
+use toolcrib_testkit::http::{HttpServer, Request};
 use toolcrib_testkit::launch::{Program, write};
-use toolcrib_testkit::provider::{Browser, Consent, Destination, Naming, Remote, RemoteRules, SECRET_MARK};
-use toolcrib_testkit::{eventually, eventually_finds};
+use toolcrib_testkit::provider::{Browser, Consent, Destination, Naming, Remote, RemoteRules, SECRET_MARK, fetch};
+use toolcrib_testkit::{eventually, eventually_finds, eventually_holds};
 
 use crate::serving::{GatewayFixture, fake_server};
 use crate::terminal::Terminal;
@@ -158,6 +159,69 @@ async fn a_login_goes_on_at_the_gateway_that_follows_a_killed_one() {
     gateway.stop().await;
 }
 
+/// A token endpoint in front of the remote's. While it `holds`, a refresh waits: before the remote sees it, which then
+/// never does, or with `is_late` before its answer goes back.
+fn held_endpoint(remote: &Remote, holds: &Arc<AtomicBool>, is_late: bool) -> HttpServer {
+    let (target, holds) = (format!("{}/token", remote.issuer()), Arc::clone(holds));
+    HttpServer::start(move |request, reply| {
+        let is_held = is_refresh(request) && holds.load(Ordering::SeqCst);
+        if is_held && !is_late {
+            return reply.wait_for_release(1);
+        }
+        let kept = request.headers.iter().filter(|(name, _)| matches!(name.as_str(), "authorization" | "content-type"));
+        let lines: Vec<String> = kept.map(|(name, value)| format!("{name}: {value}")).collect();
+        let page = fetch("POST", &target, &lines, &String::from_utf8_lossy(&request.body)).unwrap();
+        if is_held {
+            reply.wait_for_release(1);
+        }
+        reply.full(page.status, &["content-type: application/json"], page.body);
+    })
+}
+
+fn is_refresh(request: &Request) -> bool {
+    String::from_utf8_lossy(&request.body).contains("grant_type=refresh_token")
+}
+
+/// The gateway is killed while it renews a login: before the provider has seen the request, and after it has answered.
+#[tokio::test]
+async fn a_login_that_a_killed_gateway_was_renewing_works_or_says_that_it_is_needed() {
+    for is_late in [false, true] {
+        let (remote, holds) = (remote(), Arc::new(AtomicBool::new(true)));
+        let endpoint = held_endpoint(&remote, &holds, is_late);
+        let address = format!("http://{}/token", endpoint.address());
+        remote.change(|rules| rules.provider.edits = json!({ "token_endpoint": address }));
+        let home = tempfile::tempdir().unwrap();
+        write(home.path(), "servers/notion.yaml", &definition("notion", &remote));
+        let mut gateway = toolcrib(home.path(), &["serve"]).with_path().serve().await;
+        until_state(home.path(), "needs-login").await;
+        let done = log_in(home.path(), &remote).await;
+        assert_eq!(done.code, 0, "{}", done.stderr);
+
+        let refreshing = toolcrib(home.path(), &["auth", "refresh", "-s", "notion"]).start();
+        let is_there = || endpoint.requests().iter().any(is_refresh) && remote.refreshes() == usize::from(is_late);
+        eventually_holds("the refresh at the provider", is_there).await;
+        gateway.program().signal(rustix::process::Signal::KILL);
+        gateway.program().end().await;
+        assert_ne!(refreshing.finish().await.code, 0);
+        holds.store(false, Ordering::SeqCst);
+        endpoint.release();
+
+        let gateway = toolcrib(home.path(), &["serve"]).with_path().serve().await;
+        let renewed = run(home.path(), &["auth", "refresh", "-s", "notion"], &[]).await;
+        if is_late {
+            // The provider takes each refresh token once, and its answer reached no one.
+            renewed.fails(2, &["toolcrib login notion"]);
+            until_state(home.path(), "needs-login").await;
+            let again = log_in(home.path(), &remote).await;
+            assert_eq!(again.code, 0, "{}", again.stderr);
+        } else {
+            assert_eq!((renewed.code, remote.refreshes()), (0, 1), "the refresh token was not lost: {renewed:?}");
+        }
+        until_state(home.path(), "ready").await;
+        gateway.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn a_login_is_completed_by_another_command() {
     let remote = remote();
@@ -234,6 +298,8 @@ async fn every_list_names_the_command() {
     let home = gateway.home();
     for (command, code) in [
         (&["list", "servers"][..], 0),
+        (&["list", "tools"], 0),
+        (&["find", "notion"], 0),
         (&["server", "list"], 0),
         (&["get", "server", "notion"], 0),
         (&["server", "show", "notion"], 0),
