@@ -17,8 +17,9 @@ use crate::policy_file::POLICIES;
 
 /// Editors write in several steps: files are read when nothing has changed for this long.
 const QUIET: Duration = Duration::from_millis(200);
-/// Files that never come to rest are read after this long all the same.
-const QUIET_AT_MOST: Duration = Duration::from_secs(2);
+/// Files that never come to rest are read after this long all the same: a key that was revoked beside them opens nothing a
+/// second later.
+const QUIET_AT_MOST: Duration = Duration::from_millis(600);
 /// How often files are read without a sign: for links to elsewhere and for file systems that give no signs.
 const RESCAN: Duration = Duration::from_secs(60);
 /// The same where the system cannot watch the home folder.
@@ -164,6 +165,13 @@ mod tests {
     use notify::event::{CreateKind, ModifyKind, RemoveKind};
 
     use super::*;
+
+    /// What a person revokes in a file has an effect within a second; reading and building views take their part of it.
+    #[test]
+    fn a_change_is_read_well_within_a_second() {
+        let second = Duration::from_secs(1);
+        assert!(QUIET < QUIET_AT_MOST && QUIET_AT_MOST <= second * 2 / 3, "{QUIET:?} {QUIET_AT_MOST:?}");
+    }
 
     /// Otherwise every reading would be the reason for the next one.
     #[test]
