@@ -2,7 +2,14 @@
 
 use std::path::Path;
 
-use crate::toolcrib::{CommandOutput, run};
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Uri};
+use toolcrib_testkit::eventually;
+use toolcrib_testkit::launch::{GatewayProgram, write};
+use toolcrib_transport::http::client::{HttpClient, Response};
+
+use crate::toolcrib::{CommandOutput, run, toolcrib};
 
 async fn key(home: &Path, arguments: &[&str]) -> CommandOutput {
     run(home, &[&["profile", "key"], arguments].concat(), &[]).await
@@ -106,4 +113,59 @@ async fn keys_have_roles_and_ends() {
         std::fs::write(home.join("profiles/default.yaml"), file.replacen("role: viewer", line, 1)).unwrap();
         key(home, &["list", "default"]).await.fails(1, &[place, "nothing was changed"]);
     }
+}
+
+/// A request of a client with a key at the profile `team`.
+async fn ask(gateway: &GatewayProgram, method: Method, key: &str, session: Option<&str>) -> Response {
+    let uri: Uri = format!("http://{}/mcp/p/team", gateway.address()).parse().unwrap();
+    let mut headers = HeaderMap::new();
+    let bearer = format!("Bearer {key}");
+    let lines = [
+        (AUTHORIZATION, bearer.as_str()),
+        (CONTENT_TYPE, "application/json"),
+        (ACCEPT, if method == Method::GET { "text/event-stream" } else { "application/json, text/event-stream" }),
+    ];
+    let session = session.map(|id| (HeaderName::from_static("mcp-session-id"), id));
+    for (name, value) in lines.into_iter().chain(session) {
+        headers.insert(name, HeaderValue::from_str(value).unwrap());
+    }
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+    let body = if method == Method::GET { Bytes::new() } else { Bytes::from_static(hello.as_bytes()) };
+    HttpClient::new().unwrap().send(method, &uri, headers, body).await.unwrap()
+}
+
+async fn last_used(home: &Path) -> String {
+    let listed = key(home, &["list", "team"]).await.stdout;
+    let line = listed.lines().find(|line| line.starts_with("ci")).unwrap_or_else(|| panic!("{listed}"));
+    let words: Vec<&str> = line.split_whitespace().collect();
+    // EXPIRES is `never` too; the user is the last one.
+    words[words.len() - 2].to_owned()
+}
+
+#[tokio::test]
+async fn a_revoked_key_loses_its_stream_and_its_last_use_is_known_after_a_restart() {
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), "profiles/team.yaml", "name: team\n");
+    let made = key(home.path(), &["add", "team", "ci"]).await.stdout;
+    let secret = made.trim_end();
+    assert_eq!(last_used(home.path()).await, "never");
+    let gateway = toolcrib(home.path(), &["serve"]).with_path().serve().await;
+    let opened = ask(&gateway, Method::POST, secret, None).await;
+    assert_eq!(opened.status, 200);
+    // It is written down at the latest when the gateway ends.
+    gateway.stop().await;
+    let used = last_used(home.path()).await;
+    assert!(used.contains(':'), "a time of day: {used}");
+    let gateway = toolcrib(home.path(), &["serve"]).with_path().serve().await;
+    assert_eq!(last_used(home.path()).await, used);
+
+    let opened = ask(&gateway, Method::POST, secret, None).await;
+    let session = opened.headers["mcp-session-id"].to_str().unwrap().to_owned();
+    let stream = ask(&gateway, Method::GET, secret, Some(&session)).await;
+    assert_eq!(stream.status, 200);
+    key(home.path(), &["revoke", "team", "ci"]).await.prints("1 key(s) `ci` revoked\n");
+    let end = eventually("the end of the stream", stream.body.collect(1 << 20)).await;
+    assert!(!String::from_utf8_lossy(&end.unwrap_or_default()).contains("tcb_"));
+    assert_eq!(ask(&gateway, Method::POST, secret, None).await.status, 401);
+    gateway.stop().await;
 }

@@ -7,7 +7,7 @@ use toolcrib_catalog::{GatewayKey, KeyName};
 use toolcrib_testgateway::{File, profile};
 use toolcrib_testkit::eventually;
 
-use crate::served::{Ask, ServedGateway, stopped};
+use crate::served::{Ask, ServedGateway, stopped, without_time};
 
 pub(crate) struct Key {
     pub(crate) secret: String,
@@ -130,10 +130,15 @@ async fn a_revoked_key_is_refused_and_what_it_opened_ends() {
     let mut listening = house.events(listen).await;
     assert!(listening.next().await.unwrap()["method"].as_str().unwrap().contains("acknowledged"));
 
-    house.apply(&[locked(&[&bob])]).await;
-    assert_eq!(news.next().await, None, "the stream has ended");
-    // News may come before the end; the end itself is an answer.
-    while listening.next().await.is_some_and(|message| message.get("result").is_none()) {}
+    // By the change itself, which is read within a second: `catalog::watch` says how.
+    let ended = without_time("the end of the streams", async {
+        house.apply(&[locked(&[&bob])]).await;
+        let last = news.next().await;
+        // News may come before the end; the end itself is an answer.
+        while listening.next().await.is_some_and(|message| message.get("result").is_none()) {}
+        last
+    });
+    assert_eq!(ended.await, None, "the stream has ended");
     house.ask(with(list(), &ours)).await.problem(401);
     let ping = Ask::legacy(&his, "ping", &json!({})).to("/mcp/p/locked");
     house.ask(with(ping, &bob)).await.result();
@@ -245,4 +250,30 @@ async fn a_key_with_less_power_begins_anew() {
     toolcrib_testkit::eventually("the stream of the key to end", async { while stream.event().await.is_some() {} })
         .await;
     house.ask(with(list(), &ours)).await.result();
+}
+
+#[tokio::test]
+async fn a_key_makes_no_key_with_more_power_than_its_own() {
+    let roles = ["viewer", "member", "operator", "admin"].map(|role| with_more(&key(role), &format!("role: {role}")));
+    let lines: String = roles.iter().map(|key| key.line.as_str()).collect();
+    let files = [stopped("alpha", &["one"]), profile("default", &format!("keys:\n{lines}")), locked(&[])];
+    let house = ServedGateway::settled(&files).await;
+    let made = with_more(&key("new"), "role: member");
+    let definition = |name: &str, lines: &str| json!({"yaml": format!("name: {name}\nkeys:\n{lines}")}).to_string();
+    for maker in &roles[..3] {
+        for (method, path, name) in
+            [(Method::POST, "/api/v1/profiles", "fresh"), (Method::PUT, "/api/v1/profiles/locked?revision=x", "locked")]
+        {
+            let status =
+                house.ask(with(Ask::new(method.clone(), path, definition(name, &made.line)), maker)).await.status;
+            assert_eq!(status, 403, "{method} {path}: {}", maker.line);
+        }
+    }
+    // No key is an owner's, whoever writes it.
+    let owner = with_more(&key("root"), "role: owner");
+    let refused =
+        house.ask(with(Ask::new(Method::POST, "/api/v1/profiles", definition("fresh", &owner.line)), &roles[3]));
+    assert_eq!(refused.await.status, 422);
+    let made = house.ask(with(Ask::new(Method::POST, "/api/v1/profiles", definition("fresh", &made.line)), &roles[3]));
+    assert_eq!(made.await.status, 201);
 }

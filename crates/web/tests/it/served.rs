@@ -40,6 +40,22 @@ pub(crate) fn stopped(name: &str, tools: &[&str]) -> File {
     toolcrib_testgateway::stopped(name, tools, "")
 }
 
+/// Waits for something while no clock of the test's runtime goes on: it comes by what has just happened, and by no look now
+/// and then.
+pub(crate) async fn without_time<T>(what: &str, event: impl Future<Output = T>) -> T {
+    // As long as a thread works for the runtime, its stopped time stands still.
+    let (done, working) = std::sync::mpsc::channel::<()>();
+    let mut deadline = tokio::task::spawn_blocking(move || drop(working.recv_timeout(TIMEOUT)));
+    tokio::time::pause();
+    let come = tokio::select! {
+        come = event => come,
+        _ = &mut deadline => panic!("{what} did not come while time stood still"),
+    };
+    tokio::time::resume();
+    drop(done);
+    come
+}
+
 /// A clock that panics once when its fuse was lit, and that can be put forward.
 #[derive(Debug, Default)]
 pub(crate) struct Fuse {
