@@ -45,7 +45,9 @@ pub(crate) fn stopped(name: &str, tools: &[&str]) -> File {
 pub(crate) async fn without_time<T>(what: &str, event: impl Future<Output = T>) -> T {
     // As long as a thread works for the runtime, its stopped time stands still.
     let (done, working) = std::sync::mpsc::channel::<()>();
-    let mut deadline = tokio::task::spawn_blocking(move || working.recv_timeout(TIMEOUT).is_ok());
+    let mut deadline = tokio::task::spawn_blocking(move || {
+        let _ = working.recv_timeout(TIMEOUT);
+    });
     tokio::time::pause();
     let come = tokio::select! {
         come = event => come,
