@@ -84,7 +84,8 @@ async fn the_token_goes_only_to_its_gateway() {
     std::fs::write(&file, "given-token").unwrap();
     let flags = ["--endpoint", &other.url, "--token-file", file.to_str().unwrap(), "--profile", "work"];
     list(home.path(), &flags, &[]).await.prints("No tools found\n");
-    assert_eq!(other.asked("tools/call")[1].0["authorization"], "Bearer given-token");
+    // A list of tools also asks for the servers that need a login.
+    assert_eq!(other.asked("tools/call")[2].0["authorization"], "Bearer given-token");
     let flags = ["--token-file", "/nowhere/at/all"];
     list(home.path(), &flags, &[]).await.fails(2, &["cannot read a token from `/nowhere/at/all`"]);
     own.stop().await;
