@@ -340,12 +340,9 @@ async fn interleave_in(gateway: u64) {
     run.people.iter().for_each(|person| run.hear(person));
     assert_eq!(*run.world.wallet.crossed.lock().unwrap(), Vec::<String>::new(), "seed {seed}");
     let loot = run.loot.0.lock().unwrap();
-    for kind in ["asked", "event", "handle", "question", "run", "task"] {
+    for kind in ["asked", "event", "handle", "question", "run"] {
         assert!(loot.get(kind).is_some_and(|all| all.len() > 1), "seed {seed}: no `{kind}` was there to be tried");
     }
-    let cursors = ["tools/list", "resources/list", "prompts/list"].map(|method| loot.get(method).map_or(0, Vec::len));
-    let is_paged = !gateway.is_multiple_of(4);
-    assert_eq!(cursors.iter().sum::<usize>() > 1, is_paged, "seed {seed}: cursors {cursors:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
