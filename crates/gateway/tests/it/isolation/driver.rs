@@ -181,6 +181,18 @@ impl Run {
         }
     }
 
+    /// A task and the first pages of each person, so that the others have them to try from the beginning.
+    async fn seed_loot(&self) {
+        for person in &self.people {
+            let given = self.call(person, &person.modern, "mod/job", json!({})).await.unwrap_or_default();
+            self.loot.keep("task", &given["taskId"]);
+            for method in ["tools/list", "resources/list", "prompts/list"] {
+                let page = self.ask(person, &person.modern, method, json!({})).await.unwrap_or_default();
+                self.loot.keep(method, &page["nextCursor"]);
+            }
+        }
+    }
+
     /// One step of one person.
     async fn step(&self, person: &Person, random: &mut Random) {
         let server = *random.pick(&SERVERS);
@@ -333,6 +345,7 @@ async fn interleave_in(gateway: u64) {
         let gateway = Arc::clone(&run.world.gateway.gateway);
         tokio::task::spawn_blocking(move || gateway.list_in_pages_of(2)).await.unwrap();
     }
+    run.seed_loot().await;
     let each = INTERLEAVINGS / GATEWAYS;
     for number in gateway * each..(gateway + 1) * each {
         run.interleave(number).await;
@@ -340,9 +353,11 @@ async fn interleave_in(gateway: u64) {
     run.people.iter().for_each(|person| run.hear(person));
     assert_eq!(*run.world.wallet.crossed.lock().unwrap(), Vec::<String>::new(), "seed {seed}");
     let loot = run.loot.0.lock().unwrap();
-    for kind in ["asked", "event", "handle", "question", "run"] {
+    for kind in ["asked", "event", "handle", "question", "run", "task"] {
         assert!(loot.get(kind).is_some_and(|all| all.len() > 1), "seed {seed}: no `{kind}` was there to be tried");
     }
+    let cursors = ["tools/list", "resources/list", "prompts/list"].iter().any(|method| loot.contains_key(method));
+    assert!(cursors || gateway.is_multiple_of(4), "seed {seed}: no cursor was there to be tried");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
