@@ -14,7 +14,7 @@ use super::{ECHO, Mill, asked, workflow};
 
 /// The runs for which something is granted now, and all for which something ever was.
 #[derive(Debug, Clone, Default)]
-struct Granted {
+struct GrantLog {
     live: Arc<Mutex<BTreeSet<String>>>,
     all: Arc<Mutex<Vec<String>>>,
 }
@@ -22,10 +22,10 @@ struct Granted {
 #[derive(Debug)]
 struct RunGrant {
     run: String,
-    granted: Granted,
+    granted: GrantLog,
 }
 
-impl GrantRuns for Granted {
+impl GrantRuns for GrantLog {
     fn begin(&self, run: &str, caller: &Caller) -> Box<dyn Debug + Send + Sync> {
         self.live.lock().unwrap().insert(run.to_owned());
         self.all.lock().unwrap().push(format!("{} {}", caller.principal.id, caller.profile));
@@ -43,7 +43,7 @@ impl Drop for RunGrant {
 async fn what_is_granted_for_a_run_ends_with_it_whichever_way_it_ends() {
     let slow = "steps: [{id: s, tool: fake/slow, args: {ms: 60000}}]\n";
     let mill = Mill::open(&[server("fake", &[]), workflow("say", ECHO), workflow("slow", slow)]).await;
-    let granted = Granted::default();
+    let granted = GrantLog::default();
     mill.workflows.grant_with(Some(Arc::new(granted.clone())));
     let is_live = |id: &str| granted.live.lock().unwrap().contains(id);
     let admin = mill.admin();
