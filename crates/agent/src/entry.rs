@@ -114,6 +114,26 @@ pub struct Start {
     /// The tool by which the model reads more of a long result, if there is one.
     #[serde(default)]
     pub reader: Option<String>,
+    /// The profile whose tools these are. The loop does not read it.
+    #[serde(default)]
+    pub profile: String,
+    /// Patterns of the tools that may be called through a menu; `None` is all of the profile. The loop does not read it.
+    #[serde(default)]
+    pub allowed: Option<Vec<String>>,
+    /// The call of another run that this one was begun for. The loop does not read it.
+    #[serde(default)]
+    pub parent: Option<ParentCall>,
+}
+
+/// The call of another run that a run was begun for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParentCall {
+    /// The other run.
+    pub run: String,
+    /// Its call.
+    pub call: CallId,
+    /// How many runs stand above this one.
+    pub depth: u8,
 }
 
 /// What a request to the model is for.

@@ -24,7 +24,7 @@ pub use action::{Action, Ask, Call, OpenCall};
 pub use answer::{Answer, Failure, FailureKind, Finish, ModelCall, ModelSpec, Price};
 pub use conversation::{Conversation, Part, ShownResult};
 pub use entry::{CallId, CallResult, Decision, End, Entry, Event, OnDenied, OnUnknown, Purpose, Refusal, RefusalKind};
-pub use entry::{Compaction, Request, Settlement, Start, WaitFor};
+pub use entry::{Compaction, ParentCall, Request, Settlement, Start, WaitFor};
 pub use fork::{ForkError, fork};
 pub use journal::JournalError;
 pub use replay::{ReplayError, replay};

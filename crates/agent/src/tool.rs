@@ -31,6 +31,9 @@ impl Hints {
 pub struct ToolSpec {
     /// The name that the model uses.
     pub name: String,
+    /// What the gateway calls it. The loop does not read it.
+    #[serde(default)]
+    pub id: String,
     /// What it is for.
     #[serde(default)]
     pub description: String,
@@ -42,6 +45,9 @@ pub struct ToolSpec {
     /// It is an agent: its calls spend what the run may spend.
     #[serde(default)]
     pub agent: bool,
+    /// The provider shows it once a search has found it. The loop does not read it.
+    #[serde(default)]
+    pub deferred: bool,
 }
 
 /// The tools of a run, found by name.

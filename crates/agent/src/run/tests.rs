@@ -26,7 +26,15 @@ struct Story {
 
 fn tool(name: &str, hints: Hints) -> ToolSpec {
     let schema: Arc<_> = to_raw_value(&json!({"type": "object"})).unwrap().into();
-    ToolSpec { name: name.to_owned(), description: String::new(), schema, hints, agent: name.starts_with("agent_") }
+    ToolSpec {
+        name: name.to_owned(),
+        id: String::new(),
+        deferred: false,
+        description: String::new(),
+        schema,
+        hints,
+        agent: name.starts_with("agent_"),
+    }
 }
 
 fn start() -> Start {
@@ -49,6 +57,9 @@ fn start() -> Start {
         on_denied: OnDenied::Tell,
         on_unknown: OnUnknown::Tell,
         reader: Some("read_result".to_owned()),
+        profile: String::new(),
+        allowed: None,
+        parent: None,
     }
 }
 

@@ -66,6 +66,8 @@ pub(super) fn start(random: &mut Random) -> Start {
         schema: Arc::clone(&schema),
         hints: Hints { read_only: *read_only, idempotent: *idempotent, destructive: false },
         agent: false,
+        id: String::new(),
+        deferred: false,
     };
     let window = random.chance(25).then_some(1_600);
     let model = |name: &str| ModelSpec { name: name.to_owned(), window, max_output: 300, price: Some(PRICE) };
@@ -92,6 +94,9 @@ pub(super) fn start(random: &mut Random) -> Start {
         on_denied: if random.chance(15) { OnDenied::End } else { OnDenied::Tell },
         on_unknown: [OnUnknown::Tell, OnUnknown::Tell, OnUnknown::Ask, OnUnknown::End][random.below(4)],
         reader: random.chance(50).then(|| "look".to_owned()),
+        profile: String::new(),
+        allowed: None,
+        parent: None,
     }
 }
 

@@ -56,6 +56,8 @@ pub(super) fn start() -> Start {
         schema: Arc::clone(&schema),
         hints: Hints { read_only, ..Hints::default() },
         agent: false,
+        id: String::new(),
+        deferred: false,
     };
     Start {
         run: "run_1".to_owned(),
@@ -69,6 +71,9 @@ pub(super) fn start() -> Start {
         on_denied: Default::default(),
         on_unknown: OnUnknown::Ask,
         reader: None,
+        profile: String::new(),
+        allowed: None,
+        parent: None,
     }
 }
 
