@@ -77,6 +77,12 @@ pub enum StoreError {
         /// The bound.
         limit: usize,
     },
+    /// It is otherwise than the writer has seen it.
+    #[error("{what}")]
+    Conflict {
+        /// What is otherwise, in a sentence.
+        what: String,
+    },
     /// The thread that writes the audit log cannot be started.
     #[error("cannot start the thread that writes the audit log: {0}")]
     Thread(io::Error),
@@ -114,7 +120,7 @@ impl StoreError {
                 Some("free space on the disk".into())
             }
             Self::Full { .. } => Some("remove some that are not needed, or try again later".into()),
-            Self::Database { .. } | Self::TooLarge { .. } | Self::Thread(_) => None,
+            Self::Database { .. } | Self::TooLarge { .. } | Self::Conflict { .. } | Self::Thread(_) => None,
         }
     }
 }
@@ -123,6 +129,7 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let kind = match error {
             StoreError::TooLarge { .. } => Kind::TooLarge,
+            StoreError::Conflict { .. } => Kind::Conflict,
             StoreError::InUse { .. } | StoreError::Full { .. } => Kind::Busy,
             _ => Kind::Internal,
         };

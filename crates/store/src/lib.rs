@@ -7,6 +7,7 @@
 //! Knows no protocol and no policy: it stores records and gives them back.
 
 mod active_sets;
+mod agent_runs;
 pub mod audit;
 mod authorization;
 mod call_approvals;
@@ -31,6 +32,7 @@ mod store;
 mod tasks;
 
 pub use active_sets::{ActiveSets, ActiveTool};
+pub use agent_runs::{AgentDay, AgentRunQuery, AgentRunRecord, AgentRunState, AgentRuns};
 pub use audit::{
     ArgsHash, AuditClosed, AuditCursors, AuditEvent, AuditFilter, AuditHealth, AuditLog, AuditOrder, AuditPlace,
     AuditRecord, AuditSlot, CHECKPOINT_EVENTS, CHECKPOINTS_MAX, ChainBreak, Checkpoint, CheckpointError, CheckpointKey,

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use toolcrib_base::{Clock, SystemClock};
 
 use crate::active_sets::ActiveSets;
+use crate::agent_runs::AgentRuns;
 use crate::audit::{AuditCursors, AuditLog, CHECKPOINT_EVERY, DEFAULT_QUEUE, UnwrittenEvents};
 use crate::authorization::Authorizations;
 use crate::call_approvals::CallApprovals;
@@ -152,6 +153,11 @@ impl Store {
     /// The runs of workflows.
     pub fn runs(&self) -> Runs {
         Runs::new(Arc::clone(&self.database), Arc::clone(&self.clock), self.runs)
+    }
+
+    /// The runs of agents.
+    pub fn agent_runs(&self) -> AgentRuns {
+        AgentRuns::new(Arc::clone(&self.database), Arc::clone(&self.clock), self.runs)
     }
 
     /// How services were.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy allows it in test functions, not in what they share")]
 
+mod agent_runs;
 mod audit;
 mod authorization;
 mod call_approvals;
