@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use toolcrib_base::{ProfileName, ServerName};
 
+use crate::agent::AgentDefinition;
 use crate::entry::RegistryEntry;
-use crate::folder::{self, Folders};
+use crate::folder::{self, Folder, Folders};
 use crate::kind::{DefinitionKind, definition_kinds};
+use crate::model::ModelDefinition;
 use crate::object_name::ObjectName;
 use crate::pending_writes::PendingWrites;
 use crate::policy_file::{self, PolicyFile};
@@ -80,6 +82,7 @@ macro_rules! catalogue {
                     loaded.warnings.extend(contents.warnings);
                     loaded.stale.extend(files.$member.stale());
                 )+
+                loaded.compare_agents(&files.agents);
                 Self { files, ..loaded }
             }
         }
@@ -152,6 +155,16 @@ impl Catalog {
     /// Whether it was begun to be read before `other` was, so that it may lack what `other` has seen.
     pub fn is_older_than(&self, other: &Self) -> bool {
         self.reading < other.reading
+    }
+
+    /// Says what is wrong with agents beside the models and profiles that there are.
+    fn compare_agents(&mut self, files: &Folders<AgentDefinition>) {
+        for (file, agent, _) in files.iter().flat_map(Folder::counting) {
+            for fault in agent.faults(&self.models, &self.profiles) {
+                let said = if fault.is_problem() { &mut self.problems } else { &mut self.warnings };
+                said.push(fault.in_file(file));
+            }
+        }
     }
 
     /// Nothing read yet.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::Path;
 
+use serde_json::{Map, Value};
 use toolcrib_base::{Glob, IdError};
 
 use crate::kind::DefinitionKind;
@@ -192,6 +193,16 @@ fn of_kubernetes<'a>(fields: Fields<'a>, stem: &str, kind: &str) -> Option<Body<
     let spec = fields.require("spec", "what it is", "add `spec:`".to_owned());
     fields.finish();
     Some(Body { name, fields: spec?.fields()?, labels })
+}
+
+/// What a file says, with its name first, wherever the file says it.
+pub(crate) fn named_first(name: &ObjectName, spec: Value) -> Map<String, Value> {
+    let mut named = Map::new();
+    named.insert("name".to_owned(), name.as_str().into());
+    if let Value::Object(spec) = spec {
+        named.extend(spec.into_iter().filter(|(key, _)| key != "name"));
+    }
+    named
 }
 
 /// `env`: variables and where their values come from.

@@ -16,7 +16,7 @@ use crate::readers::reader;
 use crate::yaml;
 
 /// The keys of a definition whose values may hold secrets.
-const MASKED: [&str; 7] = ["env", "headers", "args", "url", "homepage", "auth", "keys"];
+const MASKED: [&str; 8] = ["env", "headers", "args", "url", "homepage", "auth", "keys", "canary_tokens"];
 
 /// What is said of a text as a definition.
 #[derive(Debug)]

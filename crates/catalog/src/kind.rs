@@ -53,6 +53,30 @@ macro_rules! definition_kinds {
                 samples: &[include_str!("schema/profile.yaml")],
                 local: &["keys"],
             }
+            /// A language model that agents ask.
+            Model "model" ModelDefinition => models: ObjectName => ModelDefinition, folder::combine,
+            {
+                noun: "model",
+                title: "the definition of a model",
+                folder: "models",
+                folders: &["models"],
+                aliases: &["model", "models"],
+                document_folders: &["models"],
+                words: words::MODEL,
+                samples: &[include_str!("schema/model.yaml"), include_str!("schema/model-script.yaml")],
+            }
+            /// What works on a task with a model and tools.
+            Agent "agent" AgentDefinition => agents: ObjectName => AgentDefinition, folder::combine,
+            {
+                noun: "agent",
+                title: "the definition of an agent",
+                folder: "agents",
+                folders: &["agents"],
+                aliases: &["agent", "agents"],
+                document_folders: &["agents"],
+                words: words::AGENT,
+                samples: &[include_str!("schema/agent.yaml"), include_str!("schema/agent-configure.yaml")],
+            }
             /// What services are made of.
             ServiceClass "service-class" ServiceClassDefinition =>
                 service_classes: ObjectName => ServiceClassDefinition, folder::combine,
@@ -226,6 +250,9 @@ mod tests {
             assert!(!row.samples.is_empty() && !row.folders.is_empty(), "{kind}");
         }
         let refused = "entries".parse::<DefinitionKind>().unwrap_err();
-        assert_eq!(refused, "expected `entry`, `server`, `profile`, `service-class`, `service` or `workflow`");
+        assert_eq!(
+            refused,
+            "expected `entry`, `server`, `profile`, `model`, `agent`, `service-class`, `service` or `workflow`"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Definitions on disk: servers, profiles, workflows, service classes, services and the registry of what could become a server;
-//! validate, watch, import.
+//! Definitions on disk: servers, profiles, models, agents, workflows, service classes, services and the registry of what
+//! could become a server; validate, watch, import.
 //!
 //! [`load`] reads everything once, [`reload`] again with the last good version of what became bad, [`watch`] whenever
 //! something changes. One bad file never stops the others: what is wrong is a [`DefinitionProblem`] with its place.
@@ -7,17 +7,20 @@
 //! Knows no running server, no session and no gateway: it reads, checks and writes files, and nothing acts on them
 //! here.
 
+mod agent;
 mod bundle;
 mod catalog;
 pub mod clients;
 mod define;
 mod definition_id;
+mod dollars;
 mod endpoint;
 mod entry;
 mod expected;
 mod folder;
 mod guards;
 mod kind;
+mod model;
 mod object_name;
 pub mod objects;
 mod pattern;
@@ -50,10 +53,15 @@ mod workflow;
 mod write;
 pub mod yaml;
 
+pub use agent::{
+    AGENT_TOOL_PREFIX, AgentConnector, AgentDefinition, AgentFault, AgentLimits, DayLimits, GovernedDecision,
+    GovernedTool, OnDenied, OnUnknown, RiskClass, RunsAs, ToolAction, ToolPolicy, ToolsShown,
+};
 pub use bundle::{BUNDLE_BYTES, Bundle, BundleError, Need, NeedPlace, says_the_same};
 pub use catalog::{Catalog, Changes, Delta, load, reload};
 pub use define::OpaqueValue;
 pub use definition_id::{DefinitionFindings, DefinitionId, DefinitionIdError};
+pub use dollars::{Dollars, DollarsError, TokenPrice};
 pub use endpoint::{Endpoint, EndpointError, Link};
 pub use entry::{
     Answers, Authorization, AuthorizationKind, ConfigureError, NewDefinition, Package, PackageKind, Reach,
@@ -62,6 +70,7 @@ pub use entry::{
 pub use expected::{KINDS as PROGRAM_KINDS, ProgramKind, expected_variables, kinds_of, missing as missing_variables};
 pub use guards::{CanaryHalt, Guards, SecretAction, ToolGuards};
 pub use kind::DefinitionKind;
+pub use model::{DEMO_MODEL, ModelDefinition, ModelDifferences, ModelPrices, ModelWire};
 pub use object_name::{ObjectName, ObjectNameError};
 pub use pattern::{Pattern, PatternError};
 pub use period::{Period, PeriodError};

@@ -72,11 +72,11 @@ const BEGINNINGS: [&str; 30] = [
 const RANDOM: usize = 32;
 
 /// Keys below which everything may be a secret.
-const ZONES: [&str; 4] = ["env", "headers", "auth", "keys"];
+const ZONES: [&str; 6] = ["env", "headers", "auth", "keys", "key", "canary_tokens"];
 /// Keys that are described by others below them; what stands in their own place may be a secret.
 const PLACES: [&str; 2] = ["authorization", "oauth"];
 /// Zones whose keys are the file's own choice: names of variables and headers.
-const NAMED: [&str; 2] = ["env", "headers"];
+const NAMED: [&str; 3] = ["env", "headers", "auth"];
 
 /// Whether the value of a variable or a header of this name is to be kept apart.
 pub fn is_secret_name(name: &str) -> bool {

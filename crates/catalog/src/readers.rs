@@ -1,8 +1,10 @@
 //! The reader of each kind of definition, by the kind. Not here: what they read.
 
+use crate::agent::AgentDefinition;
 use crate::define::Definition;
 use crate::entry::RegistryEntry;
 use crate::kind::{DefinitionKind, definition_kinds};
+use crate::model::ModelDefinition;
 use crate::profile::ProfileDefinition;
 use crate::reader::Cursor;
 use crate::server::ServerDefinition;

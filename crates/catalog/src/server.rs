@@ -426,7 +426,7 @@ fn no_placeholders(cursor: &Cursor<'_>) {
 }
 
 /// What is wrong is repeated only where nothing in it can be a secret.
-fn address(cursor: &Cursor<'_>) -> Option<Endpoint> {
+pub(crate) fn address(cursor: &Cursor<'_>) -> Option<Endpoint> {
     let text = cursor.text()?;
     cursor.fits(ADDRESS_PATTERN);
     let address = text.parse();

@@ -70,7 +70,7 @@ fn read(name: Option<ObjectName>, fields: Fields<'_>) -> Option<ServiceDefinitio
     complete.then_some(read)
 }
 
-fn profile(cursor: &Cursor<'_>) -> Option<ProfileName> {
+pub(crate) fn profile(cursor: &Cursor<'_>) -> Option<ProfileName> {
     cursor.fits("^[a-z0-9][a-z0-9-]{0,63}$");
     let name = ProfileName::new(cursor.text()?);
     if name.is_err() {

@@ -19,18 +19,19 @@ pub(crate) fn check(fields: &Fields<'_>) {
         fields.warn("inputSchema", "is missing", Some("most clients refuse a tool without it".to_owned()));
     }
     for cursor in ["inputSchema", "outputSchema"].into_iter().filter_map(|key| fields.get(key)) {
-        if let Some(fault) = fault(&cursor) {
+        if let Some(fault) = fault(&cursor, true) {
             cursor.problem(fault, Some("copy it from `tools/list`, or fix it at the server".to_owned()));
         }
     }
 }
 
-fn fault(cursor: &Cursor<'_>) -> Option<String> {
+/// What is wrong with a schema: of an object, or of anything.
+pub(crate) fn fault(cursor: &Cursor<'_>, is_object: bool) -> Option<String> {
     if !cursor.node().is_map() {
         return Some(format!("expected a JSON Schema, got {}", cursor.describe()));
     }
     let value = cursor.value();
-    if let Some(kind) = value.get("type").filter(|kind| *kind != "object") {
+    if let Some(kind) = value.get("type").filter(|kind| is_object && *kind != "object") {
         return Some(format!("expected a JSON Schema with `type: object`, got `{}`", masked(&kind.to_string())));
     }
     let (references, patterns) = weigh(&value);

@@ -109,6 +109,7 @@ fn read(name: Option<ObjectName>, fields: Fields<'_>) -> Option<WorkflowDefiniti
     let steps = cursor.map(|cursor| steps(&cursor)).unwrap_or_default();
     let on_failure = fields.either("onFailure", "on_failure").map(|cursor| step::plain_steps(&cursor));
     let definition = |name| WorkflowDefinition {
+        spec: define::named_first(&name, spec),
         name,
         description: fields.text("description"),
         labels,
@@ -119,16 +120,10 @@ fn read(name: Option<ObjectName>, fields: Fields<'_>) -> Option<WorkflowDefiniti
         output: fields.get("output").and_then(|cursor| output(&cursor)),
         timeout: fields.get("timeout").and_then(|cursor| cursor.parsed()),
         templates: template_language(&fields),
-        spec: spec.as_object().cloned().unwrap_or_default(),
     };
     let is_named = name.is_some();
-    let mut read = definition(name.or_else(|| ObjectName::new("unnamed").ok())?);
+    let read = definition(name.or_else(|| ObjectName::new("unnamed").ok())?);
     fields.finish();
-    // The name comes first, wherever the file says it.
-    let mut named = Map::new();
-    named.insert("name".to_owned(), read.name.as_str().into());
-    named.extend(std::mem::take(&mut read.spec).into_iter().filter(|(key, _)| key != "name"));
-    read.spec = named;
     (is_named && has_steps).then_some(read)
 }
 

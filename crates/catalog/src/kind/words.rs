@@ -1,7 +1,11 @@
 //! What the schemas say about each key, in the order in which people write them.
 
+mod agent;
+mod model;
 mod service;
 
+pub(crate) use agent::AGENT;
+pub(crate) use model::MODEL;
 pub(crate) use service::{CLASS as SERVICE_CLASS, SERVICE};
 
 pub(crate) const ENTRY: &[(&str, &str)] = &[

@@ -64,6 +64,10 @@ pub(super) fn of_keys(has: impl Fn(&str) -> bool) -> Option<DefinitionKind> {
         Some(DefinitionKind::Service)
     } else if has("steps") {
         Some(DefinitionKind::Workflow)
+    } else if has("wire") {
+        Some(DefinitionKind::Model)
+    } else if one(&["instructions", "models", "tool_allowlist"]) {
+        Some(DefinitionKind::Agent)
     } else if one(&["command", "url"]) {
         Some(DefinitionKind::Server)
     } else {

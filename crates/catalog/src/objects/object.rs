@@ -213,8 +213,7 @@ impl Reader<'_> {
     }
 }
 
-const KINDS: &str =
-    "write `kind: server`, `profile`, `workflow`, `serviceclass` or `service`, or name the kind before the file";
+const KINDS: &str = "write `kind: server`, `profile`, `model`, `agent`, `workflow`, `serviceclass` or `service`, or name the kind before the file";
 
 /// Whether the definitions of a kind have labels.
 fn takes_labels(kind: DefinitionKind) -> bool {

@@ -135,7 +135,10 @@ fn planted(value: &Value, secret: &str, everywhere: bool) -> Vec<(String, Value)
         plants.extend([json!({ secret: secret }), json!({ "a": { secret: [secret] } }), json!([[secret], 1])]);
     }
     let is_wanted = |pointer: &str| {
-        everywhere || ["env", "headers", "auth", "keys"].iter().any(|zone| pointer.split('/').any(|key| key == *zone))
+        everywhere
+            || ["env", "headers", "auth", "keys", "key", "canary_tokens"]
+                .iter()
+                .any(|zone| pointer.split('/').any(|key| key == *zone))
     };
     let pointers: Vec<String> = changes(value).into_iter().map(|(pointer, _)| pointer).collect();
     let mut planted = Vec::new();

@@ -1,0 +1,30 @@
+//! What the schema says about models.
+
+pub(crate) const MODEL: &[(&str, &str)] = &[
+    ("name", "The model's name, the same as the file's without its ending."),
+    ("description", "What it is good for."),
+    ("wire", "How it is asked: chat completions, Responses, Messages, or `script` for answers in this file."),
+    ("url", "The base of its API, such as `http://127.0.0.1:11434/v1`; without secrets."),
+    ("model", "What the provider calls it; without the key the file's name."),
+    ("key", "Where its key is: a reference such as `vault:NAME` or `env:NAME`, never the key itself."),
+    ("headers", "Headers of every request beside the key's: texts, or references."),
+    ("window", "Tokens that a request and its answer may have together."),
+    ("max_output", "Tokens that an answer may have; `4096` without the key, less in a small window."),
+    ("prices", "Dollars for a million tokens. Without them no agent can limit money."),
+    ("prices.input", "Of input that is not in the cache."),
+    ("prices.cached", "Of input from the cache; without the key that of other input."),
+    ("prices.cache_write", "Of input that is written to the cache; without the key that of other input."),
+    (
+        "prices.cache_write_hour",
+        "Of input that is written to the cache for an hour; without the key that of other writes.",
+    ),
+    ("prices.output", "Of output, reasoning included."),
+    ("parallel", "Requests that may run at a time; `4` without the key."),
+    ("timeout", "How long one answer may take; `10m` without the key."),
+    ("differs", "In what the engine differs from others of its wire."),
+    ("differs.max_completion_tokens", "Whether `max_completion_tokens` bounds the answer, and not `max_tokens`."),
+    ("differs.strict", "Whether `strict` is sent with schemas that fit."),
+    ("differs.stream_usage", "Whether a stream is asked for its usage."),
+    ("differs.encrypted_reasoning", "Whether encrypted reasoning is asked for."),
+    ("script", "With `wire: script`, what it answers: `turns`, `rules` or `demo`."),
+];
