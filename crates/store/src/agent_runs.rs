@@ -12,6 +12,8 @@ use crate::retention::Retention;
 
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;
+/// How many days are kept of what agents spent.
+const DAYS_KEPT: i64 = 400;
 
 /// One run: what stays as it is, and [`AgentRunState`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +98,10 @@ pub struct AgentRunQuery {
     pub status: Option<String>,
     /// Of this principal in this profile only.
     pub owner: Option<(PrincipalId, ProfileName)>,
+    /// Started at this time or later.
+    pub since: Option<Timestamp>,
+    /// Started before this time.
+    pub until: Option<Timestamp>,
     /// At most so many.
     pub limit: u32,
     /// After so many.
@@ -111,6 +117,51 @@ pub struct AgentDay {
     pub tokens: u64,
     /// Picodollars.
     pub money: u64,
+}
+
+/// What an agent may start and spend on one day, by UTC; `None` is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AgentDayLimits {
+    /// Runs that start.
+    pub runs: Option<u64>,
+    /// Tokens.
+    pub tokens: Option<u64>,
+    /// Picodollars.
+    pub money: Option<u64>,
+}
+
+/// Lines to add to the journal of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct AgentRunEntries<'a> {
+    /// The run.
+    pub run: &'a str,
+    /// How many lines there are.
+    pub before: u64,
+    /// What is added.
+    pub lines: &'a [String],
+    /// The row in step with them.
+    pub state: &'a AgentRunState,
+    /// What the agent may spend today.
+    pub limits: AgentDayLimits,
+    /// They and all before them are on disk when they are added.
+    pub sync: bool,
+}
+
+/// What is added to a day, or given back.
+#[derive(Debug, Clone, Copy)]
+struct DayChange {
+    runs: i64,
+    tokens: i64,
+    money: i64,
+}
+
+/// What became of a change.
+enum Change {
+    Made,
+    /// The run is not as the writer has seen it.
+    Stale,
+    /// The agent has used up this limit of the day.
+    Beyond(String),
 }
 
 /// The runs of all agents.
@@ -136,55 +187,85 @@ impl AgentRuns {
     /// # Errors
     /// There is a run with this id; the database says no.
     pub fn create(&self, run: &AgentRunRecord, lines: &[String]) -> Result<(), StoreError> {
+        self.create_within(run, lines, AgentDayLimits::default())
+    }
+
+    /// [`AgentRuns::create`] if the agent may start one more run today. Of many who ask at the same time no more start
+    /// than may.
+    ///
+    /// # Errors
+    /// As there, and the agent has used up what it may start or spend today.
+    pub fn create_within(
+        &self,
+        run: &AgentRunRecord,
+        lines: &[String],
+        limits: AgentDayLimits,
+    ) -> Result<(), StoreError> {
         let (run, lines, day) = (run.clone(), lines.to_vec(), self.clock.now().0.div_euclid(DAY));
-        let id = run.id.clone();
+        let (id, agent) = (run.id.clone(), run.agent.clone());
         let created = self.database.commit(move |connection| {
+            let today = read_day(connection, &run.agent, day)?;
+            if let Some(limit) = limits.used_up(today) {
+                return Ok(Change::Beyond(limit));
+            }
             if !insert(connection, &run, lines.len())? {
-                return Ok(false);
+                return Ok(Change::Stale);
             }
             put_lines(connection, &run.id, 0, &lines)?;
-            put_waits(connection, &run.id, &run.state.waits)?;
-            spend(connection, &run.agent, day, AgentDay { runs: 1, ..AgentDay::default() })?;
-            Ok(true)
+            put_waits(connection, &run.id, run.state.kept_waits())?;
+            let (tokens, money) = (signed(run.state.tokens), signed(run.state.money));
+            spend(connection, &run.agent, day, DayChange { runs: 1, tokens, money })?;
+            Ok(Change::Made)
         });
         match created.map_err(self.database.error(WRITE))? {
-            true => Ok(()),
-            false => Err(StoreError::Conflict { what: format!("there is a run `{id}` already") }),
+            Change::Made => Ok(()),
+            Change::Stale => Err(StoreError::Conflict { what: format!("there is a run `{id}` already") }),
+            Change::Beyond(limit) => Err(StoreError::DayLimit { agent, limit }),
         }
     }
 
-    /// Adds lines to the journal of a run and puts its row in step with them, all or none. `before` is how many lines
-    /// there are. With `sync` they and all before them are on disk when this returns; without, they are there after the
-    /// end of the process, however that ends, and a power cut may take them.
+    /// Adds lines to the journal of a run and puts its row in step with them, all or none. Without `sync` they are there
+    /// after the end of the process, however that ends, and a power cut may take them.
+    ///
+    /// What the row has spent more than before counts for the agent's day, and what it has spent less is given back: so
+    /// a request that is about to leave reserves what it may cost, and its answer gives back what it did not.
     ///
     /// # Errors
-    /// There are not `before` lines: another process goes on with the run. There is no such run; the database says no.
-    pub fn append(
-        &self,
-        run: &str,
-        before: u64,
-        lines: &[String],
-        state: &AgentRunState,
-        sync: bool,
-    ) -> Result<(), StoreError> {
+    /// There are not `before` lines: another process goes on with the run. There is no such run; the agent would spend
+    /// more than it may today; the database says no. Nothing is added then.
+    pub fn append(&self, entries: &AgentRunEntries<'_>) -> Result<(), StoreError> {
         let day = self.clock.now().0.div_euclid(DAY);
+        let AgentRunEntries { run, before, lines, state, limits, sync } = *entries;
         let written = if sync {
             let (run, lines, state) = (run.to_owned(), lines.to_vec(), state.clone());
-            self.database.commit(move |connection| go_on(connection, &run, before, &lines, &state, day))
+            self.database.commit(move |connection| {
+                let entries = AgentRunEntries { run: &run, before, lines: &lines, state: &state, limits, sync };
+                go_on(connection, &entries, day)
+            })
         } else {
-            let mut done = false;
-            let written = self.database.write_soon(|transaction| {
-                done = go_on(transaction, run, before, lines, state, day)?;
-                Ok(())
-            });
-            written.map(|()| done)
+            self.database.write_soon(|transaction| go_on(transaction, entries, day))
         };
         match written.map_err(self.database.error(WRITE))? {
-            true => Ok(()),
-            false => Err(StoreError::Conflict {
-                what: format!("the journal of run `{run}` has not {before} entries any more"),
-            }),
+            Change::Made => Ok(()),
+            Change::Beyond(limit) => Err(StoreError::DayLimit { agent: self.agent_of(run)?, limit }),
+            Change::Stale => {
+                let what = match self.entries_of(run)? {
+                    Some(now) => format!("the journal of run `{run}` has {now} entries and not {before}"),
+                    None => format!("there is no run `{run}`"),
+                };
+                Err(StoreError::Conflict { what })
+            }
         }
+    }
+
+    fn agent_of(&self, run: &str) -> Result<String, StoreError> {
+        Ok(self.get(run)?.map(|run| run.agent).unwrap_or_default())
+    }
+
+    fn entries_of(&self, run: &str) -> Result<Option<i64>, StoreError> {
+        let sql = "SELECT entries FROM agent_run WHERE id = ?1";
+        let found = self.database.writer().query_row(sql, [run], |row| row.get(0)).optional();
+        found.map_err(self.database.error(READ))
     }
 
     /// The lines of a run's journal, if there is one.
@@ -220,9 +301,9 @@ impl AgentRuns {
     pub fn beginning_with(&self, prefix: &str) -> Result<Vec<AgentRunRecord>, StoreError> {
         let failed = self.database.error(READ);
         let connection = self.database.reader();
-        let sql = format!("SELECT {COLUMNS} FROM agent_run WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id LIMIT 10");
+        let sql = format!("SELECT {COLUMNS} FROM agent_run WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 10");
         let mut statement = connection.prepare_cached(&sql).map_err(&failed)?;
-        let rows = statement.query_map([prefix], record).map_err(&failed)?;
+        let rows = statement.query_map([prefix, &format!("{prefix}\u{10ffff}")], record).map_err(&failed)?;
         rows.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(failed)
     }
 
@@ -234,18 +315,20 @@ impl AgentRuns {
         let failed = self.database.error("list runs of agents");
         let connection = self.database.reader();
         let filter = "WHERE (?1 IS NULL OR agent = ?1) AND (?2 IS NULL OR status = ?2) \
-                      AND (?3 IS NULL OR principal = ?3 AND profile = ?4)";
+                      AND (?3 IS NULL OR principal = ?3 AND profile = ?4) \
+                      AND (?5 IS NULL OR started_at >= ?5) AND (?6 IS NULL OR started_at < ?6)";
         let (agent, status) = (query.agent.as_deref(), query.status.as_deref());
         let owner = query.owner.as_ref();
         let (principal, profile) = owner.map(|(principal, profile)| (principal.as_str(), profile.as_str())).unzip();
+        let (since, until) = (query.since.map(|at| at.0), query.until.map(|at| at.0));
         let count = format!("SELECT count(*) FROM agent_run {filter}");
         let total: i64 = connection
-            .query_row(&count, params![agent, status, principal, profile], |row| row.get(0))
+            .query_row(&count, params![agent, status, principal, profile, since, until], |row| row.get(0))
             .map_err(&failed)?;
         let columns = COLUMNS.replace("output", "substr(output, 1, 2000)");
-        let sql = format!("SELECT {columns} FROM agent_run {filter} ORDER BY started_at DESC, id LIMIT ?5 OFFSET ?6");
+        let sql = format!("SELECT {columns} FROM agent_run {filter} ORDER BY started_at DESC, id LIMIT ?7 OFFSET ?8");
         let mut statement = connection.prepare_cached(&sql).map_err(&failed)?;
-        let values = params![agent, status, principal, profile, query.limit, query.offset];
+        let values = params![agent, status, principal, profile, since, until, query.limit, query.offset];
         let rows = statement.query_map(values, record).map_err(&failed)?;
         let runs = rows.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(failed)?;
         Ok((runs, u64::try_from(total).unwrap_or(0)))
@@ -275,6 +358,16 @@ impl AgentRuns {
         self.ids("SELECT id FROM agent_run WHERE next_due <= ?1 ORDER BY next_due LIMIT 256", [now.0])
     }
 
+    /// The first moment that a run waits for, which may be past.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        let sql = "SELECT next_due FROM agent_run WHERE next_due IS NOT NULL ORDER BY next_due LIMIT 1";
+        let found = self.database.writer().query_row(sql, [], |row| row.get(0)).optional();
+        Ok(found.map_err(self.database.error("find runs of agents"))?.map(Timestamp))
+    }
+
     fn ids(&self, sql: &str, values: impl rusqlite::Params) -> Result<Vec<String>, StoreError> {
         let failed = self.database.error("find runs of agents");
         let connection = self.database.writer();
@@ -288,36 +381,131 @@ impl AgentRuns {
     /// # Errors
     /// The database says no.
     pub fn today(&self, agent: &str) -> Result<AgentDay, StoreError> {
-        let day = self.clock.now().0.div_euclid(DAY);
-        let connection = self.database.writer();
-        let sql = "SELECT runs, tokens, money FROM agent_day WHERE agent = ?1 AND day = ?2";
-        let read = |row: &Row<'_>| Ok(AgentDay { runs: count(row, 0)?, tokens: count(row, 1)?, money: count(row, 2)? });
-        let found = connection.query_row(sql, params![agent, day], read).optional();
-        found.map(Option::unwrap_or_default).map_err(self.database.error("read what an agent spent"))
+        self.day(agent, self.clock.now())
     }
 
-    /// Forgets runs that ended long ago, the oldest of too many, and days of more than a year ago; how many runs.
+    /// What an agent started and spent on the day of `at`, by UTC.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn day(&self, agent: &str, at: Timestamp) -> Result<AgentDay, StoreError> {
+        let found = read_day(&self.database.writer(), agent, at.0.div_euclid(DAY));
+        found.map_err(self.database.error("read what an agent spent"))
+    }
+
+    /// Deletes a run that ended, with its journal. Whether there was one.
+    ///
+    /// # Errors
+    /// It has not ended; the database says no.
+    pub fn delete(&self, run: &str) -> Result<bool, StoreError> {
+        let id = run.to_owned();
+        let deleted = self.database.commit(move |connection| {
+            let sql = "SELECT status FROM agent_run WHERE id = ?1";
+            let status: Option<String> = connection.query_row(sql, [&id], |row| row.get(0)).optional()?;
+            match status.as_deref() {
+                None => Ok(Some(false)),
+                Some("ended") => forget(connection, &id).map(|()| Some(true)),
+                Some(_) => Ok(None),
+            }
+        });
+        let open = || StoreError::Conflict { what: format!("the run `{run}` has not ended: cancel it first") };
+        deleted.map_err(self.database.error("delete a run of an agent"))?.ok_or_else(open)
+    }
+
+    /// Forgets runs that ended long ago, the oldest of too many, and days of more than a year ago; how many runs. Others
+    /// may write between two of them.
     ///
     /// # Errors
     /// The database says no.
     pub fn prune(&self) -> Result<usize, StoreError> {
         let failed = self.database.error("delete runs of agents");
-        let mut connection = self.database.writer();
-        let transaction = connection.transaction().map_err(&failed)?;
         let now = self.clock.now().0;
-        let old = "DELETE FROM agent_run WHERE status = 'ended' AND ended_at < ?1";
-        let mut gone = transaction.execute(old, [now.saturating_sub(self.retention.millis())]).map_err(&failed)?;
-        let many = "DELETE FROM agent_run WHERE id IN (SELECT id FROM agent_run WHERE status = 'ended' \
-                    ORDER BY started_at DESC, id LIMIT -1 OFFSET ?1)";
-        gone += transaction.execute(many, [self.retention.limit()]).map_err(&failed)?;
-        if gone > 0 {
-            let entries = "DELETE FROM agent_run_entry WHERE run NOT IN (SELECT id FROM agent_run)";
-            transaction.execute(entries, []).map_err(&failed)?;
+        let old = "SELECT id FROM agent_run WHERE status = 'ended' AND ended_at < ?1";
+        let mut gone = self.ids(old, [now.saturating_sub(self.retention.millis())])?;
+        let many = "SELECT id FROM agent_run WHERE status = 'ended' ORDER BY started_at DESC, id LIMIT -1 OFFSET ?1";
+        gone.extend(self.ids(many, [self.retention.limit()])?);
+        gone.sort_unstable();
+        gone.dedup();
+        for run in &gone {
+            // A run that ended may go on meanwhile: then it stays.
+            let sql = "SELECT EXISTS (SELECT 1 FROM agent_run WHERE id = ?1 AND status = 'ended')";
+            let deleted = self.database.write_soon(|transaction| {
+                let has_ended: bool = transaction.query_row(sql, [run], |row| row.get(0))?;
+                if has_ended { forget(transaction, run) } else { Ok(()) }
+            });
+            deleted.map_err(&failed)?;
         }
-        transaction.execute("DELETE FROM agent_day WHERE day < ?1", [now.div_euclid(DAY) - 400]).map_err(&failed)?;
-        transaction.commit().map_err(failed)?;
-        Ok(gone)
+        let days = "DELETE FROM agent_day WHERE day < ?1";
+        self.database.writer().execute(days, [now.div_euclid(DAY) - DAYS_KEPT]).map_err(failed)?;
+        Ok(gone.len())
     }
+}
+
+// === impl AgentRunState ===
+
+impl AgentRunState {
+    fn has_ended(&self) -> bool {
+        self.status == "ended"
+    }
+
+    /// What ended waits for nothing.
+    fn kept_waits(&self) -> &[String] {
+        if self.has_ended() { &[] } else { &self.waits }
+    }
+
+    fn kept_due(&self) -> Option<i64> {
+        self.next_due.filter(|_| !self.has_ended()).map(|at| at.0)
+    }
+}
+
+// === impl DayChange ===
+
+impl DayChange {
+    fn is_any(self) -> bool {
+        self.tokens != 0 || self.money != 0
+    }
+}
+
+// === impl AgentDayLimits ===
+
+impl AgentDayLimits {
+    /// The limit at which no run may start, in words.
+    fn used_up(&self, today: AgentDay) -> Option<String> {
+        let reached = |limit: Option<u64>, used: u64, what: &str| {
+            limit.filter(|limit| used >= *limit).map(|limit| format!("{limit} {what}"))
+        };
+        reached(self.runs, today.runs, "runs")
+            .or_else(|| reached(self.tokens, today.tokens, "tokens"))
+            .or_else(|| reached(self.money, today.money, "picodollars"))
+    }
+
+    /// The limit that would be exceeded by this much more, in words.
+    fn exceeded(&self, today: AgentDay, more: DayChange) -> Option<String> {
+        let beyond = |limit: Option<u64>, used: u64, more: i64, what: &str| {
+            let wanted = u64::try_from(more).ok().filter(|more| *more > 0)?;
+            limit.filter(|limit| used.saturating_add(wanted) > *limit).map(|limit| format!("{limit} {what}"))
+        };
+        beyond(self.tokens, today.tokens, more.tokens, "tokens")
+            .or_else(|| beyond(self.money, today.money, more.money, "picodollars"))
+    }
+}
+
+fn read_day(connection: &Connection, agent: &str, day: i64) -> rusqlite::Result<AgentDay> {
+    let sql = "SELECT runs, tokens, money FROM agent_day WHERE agent = ?1 AND day = ?2";
+    let read = |row: &Row<'_>| Ok(AgentDay { runs: count(row, 0)?, tokens: count(row, 1)?, money: count(row, 2)? });
+    let found = connection.prepare_cached(sql)?.query_row(params![agent, day], read).optional();
+    found.map(Option::unwrap_or_default)
+}
+
+fn forget(connection: &Connection, run: &str) -> rusqlite::Result<()> {
+    for sql in [
+        "DELETE FROM agent_run_entry WHERE run = ?1",
+        "DELETE FROM agent_run_wait WHERE run = ?1",
+        "DELETE FROM agent_run WHERE id = ?1",
+    ] {
+        connection.prepare_cached(sql)?.execute([run])?;
+    }
+    Ok(())
 }
 
 /// Whether the run is new.
@@ -347,27 +535,32 @@ fn insert(connection: &Connection, run: &AgentRunRecord, entries: usize) -> rusq
         signed(state.money),
         state.changed_at.0,
         state.ended_at.map(|at| at.0),
-        state.next_due.map(|at| at.0),
+        state.kept_due(),
         entries as i64,
     ])?;
     Ok(added == 1)
 }
 
-/// Whether the journal had `before` lines.
-fn go_on(
-    connection: &Connection,
-    run: &str,
-    before: u64,
-    lines: &[String],
-    state: &AgentRunState,
-    day: i64,
-) -> rusqlite::Result<bool> {
-    let sql = "SELECT agent, tokens, money, next_due IS NOT NULL OR EXISTS (SELECT 1 FROM agent_run_wait WHERE run = ?1) \
-               FROM agent_run WHERE id = ?1 AND entries = ?2";
+/// Puts the lines, the row and the day in step, if the run is as the writer has seen it.
+fn go_on(connection: &Connection, entries: &AgentRunEntries<'_>, day: i64) -> rusqlite::Result<Change> {
+    let AgentRunEntries { run, before, lines, state, limits, .. } = *entries;
+    let sql = "SELECT agent, tokens, money, next_due IS NOT NULL OR EXISTS (SELECT 1 FROM agent_run_wait WHERE run = ?1), \
+               changed_at FROM agent_run WHERE id = ?1 AND entries = ?2";
     let found = connection.prepare_cached(sql)?.query_row(params![run, signed(before)], |row| {
-        Ok((row.get::<_, String>(0)?, count(row, 1)?, count(row, 2)?, row.get::<_, bool>(3)?))
+        let (agent, changed_at) = (row.get::<_, String>(0)?, row.get::<_, i64>(4)?);
+        Ok((agent, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, row.get::<_, bool>(3)?, changed_at))
     });
-    let Some((agent, tokens, money, waits)) = found.optional()? else { return Ok(false) };
+    let Some((agent, tokens, money, waits, changed_at)) = found.optional()? else { return Ok(Change::Stale) };
+    let more = DayChange {
+        runs: 0,
+        tokens: signed(state.tokens).saturating_sub(tokens),
+        money: signed(state.money).saturating_sub(money),
+    };
+    if limits != AgentDayLimits::default()
+        && let Some(limit) = limits.exceeded(read_day(connection, &agent, day)?, more)
+    {
+        return Ok(Change::Beyond(limit));
+    }
     let sql = "UPDATE agent_run SET model = ?2, status = ?3, \"end\" = ?4, output = ?5, rounds = ?6, calls = ?7, \
                tokens = ?8, money = ?9, changed_at = ?10, ended_at = ?11, next_due = ?12, entries = ?13 WHERE id = ?1";
     connection.prepare_cached(sql)?.execute(params![
@@ -382,19 +575,23 @@ fn go_on(
         signed(state.money),
         state.changed_at.0,
         state.ended_at.map(|at| at.0),
-        state.next_due.map(|at| at.0),
+        state.kept_due(),
         signed(before) + lines.len() as i64,
     ])?;
     put_lines(connection, run, before, lines)?;
-    if waits || !state.waits.is_empty() {
-        put_waits(connection, run, &state.waits)?;
+    if waits || !state.kept_waits().is_empty() {
+        put_waits(connection, run, state.kept_waits())?;
     }
-    let more =
-        AgentDay { runs: 0, tokens: state.tokens.saturating_sub(tokens), money: state.money.saturating_sub(money) };
-    if more != AgentDay::default() {
-        spend(connection, &agent, day, more)?;
+    let spent = DayChange { runs: 0, tokens: more.tokens.max(0), money: more.money.max(0) };
+    if spent.is_any() {
+        spend(connection, &agent, day, spent)?;
     }
-    Ok(true)
+    // What is given back was reserved on the day of the entry before.
+    let given_back = DayChange { runs: 0, tokens: more.tokens.min(0), money: more.money.min(0) };
+    if given_back.is_any() {
+        spend(connection, &agent, changed_at.div_euclid(DAY), given_back)?;
+    }
+    Ok(Change::Made)
 }
 
 fn put_lines(connection: &Connection, run: &str, before: u64, lines: &[String]) -> rusqlite::Result<()> {
@@ -416,11 +613,10 @@ fn put_waits(connection: &Connection, run: &str, waits: &[String]) -> rusqlite::
     Ok(())
 }
 
-fn spend(connection: &Connection, agent: &str, day: i64, more: AgentDay) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO agent_day (agent, day, runs, tokens, money) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO \
-               UPDATE SET runs = runs + ?3, tokens = tokens + ?4, money = money + ?5";
-    let values = params![agent, day, signed(more.runs), signed(more.tokens), signed(more.money)];
-    connection.prepare_cached(sql)?.execute(values)?;
+fn spend(connection: &Connection, agent: &str, day: i64, more: DayChange) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO agent_day (agent, day, runs, tokens, money) VALUES (?1, ?2, ?3, max(?4, 0), max(?5, 0)) \
+               ON CONFLICT DO UPDATE SET runs = runs + ?3, tokens = max(tokens + ?4, 0), money = max(money + ?5, 0)";
+    connection.prepare_cached(sql)?.execute(params![agent, day, more.runs, more.tokens, more.money])?;
     Ok(())
 }
 
@@ -461,4 +657,78 @@ fn record(row: &Row<'_>) -> rusqlite::Result<Option<AgentRunRecord>> {
             waits: Vec::new(),
         },
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs_on_disk() -> (tempfile::TempDir, AgentRuns) {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Arc::new(Database::open(&folder.path().join("state")).unwrap());
+        let clock = Arc::new(toolcrib_base::ManualClock::at(Timestamp(1_000)));
+        (folder, AgentRuns::new(database, clock, Retention::RUNS))
+    }
+
+    fn record() -> AgentRunRecord {
+        AgentRunRecord {
+            id: "r1".to_owned(),
+            agent: "clerk".to_owned(),
+            task: "Do it.".to_owned(),
+            principal: PrincipalId::new("ada"),
+            role: Role::Member,
+            profile: ProfileName::new("default").unwrap(),
+            parent: None,
+            fork_of: None,
+            started_at: Timestamp(5),
+            state: AgentRunState::default(),
+        }
+    }
+
+    fn add(runs: &AgentRuns, lines: &[String], state: &AgentRunState, sync: bool) -> Result<(), StoreError> {
+        let limits = AgentDayLimits::default();
+        runs.append(&AgentRunEntries { run: "r1", before: 1, lines, state, limits, sync })
+    }
+
+    /// How many pages the database may still grow by.
+    fn set_pages(runs: &AgentRuns, pages: i64) {
+        let connection = runs.database.writer();
+        let used: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+        let most = format!("PRAGMA max_page_count = {}", used + pages);
+        connection.query_row(&most, [], |row| row.get::<_, i64>(0)).unwrap();
+    }
+
+    #[test]
+    fn a_full_disk_is_named_and_nothing_is_half_written() {
+        let (_folder, runs) = runs_on_disk();
+        runs.create(&record(), &["one".to_owned()]).unwrap();
+        let state = AgentRunState { tokens: 9, ..AgentRunState::default() };
+        let long = ["two".to_owned(), "x".repeat(100_000)];
+        set_pages(&runs, 0);
+        for sync in [true, false] {
+            let full = add(&runs, &long, &state, sync).unwrap_err();
+            assert!(full.to_string().contains("database or disk is full"), "{full}");
+            assert_eq!(full.hint().as_deref(), Some("free space on the disk"));
+            assert_eq!(runs.read("r1").unwrap().unwrap(), ["one"]);
+            assert_eq!(runs.get("r1").unwrap().unwrap().state.tokens, 0);
+            assert_eq!(runs.today("clerk").unwrap().tokens, 0);
+        }
+        set_pages(&runs, 1_000);
+        add(&runs, &long, &state, true).unwrap();
+        assert_eq!(runs.read("r1").unwrap().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn what_is_not_synced_leaves_the_connection_as_it_was() {
+        let (_folder, runs) = runs_on_disk();
+        let synchronous = |runs: &AgentRuns| {
+            let connection = runs.database.writer();
+            connection.query_row("PRAGMA synchronous", [], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        assert_eq!(synchronous(&runs), 2);
+        runs.create(&record(), &["one".to_owned()]).unwrap();
+        add(&runs, &["two".to_owned()], &AgentRunState::default(), false).unwrap();
+        add(&runs, &["two".to_owned()], &AgentRunState::default(), false).unwrap_err();
+        assert_eq!(synchronous(&runs), 2, "the next change that must be on disk waits for it");
+    }
 }

@@ -80,14 +80,17 @@ impl Database {
 
     /// Writes what is not worth that others wait for the disk, all or none: it is there after the end of the process,
     /// however that ends; a power cut may take it.
-    pub(crate) fn write_soon(
+    pub(crate) fn write_soon<T>(
         &self,
-        what: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
-    ) -> rusqlite::Result<()> {
+        what: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
         let mut writer = self.writer();
         writer.pragma_update(None, "synchronous", "NORMAL")?;
         let begun = writer.transaction_with_behavior(TransactionBehavior::Immediate);
-        let written = begun.and_then(|transaction| what(&transaction).and_then(|()| transaction.commit()));
+        let written = begun.and_then(|transaction| {
+            let outcome = what(&transaction)?;
+            transaction.commit().map(|()| outcome)
+        });
         writer.pragma_update(None, "synchronous", "FULL")?;
         written
     }

@@ -77,6 +77,14 @@ pub enum StoreError {
         /// The bound.
         limit: usize,
     },
+    /// An agent has used up what it may start or spend on one day.
+    #[error("agent `{agent}` has reached its limit of {limit} per day")]
+    DayLimit {
+        /// The agent.
+        agent: String,
+        /// The limit: `20 runs` …
+        limit: String,
+    },
     /// It is otherwise than the writer has seen it.
     #[error("{what}")]
     Conflict {
@@ -119,6 +127,9 @@ impl StoreError {
             Self::Database { source, .. } if source.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
                 Some("free space on the disk".into())
             }
+            Self::DayLimit { .. } => {
+                Some("wait until midnight UTC, or raise `limits.per_day` in the agent's definition".into())
+            }
             Self::Full { .. } => Some("remove some that are not needed, or try again later".into()),
             Self::Database { .. } | Self::TooLarge { .. } | Self::Conflict { .. } | Self::Thread(_) => None,
         }
@@ -130,7 +141,7 @@ impl From<StoreError> for Problem {
         let kind = match error {
             StoreError::TooLarge { .. } => Kind::TooLarge,
             StoreError::Conflict { .. } => Kind::Conflict,
-            StoreError::InUse { .. } | StoreError::Full { .. } => Kind::Busy,
+            StoreError::InUse { .. } | StoreError::Full { .. } | StoreError::DayLimit { .. } => Kind::Busy,
             _ => Kind::Internal,
         };
         Problem { kind, hint: error.hint(), message: error.to_string() }

@@ -32,7 +32,9 @@ mod store;
 mod tasks;
 
 pub use active_sets::{ActiveSets, ActiveTool};
-pub use agent_runs::{AgentDay, AgentRunQuery, AgentRunRecord, AgentRunState, AgentRuns};
+pub use agent_runs::{
+    AgentDay, AgentDayLimits, AgentRunEntries, AgentRunQuery, AgentRunRecord, AgentRunState, AgentRuns,
+};
 pub use audit::{
     ArgsHash, AuditClosed, AuditCursors, AuditEvent, AuditFilter, AuditHealth, AuditLog, AuditOrder, AuditPlace,
     AuditRecord, AuditSlot, CHECKPOINT_EVENTS, CHECKPOINTS_MAX, ChainBreak, Checkpoint, CheckpointError, CheckpointKey,

@@ -79,22 +79,26 @@ pub(super) fn run(connection: &mut Connection, changes: &[Arc<dyn Change>]) {
         return;
     }
     for change in changes {
-        if let Err(error) = commit(connection, std::slice::from_ref(change)) {
+        if let Err(Some(error)) = commit(connection, std::slice::from_ref(change)) {
             change.fail(error);
         }
     }
 }
 
-/// A change that fails is taken back alone.
-fn commit(connection: &mut Connection, changes: &[Arc<dyn Change>]) -> rusqlite::Result<()> {
-    let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+/// A change that fails is taken back alone, unless its failure takes back the whole transaction, as that of a full disk
+/// does: then there is no error but the one that it noted.
+fn commit(connection: &mut Connection, changes: &[Arc<dyn Change>]) -> Result<(), Option<rusqlite::Error>> {
+    let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(Some)?;
     for change in changes {
-        let savepoint = transaction.savepoint()?;
+        let savepoint = transaction.savepoint().map_err(Some)?;
         if change.run(&savepoint) {
-            savepoint.commit()?;
+            savepoint.commit().map_err(Some)?;
+        } else if savepoint.is_autocommit() {
+            // What followed would be written outside of a transaction, and once more below.
+            return Err(None);
         }
     }
-    transaction.commit()
+    transaction.commit().map_err(Some)
 }
 
 #[cfg(test)]
@@ -138,5 +142,28 @@ mod tests {
         assert_eq!(good.take().unwrap().unwrap(), 1);
         assert!(broken.take().unwrap().is_err(), "it must not be reported as kept");
         assert_eq!(numbers(&connection), [1]);
+    }
+
+    #[test]
+    fn a_full_disk_is_named_and_no_other_change_is_made_twice() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let tables = "CREATE TABLE number (n INTEGER); CREATE TABLE text (t TEXT); INSERT INTO number VALUES (0);";
+        connection.execute_batch(tables).unwrap();
+        let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+        let most = format!("PRAGMA max_page_count = {pages}");
+        connection.query_row(&most, [], |row| row.get::<_, i64>(0)).unwrap();
+        let good = [1, 2].map(|number| Arc::new(Entry::new(insert(number))));
+        let large =
+            Arc::new(Entry::new(|it: &Connection| it.execute("INSERT INTO text VALUES (?1)", ["x".repeat(99_999)])));
+        run(
+            &mut connection,
+            &[Arc::clone(&good[0]) as _, Arc::clone(&large) as Arc<dyn Change>, Arc::clone(&good[1]) as _],
+        );
+        let full = large.take().unwrap().unwrap_err();
+        assert_eq!(full.sqlite_error_code(), Some(rusqlite::ErrorCode::DiskFull), "{full}");
+        assert_eq!(good.map(|entry| entry.take().unwrap().unwrap()), [1, 2]);
+        let mut statement = connection.prepare("SELECT n FROM number ORDER BY n").unwrap();
+        let numbers: Vec<i64> = statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        assert_eq!(numbers, [0, 1, 2]);
     }
 }
