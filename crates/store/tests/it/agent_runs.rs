@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use toolcrib_base::{Kind, PrincipalId, Problem, Role, Timestamp};
 use toolcrib_store::{
-    AgentDay, AgentDayLimits, AgentRunEntries, AgentRunQuery, AgentRunRecord, AgentRunState, AgentRuns, Config,
-    Retention, Store, StoreError,
+    AgentDay, AgentDayLimits, AgentRunEntries, AgentRunQuery, AgentRunRecord, AgentRunState, Config, Retention, Store,
+    StoreError,
 };
 
 use crate::{Home, profile};
@@ -32,15 +32,15 @@ fn lines(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-/// Adds lines to the journal of a run that has so many.
-fn add(
-    runs: &AgentRuns,
-    (run, before): (&str, u64),
-    lines: &[String],
-    state: &AgentRunState,
+/// Lines for the journal of a run that has so many.
+fn entries<'a>(
+    run: &'a str,
+    before: u64,
+    lines: &'a [String],
+    state: &'a AgentRunState,
     sync: bool,
-) -> Result<(), StoreError> {
-    runs.append(&AgentRunEntries { run, before, lines, state, limits: AgentDayLimits::default(), sync })
+) -> AgentRunEntries<'a> {
+    AgentRunEntries { run, before, lines, state, limits: AgentDayLimits::default(), sync }
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_journal_and_its_row_outlive_the_process() {
         next_due: Some(Timestamp(900)),
         ..record("r1", 5).state
     };
-    add(&runs, ("r1", 1), &lines(&["two", "three"]), &state, true).unwrap();
+    runs.append(&entries("r1", 1, &lines(&["two", "three"]), &state, true)).unwrap();
     store.close_blocking().unwrap();
     drop((runs, store));
     let store = home.open();
@@ -75,7 +75,7 @@ fn a_journal_and_its_row_outlive_the_process() {
     assert_eq!(runs.due(Timestamp(900)).unwrap(), ["r1"]);
     assert!(runs.interrupted().unwrap().is_empty());
     let state = AgentRunState { status: "running".to_owned(), tokens: 75, money: 9, ..record("r1", 5).state };
-    add(&runs, ("r1", 3), &lines(&["four"]), &state, false).unwrap();
+    runs.append(&entries("r1", 3, &lines(&["four"]), &state, false)).unwrap();
     assert!(runs.waiting_on("approval:apr_1").unwrap().is_empty());
     assert_eq!(runs.interrupted().unwrap(), ["r1"]);
     assert_eq!(runs.today("clerk").unwrap(), AgentDay { runs: 1, tokens: 75, money: 9 });
@@ -93,9 +93,9 @@ fn two_who_go_on_with_one_run_do_not_interleave() {
     let again = runs.create(&record("r1", 6), &lines(&["other"])).unwrap_err();
     assert!(matches!(again, StoreError::Conflict { .. }), "{again}");
     for sync in [true, false] {
-        let late = add(&runs, ("r1", 0), &lines(&["late"]), &state, sync).unwrap_err();
+        let late = runs.append(&entries("r1", 0, &lines(&["late"]), &state, sync)).unwrap_err();
         assert_eq!(late.to_string(), "the journal of run `r1` has 1 entries and not 0");
-        let unknown = add(&runs, ("r9", 0), &lines(&["late"]), &state, sync).unwrap_err();
+        let unknown = runs.append(&entries("r9", 0, &lines(&["late"]), &state, sync)).unwrap_err();
         assert_eq!(unknown.to_string(), "there is no run `r9`");
         assert_eq!(Problem::from(unknown).kind, Kind::Conflict);
     }
@@ -201,11 +201,11 @@ fn an_ended_run_waits_for_nothing_and_only_it_is_deleted() {
         ..record("r1", 5).state
     };
     runs.create(&record("r1", 5), &lines(&["one"])).unwrap();
-    add(&runs, ("r1", 1), &lines(&["two"]), &waits("waiting"), false).unwrap();
+    runs.append(&entries("r1", 1, &lines(&["two"]), &waits("waiting"), false)).unwrap();
     let refused = runs.delete("r1").unwrap_err();
     assert_eq!(refused.to_string(), "the run `r1` has not ended: cancel it first");
     assert_eq!(runs.waiting_on("time:7").unwrap(), ["r1"]);
-    add(&runs, ("r1", 2), &lines(&["three"]), &waits("ended"), false).unwrap();
+    runs.append(&entries("r1", 2, &lines(&["three"]), &waits("ended"), false)).unwrap();
     assert!(runs.waiting_on("time:7").unwrap().is_empty() && runs.due(Timestamp(9)).unwrap().is_empty());
     assert_eq!(runs.next_due().unwrap(), None);
     assert!(runs.delete("r1").unwrap() && !runs.delete("r1").unwrap());
@@ -302,7 +302,7 @@ fn a_statement_that_fails_leaves_nothing_half_written() {
         let trigger = format!("CREATE TRIGGER broken BEFORE {broken} BEGIN SELECT RAISE(ABORT, 'broken'); END");
         home.shell().execute_batch(&trigger).unwrap();
         for sync in [true, false] {
-            let failed = add(&runs, ("r1", 1), &lines(&["two", "three"]), &state, sync).unwrap_err();
+            let failed = runs.append(&entries("r1", 1, &lines(&["two", "three"]), &state, sync)).unwrap_err();
             assert!(failed.to_string().starts_with("cannot write the journal of a run in"), "{failed}");
             assert_eq!(runs.read("r1").unwrap().unwrap(), ["one"], "{broken}");
             assert_eq!((runs.get("r1").unwrap(), runs.today("clerk").unwrap()), before, "{broken}");
@@ -310,7 +310,7 @@ fn a_statement_that_fails_leaves_nothing_half_written() {
         }
         home.shell().execute_batch("DROP TRIGGER broken").unwrap();
     }
-    add(&runs, ("r1", 1), &lines(&["two", "three"]), &state, true).unwrap();
+    runs.append(&entries("r1", 1, &lines(&["two", "three"]), &state, true)).unwrap();
     assert_eq!(runs.read("r1").unwrap().unwrap().len(), 3);
 }
 
@@ -361,17 +361,17 @@ fn write_until_killed(state: &Path) {
     let clock = std::sync::Arc::new(toolcrib_base::ManualClock::at(Timestamp(50_000)));
     let store = Store::open(state, Config { clock, ..Config::default() }).unwrap();
     let runs = store.agent_runs();
-    let mut entries = runs.read("r1").unwrap().map_or(0, |lines| lines.len() as u64);
-    if entries == 0 {
+    let mut count = runs.read("r1").unwrap().map_or(0, |lines| lines.len() as u64);
+    if count == 0 {
         runs.create(&record("r1", 5), &[]).unwrap();
     }
     loop {
-        let state = AgentRunState { tokens: entries + 2, ..record("r1", 5).state };
-        let two = [entries.to_string(), (entries + 1).to_string()];
-        add(&runs, ("r1", entries), &two, &state, entries.is_multiple_of(10)).unwrap();
-        entries += 2;
+        let state = AgentRunState { tokens: count + 2, ..record("r1", 5).state };
+        let two = [count.to_string(), (count + 1).to_string()];
+        runs.append(&entries("r1", count, &two, &state, count.is_multiple_of(10))).unwrap();
+        count += 2;
         let mut out = std::io::stdout().lock();
-        if writeln!(out, "has {entries}").and_then(|()| out.flush()).is_err() {
+        if writeln!(out, "has {count}").and_then(|()| out.flush()).is_err() {
             return;
         }
     }
