@@ -20,7 +20,7 @@ use toolcrib_base::Timestamp;
 
 use crate::answer::ModelSpec;
 use crate::conversation::Conversation;
-use crate::entry::{End, Entry, Request, Start, WaitFor};
+use crate::entry::{CallId, End, Entry, Request, Start, WaitFor};
 use crate::journal::JournalError;
 use crate::spending::{Allowance, Cost, RunLimits};
 use crate::tool::Tools;
@@ -190,6 +190,11 @@ impl Run {
     /// Entries that said what was known already, and answers of the model that were lost.
     pub fn irregular(&self) -> (u32, u32) {
         (self.repeated, self.lost_answers)
+    }
+
+    /// Calls of which it is not known whether they happened: the same call is refused until a person settles it.
+    pub fn unsettled_calls(&self) -> Vec<CallId> {
+        self.unsettled.calls()
     }
 
     /// What the model was sent and answered.

@@ -47,6 +47,7 @@ mod policy;
 mod profile;
 mod prompt;
 mod registry;
+mod run;
 mod remote;
 mod repl;
 mod secret;

@@ -10,6 +10,7 @@ mod halts;
 mod identity;
 mod listen;
 mod logins;
+mod models;
 mod sealing;
 mod sign_on;
 mod sinks;
@@ -31,6 +32,7 @@ use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, SystemClock};
 use toolcrib_call::Servers;
 use toolcrib_call::{LiveEvents, Source};
 use toolcrib_catalog::{Catalog, DefinitionProblem};
+use toolcrib_flow::agent::Agents;
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
 use toolcrib_gateway::Gateway;
@@ -316,6 +318,8 @@ impl RunningGateway {
         let (keep_arguments, secret_actions) = (config.audit_arguments, config.secret_actions);
         let embed = crate::model::start(&config.home.state());
         let workflows = Workflows::new(store.runs(), &house);
+        let models = Arc::new(models::ModelClient { http: client.clone(), secrets: Arc::clone(&secrets) });
+        let agents = Agents::new(store.agent_runs(), models, Arc::clone(&clock), &house);
         let services = Services::new(config.home.path(), store.services(), Arc::clone(&clock), &house);
         let builder = Gateway::builder(store, clock, servers, sessions)
             .loaded(loaded)
@@ -328,6 +332,7 @@ impl RunningGateway {
             .embed(embed)
             .source(Arc::clone(&services) as Arc<dyn Source>)
             .source(Arc::clone(&workflows) as Arc<dyn Source>)
+            .source(Arc::clone(&agents) as Arc<dyn Source>)
             .sources(operations);
         let parts = ApprovalParts { config: &config, client: &client, secrets: &secrets, house: &house, address };
         let builder = approvals::attach(builder, &parts)?;
@@ -342,6 +347,7 @@ impl RunningGateway {
         services.enter(&gateway);
         workflows.grant_with(runs);
         workflows.enter(&gateway);
+        agents.enter(&gateway);
         let mut reported = ReportedProblems::default();
         reported.report(&gateway.loaded(), config.home.path());
         house.spawn(Arc::clone(&gateway).keep_in_step(happened, house.stop_signal()));

@@ -13,14 +13,16 @@ pub enum ObjectKind {
     Workflow,
     /// A call that waits for a yes.
     Approval,
+    /// An agent, and its runs.
+    Agent,
 }
 
 // === impl ObjectKind ===
 
 impl ObjectKind {
     /// Every kind.
-    pub const ALL: [Self; 5] =
-        [Self::McpServer, Self::ServiceClass, Self::ServiceInstance, Self::Workflow, Self::Approval];
+    pub const ALL: [Self; 6] =
+        [Self::McpServer, Self::ServiceClass, Self::ServiceInstance, Self::Workflow, Self::Approval, Self::Agent];
 
     /// The word on the wire.
     pub const fn as_str(self) -> &'static str {
@@ -30,6 +32,7 @@ impl ObjectKind {
             Self::ServiceInstance => "ServiceInstance",
             Self::Workflow => "Workflow",
             Self::Approval => "Approval",
+            Self::Agent => "Agent",
         }
     }
 

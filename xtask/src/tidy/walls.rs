@@ -29,7 +29,7 @@ const MAY_USE: [(&str, &[&str]); 29] = [
         "gateway",
         &["base", "protocol", "search", "policy", "store", "sink", "catalog", "upstream", "session", "view", "call"],
     ),
-    ("flow", &["base", "agent", "protocol", "store", "catalog", "session", "view", "call", "gateway"]),
+    ("flow", &["base", "agent", "model", "protocol", "store", "catalog", "session", "view", "call", "gateway"]),
     (
         "web",
         &[

@@ -17,7 +17,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         &["init", "import", "connect", "disconnect", "login", "logout", "service", "context", "demo", "example"],
     ),
     ("Run", &["serve", "stdio", "standalone", "bridge"]),
-    ("Use tools", &["list", "get", "find", "describe", "call", "prompt", "workflow", "repl", "agent"]),
+    ("Use tools", &["list", "get", "find", "describe", "call", "run", "prompt", "workflow", "repl", "agent"]),
     (
         "Configure",
         &[

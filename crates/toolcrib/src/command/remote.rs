@@ -8,7 +8,7 @@ use super::decide::{self, Decision};
 use super::login::place::LoginGateway;
 use super::{
     api, approval, audit, auth, call, canary, describe, doctor, explain, find, halt, learning, login, logout,
-    on_this_thread, policy, profile, registry, server, status, tokens, until_interrupted, verify, version,
+    on_this_thread, policy, profile, registry, run as agent_run, server, status, tokens, until_interrupted, verify, version,
     with_gateway, with_rest, with_session,
 };
 use crate::client::Rest;
@@ -24,6 +24,8 @@ pub(crate) enum RemoteCommand {
     Describe(describe::Arguments),
     /// Call a tool
     Call(call::Arguments),
+    /// Give a task to an agent or a model, and follow it; list, show and resume runs
+    Run(agent_run::Arguments),
     /// Browse the registry, add servers from it, check definition files
     Registry(registry::Arguments),
     /// Add, show, start and stop servers
@@ -87,6 +89,9 @@ pub(super) fn run(command: RemoteCommand, environment: &Environment) -> anyhow::
             with_session(&arguments.client, environment, person, async |client, output| {
                 call::run(&arguments, &given, client, output).await
             })
+        }
+        RemoteCommand::Run(arguments) => {
+            with_rest(arguments.client(), environment, async |rest, output| agent_run::run(&arguments, rest, output).await)
         }
         RemoteCommand::Registry(arguments) => match &arguments.action {
             registry::Action::Local(action) => registry::run(action, environment).map(|()| ExitCode::SUCCESS),

@@ -15,7 +15,7 @@ impl Table {
         let is_there = match kind {
             ObjectKind::ServiceClass => loaded.service_classes.contains_key(&name),
             ObjectKind::ServiceInstance => self.entry(name.as_str()).is_some(),
-            ObjectKind::McpServer | ObjectKind::Workflow | ObjectKind::Approval => false,
+            ObjectKind::McpServer | ObjectKind::Workflow | ObjectKind::Approval | ObjectKind::Agent => false,
         };
         let (mut seen, mut todo) = (BTreeSet::new(), vec![name]);
         while let Some(name) = is_there.then(|| todo.pop()).flatten() {

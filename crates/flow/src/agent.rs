@@ -1,0 +1,27 @@
+//! Agents: a task in words becomes tool calls. Runs of the pure loop of `agent`, with models of `model`, over the one path
+//! of calls; each agent is a tool `agent_<name>` itself.
+//!
+//! Reading order: `source` (what the gateway sees), `start` (what a run is made of), `tools` (what it is shown), `bridge`
+//! (what the loop's driver asks for: `ask` models, `call` tools, `keep` journals), `operation` (what people ask for).
+
+mod ask;
+mod bridge;
+mod breaker;
+mod call;
+mod context;
+mod dialogue;
+mod fork;
+mod keep;
+mod models;
+mod operation;
+mod output;
+mod send;
+mod shown;
+mod source;
+mod spans;
+mod start;
+mod table;
+mod tools;
+
+pub use send::{ModelBody, ModelResponse, SendError, SendRequest};
+pub use source::Agents;

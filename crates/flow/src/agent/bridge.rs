@@ -1,0 +1,228 @@
+//! What the loop's driver asks for, filled by the gateway: this file has who keeps what; `ask`, `call`, `keep` and
+//! `output` have the work.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use tokio::sync::watch;
+use toolcrib_agent::driver::{DriveError, Observe, Rest, Runs, Surroundings};
+use toolcrib_agent::{Entry, Event, Start, WaitFor};
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Clock, Kind, Problem};
+use toolcrib_call::Invocation;
+use toolcrib_call::admission::closing_problem;
+use toolcrib_gateway::{Gateway, ObjectEvent};
+use toolcrib_protocol::{RequestTrace, Revision};
+use toolcrib_session::{Caller, Principal};
+use toolcrib_store::AgentRuns;
+use toolcrib_view::ObjectKind;
+
+use super::context::{Feed, RunContext};
+use super::keep::{self, Written};
+use super::models::Models;
+use super::output::OutputCheck;
+use super::send::SendRequest;
+use super::shown::wait_key;
+
+/// What runs share.
+pub(super) struct Bridge {
+    pub(super) models: Models,
+    pub(super) send: Arc<dyn SendRequest>,
+    pub(super) store: AgentRuns,
+    pub(super) clock: Arc<dyn Clock>,
+    contexts: Mutex<HashMap<String, Arc<RunContext>>>,
+    gateway: OnceLock<Weak<Gateway>>,
+    runs: OnceLock<Runs>,
+    scope: Scope,
+}
+
+impl fmt::Debug for Bridge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bridge").field("contexts", &self.contexts().len()).finish_non_exhaustive()
+    }
+}
+
+impl Bridge {
+    pub(super) fn new(store: AgentRuns, send: Arc<dyn SendRequest>, clock: Arc<dyn Clock>, scope: &Scope) -> Arc<Self> {
+        let bridge = Arc::new(Self {
+            models: Models::new(),
+            send,
+            store,
+            clock: Arc::clone(&clock),
+            contexts: Mutex::default(),
+            gateway: OnceLock::new(),
+            runs: OnceLock::new(),
+            scope: scope.clone(),
+        });
+        let around = Surroundings {
+            models: Arc::clone(&bridge) as _,
+            tools: Arc::clone(&bridge) as _,
+            journal: Arc::clone(&bridge) as _,
+            outputs: Arc::new(OutputCheck),
+            observer: Arc::new(Observer(Arc::downgrade(&bridge))),
+            clock,
+        };
+        let _ = bridge.runs.set(Runs::new(around, scope.clone()));
+        bridge
+    }
+
+    /// The runs that have a task.
+    pub(super) fn runs(&self) -> &Runs {
+        self.runs.get().expect("set when it was made")
+    }
+
+    /// From now on the gateway is there; `false` where it was before.
+    pub(super) fn enter(&self, gateway: &Arc<Gateway>) -> bool {
+        self.gateway.set(Arc::downgrade(gateway)).is_ok()
+    }
+
+    /// The gateway, while there is one.
+    pub(super) fn gateway(&self) -> Option<Arc<Gateway>> {
+        self.gateway.get().and_then(Weak::upgrade)
+    }
+
+    fn contexts(&self) -> MutexGuard<'_, HashMap<String, Arc<RunContext>>> {
+        self.contexts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs that are under way, with those for whom they are.
+    pub(super) fn under_way(&self) -> Vec<Arc<RunContext>> {
+        self.contexts().values().cloned().collect()
+    }
+
+    /// A run that has a task.
+    pub(super) fn known(&self, run: &str) -> Option<Arc<RunContext>> {
+        self.contexts().get(run).cloned()
+    }
+
+    /// Watches a run that has a task.
+    pub(super) fn watched(&self, run: &str) -> Option<watch::Receiver<Feed>> {
+        self.known(run).map(|context| context.watch())
+    }
+
+    /// Makes a run known that is about to start.
+    pub(super) fn begin(&self, start: &Arc<Start>, invocation: Invocation) -> Arc<RunContext> {
+        let context = Arc::new(RunContext::new(Arc::clone(start), invocation, Written::default()));
+        self.contexts().insert(start.run.clone(), Arc::clone(&context));
+        context
+    }
+
+    /// A run that did not start.
+    pub(super) fn forget(&self, run: &str) {
+        self.contexts().remove(run);
+    }
+
+    /// What is kept of a run, read from the store where nothing is.
+    ///
+    /// # Errors
+    /// There is no such run; its journal cannot be read; the gateway ends.
+    pub(super) async fn context(&self, run: &str) -> Result<Arc<RunContext>, Problem> {
+        let known = self.contexts().get(run).cloned();
+        if let Some(context) = known {
+            return Ok(context);
+        }
+        let gateway = self.gateway().ok_or_else(closing_problem)?;
+        let (store, id) = (self.store.clone(), run.to_owned());
+        let read = tokio::task::spawn_blocking(move || keep::read(&store, &id)).await;
+        let read = read.map_err(|error| Problem::new(Kind::Internal, error.to_string()))??;
+        let Some((record, entries)) = read else {
+            return Err(Problem::new(Kind::NotFound, format!("there is no run `{run}`")));
+        };
+        let Some(start) = entries.iter().find_map(|entry| match &entry.event {
+            Event::Started(start) => Some(Start { run: run.to_owned(), ..(**start).clone() }),
+            _ => None,
+        }) else {
+            return Err(Problem::new(Kind::Internal, format!("the journal of run `{run}` has no beginning")));
+        };
+        let caller = Caller {
+            principal: Principal::restored(record.principal.clone(), record.role),
+            profile: record.profile.clone(),
+            door: Invocation::DOOR,
+            revision: Revision::LATEST_LEGACY,
+            session: None,
+            meta: None,
+            trace: RequestTrace::default(),
+            chain: None,
+        };
+        let written = Written::of(&record, &entries);
+        let context = Arc::new(RunContext::new(Arc::new(start), Invocation::new(gateway, caller), written));
+        // Two may have read at once; one of them counts.
+        Ok(Arc::clone(self.contexts().entry(run.to_owned()).or_insert(context)))
+    }
+
+    /// What the audit log and people are told of a run.
+    pub(super) fn happened(&self, agent: &str, reason: &'static str, message: String, warning: bool) {
+        if let Some(gateway) = self.gateway() {
+            gateway.happened(ObjectEvent { kind: ObjectKind::Agent, name: agent.to_owned(), reason, message, warning });
+        }
+    }
+
+    /// Tells every run that waits for something that it is there.
+    pub(super) async fn arrived(&self, what: &WaitFor, event: impl Fn() -> Event) {
+        let (store, key) = (self.store.clone(), wait_key(what));
+        let waiting = tokio::task::spawn_blocking(move || store.waiting_on(&key)).await;
+        let ids = match waiting {
+            Ok(Ok(ids)) => ids,
+            Ok(Err(error)) => {
+                tracing::error!(%error, "cannot find the runs that wait");
+                return;
+            }
+            Err(_) => return,
+        };
+        for id in ids {
+            if let Err(error) = self.runs().tell(&id, event()).await {
+                tracing::warn!(run = id, %error, "a run cannot go on");
+            }
+        }
+    }
+}
+
+/// Sees what happens in runs, for those who watch and for runs that wait for others.
+struct Observer(Weak<Bridge>);
+
+impl Observe for Observer {
+    fn delta(&self, run: &str, text: &str) {
+        let Some(bridge) = self.0.upgrade() else { return };
+        let context = bridge.contexts().get(run).cloned();
+        if let Some(context) = context {
+            context.show(|feed| feed.partial.push_str(text));
+        }
+    }
+
+    fn entry(&self, run: &str, entry: &Entry) {
+        let Some(bridge) = self.0.upgrade() else { return };
+        let Some(context) = bridge.contexts().get(run).cloned() else { return };
+        context.show(|feed| {
+            feed.entries += 1;
+            feed.rest = None;
+            if !matches!(entry.event, Event::Asked(_)) {
+                feed.partial.clear();
+            }
+        });
+    }
+
+    fn rest(&self, run: &str, rest: &Result<Rest, DriveError>) {
+        let Some(bridge) = self.0.upgrade() else { return };
+        let context = bridge.contexts().remove(run);
+        let Some(context) = context else { return };
+        let agent = &context.start.agent;
+        match rest {
+            Ok(Rest::Ended(end)) => {
+                let is_done = matches!(end, toolcrib_agent::End::Done(_));
+                let reason = if is_done { "RunCompleted" } else { "RunEnded" };
+                bridge.happened(agent, reason, format!("run `{run}` ended: {}", end.name()), !is_done);
+                let (bridge, what) = (Arc::clone(&bridge), WaitFor::Run(run.to_owned()));
+                let scope = bridge.scope.clone();
+                scope.spawn(async move { bridge.arrived(&what, || Event::Arrived(what.clone())).await });
+            }
+            Ok(Rest::Waiting(_)) => bridge.happened(agent, "RunWaiting", format!("run `{run}` waits"), false),
+            Ok(Rest::Stopped) => {}
+            Err(error) => {
+                tracing::error!(run, %error, "a run cannot go on");
+                bridge.happened(agent, "RunStopped", format!("run `{run}` cannot go on: {error}"), true);
+            }
+        }
+        context.show(|feed| feed.rest = Some(rest.clone().map_err(|error| error.to_string())));
+    }
+}

@@ -1,0 +1,237 @@
+//! Calls tools for runs: what the rules say before a turn begins, and the call itself, both by the gateway's one path.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use toolcrib_agent::driver::{CallOutcome, CallTool};
+use toolcrib_agent::{Call, CallResult, Cost, Decision, OpenCall, Refusal, RefusalKind, WaitFor};
+use toolcrib_base::nearest::similar;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_protocol::Raw;
+use toolcrib_protocol::json::Rules;
+use toolcrib_view::schema::CheckOutcome;
+use toolcrib_view::{Tool, View};
+
+use super::bridge::Bridge;
+use super::context::RunContext;
+use super::source::WAITS;
+use super::tools::CALL;
+
+/// How deep arguments may nest.
+const DEPTH: usize = 64;
+/// What the ids of agents begin with.
+const AGENT: &str = "agent/";
+/// What a run of an agent spent, in the `_meta` of its result.
+pub(super) const SPENT: &str = "toolcrib/spent";
+
+/// What a call of the model means: the tool itself, also where the model called it through the menu.
+struct Meant {
+    /// Its id, or the name of a meta-tool.
+    id: String,
+    arguments: Raw,
+}
+
+fn refusal(kind: RefusalKind, why: impl Into<String>, nearest: Vec<String>) -> Refusal {
+    Refusal { kind, why: why.into(), nearest }
+}
+
+impl RunContext {
+    /// What a call of the model means.
+    fn meant(&self, name: &str, arguments: &str) -> Result<Meant, Refusal> {
+        let invalid = |why: String| refusal(RefusalKind::Invalid, why, Vec::new());
+        let arguments = Raw::parse(arguments.as_bytes().to_vec().into(), Rules::relayed(DEPTH))
+            .map_err(|error| invalid(error.to_string()))?;
+        let Some(tool) = self.start.tools.iter().find(|tool| tool.name == name) else {
+            return Err(refusal(RefusalKind::UnknownTool, format!("there is no `{name}`"), Vec::new()));
+        };
+        if tool.id != CALL {
+            return Ok(Meant { id: tool.id.clone(), arguments });
+        }
+        let Some(inner) = arguments.text("name").filter(|name| !name.is_empty()) else {
+            return Err(invalid(format!("`{CALL}` needs `name`, the tool to call")));
+        };
+        let inner_arguments = arguments.get("arguments").unwrap_or_else(Raw::empty_object);
+        if inner_arguments.get("").is_none() && !inner_arguments.as_str().starts_with('{') {
+            return Err(invalid(format!("`arguments` of `{CALL}` must be an object")));
+        }
+        Ok(Meant { id: inner.clone(), arguments: inner_arguments })
+    }
+
+    /// The tool as the profile shows it now.
+    fn tool(&self, view: &View, id: &str) -> Result<Arc<Tool>, Refusal> {
+        let found = view.tool_by_any_name(id).filter(|tool| self.allows(tool)).cloned();
+        found.ok_or_else(|| {
+            let names = view.tools.iter().filter(|tool| self.allows(tool)).map(|tool| &*tool.name);
+            let nearest = similar(id, names).into_iter().map(str::to_owned).collect();
+            let shown: String = id.chars().take(128).collect();
+            refusal(RefusalKind::UnknownTool, format!("there is no `{shown}` any more, or it may not be used here"), nearest)
+        })
+    }
+
+    /// What is known before the gateway's rules are asked.
+    async fn look(&self, name: &str, arguments: &str) -> Result<Meant, Refusal> {
+        let meant = self.meant(name, arguments)?;
+        let is_menu = self.start.tools.iter().any(|tool| tool.name == name && tool.id == meant.id && !meant.id.contains('/'));
+        if is_menu {
+            return Ok(meant);
+        }
+        let view = self.invocation.view().map_err(|problem| refused(&problem))?;
+        let tool = self.tool(&view, &meant.id)?;
+        if let Some(own) = &self.own {
+            let own = own.view().map_err(|problem| refused(&problem))?;
+            if own.tool_by_id(&tool.id).is_none() {
+                let why = format!("`{}` is not in the profile of the caller", tool.name);
+                return Err(refusal(RefusalKind::Denied, why, Vec::new()));
+            }
+        }
+        if tool.checks_arguments() {
+            return Ok(Meant { id: tool.id.to_string(), ..meant });
+        }
+        let outcome = match tool.check_if_cheap().and_then(|check| check.at_once(&meant.arguments)) {
+            Some(outcome) => outcome,
+            None => {
+                let (tool, arguments) = (Arc::clone(&tool), meant.arguments.clone());
+                let checked = tokio::task::spawn_blocking(move || tool.check().check(&arguments)).await;
+                checked.unwrap_or(CheckOutcome::Unchecked)
+            }
+        };
+        match outcome {
+            CheckOutcome::Faults(faults) => Err(refusal(RefusalKind::Invalid, faults, Vec::new())),
+            CheckOutcome::Fits | CheckOutcome::Unchecked => Ok(Meant { id: tool.id.to_string(), ..meant }),
+        }
+    }
+}
+
+#[async_trait]
+impl CallTool for Bridge {
+    async fn decide(&self, run: &str, call: &OpenCall) -> Decision {
+        let context = match self.context(run).await {
+            Ok(context) => context,
+            Err(problem) => return Decision::Refused(refused(&problem)),
+        };
+        match context.look(&call.tool, &call.arguments).await {
+            Ok(_) => Decision::Allowed,
+            Err(refusal) => Decision::Refused(refusal),
+        }
+    }
+
+    async fn call(&self, run: &str, call: &Call) -> CallOutcome {
+        let context = match self.context(run).await {
+            Ok(context) => context,
+            Err(problem) => return CallOutcome::Refused(refused(&problem)),
+        };
+        let meant = match context.look(&call.tool, &call.arguments).await {
+            Ok(meant) => meant,
+            Err(refusal) => return CallOutcome::Refused(refusal),
+        };
+        context.lend(call);
+        let is_agent = meant.id.starts_with(AGENT);
+        match context.invocation.call(&meant.id, meant.arguments).await {
+            Ok(result) if is_agent => match result.get("_meta").and_then(|meta| meta.text(WAITS)) {
+                Some(run) => CallOutcome::Waits(WaitFor::Run(run)),
+                None => CallOutcome::Result(read(&result)),
+            },
+            // What another server claims to have spent is nothing.
+            Ok(result) => CallOutcome::Result(CallResult { spent: Cost::default(), ..read(&result) }),
+            Err(problem) => failed(&problem, call),
+        }
+    }
+}
+
+/// What an error of the gateway means for the call.
+fn failed(problem: &Problem, call: &Call) -> CallOutcome {
+    match problem.kind {
+        Kind::UnknownTool | Kind::NotFound | Kind::InvalidParams | Kind::Forbidden | Kind::Unauthenticated => {
+            CallOutcome::Refused(refused(problem))
+        }
+        // It may have left, and what became of it is not known.
+        Kind::Timeout | Kind::Cancelled | Kind::Internal if call.durable => CallOutcome::Unknown(problem.to_string()),
+        _ => CallOutcome::Result(CallResult { text: problem.to_string(), is_error: true, spent: Cost::default() }),
+    }
+}
+
+/// Why the gateway refuses a call.
+pub(super) fn refused(problem: &Problem) -> Refusal {
+    let kind = match problem.kind {
+        Kind::UnknownTool | Kind::NotFound => RefusalKind::UnknownTool,
+        Kind::InvalidParams => RefusalKind::Invalid,
+        _ => RefusalKind::Denied,
+    };
+    let why = match &problem.hint {
+        Some(hint) => format!("{}. {hint}", problem.message),
+        None => problem.message.clone(),
+    };
+    refusal(kind, why, Vec::new())
+}
+
+/// A result of `tools/call` as the model reads it: its texts, a word for each other block, and its structured content
+/// where there is no text.
+pub(super) fn read(result: &Raw) -> CallResult {
+    let value = result.to_value();
+    let blocks = value["content"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut texts: Vec<String> = blocks.iter().map(block).collect();
+    if texts.is_empty()
+        && let Some(structured) = value.get("structuredContent")
+    {
+        texts.push(structured.to_string());
+    }
+    let spent = &value["_meta"][SPENT];
+    let count = |key: &str| spent[key].as_u64().unwrap_or(0);
+    CallResult {
+        text: texts.join("\n"),
+        is_error: value["isError"] == true,
+        spent: Cost { tokens: count("tokens"), money: count("money") },
+    }
+}
+
+fn block(block: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let kind = block["type"].as_str().unwrap_or("a block without a type");
+    match kind {
+        "text" => text(&block["text"]),
+        "image" | "audio" => {
+            let size = block["data"].as_str().unwrap_or_default().trim_end_matches('=').len() * 3 / 4;
+            format!("[{kind} {}, {size} bytes]", text(&block["mimeType"]))
+        }
+        "resource" => match block["resource"]["text"].as_str() {
+            Some(words) => format!("[resource {}]\n{words}", text(&block["resource"]["uri"])),
+            None => format!("[resource {}, binary]", text(&block["resource"]["uri"])),
+        },
+        "resource_link" => format!("[link {} {}]", text(&block["uri"]), text(&block["name"])),
+        other => format!("[{other}]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_result_is_read_as_text_whatever_its_blocks_are() {
+        let result = json!({
+            "content": [
+                {"type": "text", "text": "one"},
+                {"type": "image", "mimeType": "image/png", "data": "AAAA"},
+                {"type": "resource", "resource": {"uri": "file:///a", "text": "two"}},
+                {"type": "resource_link", "uri": "file:///b", "name": "b"},
+                {"type": "hologram"},
+            ],
+            "isError": true,
+        });
+        let read = read(&Raw::from_value(&result));
+        assert!(read.is_error);
+        let expected = "one\n[image image/png, 3 bytes]\n[resource file:///a]\ntwo\n[link file:///b b]\n[hologram]";
+        assert_eq!(read.text, expected);
+        let structured = Raw::from_value(&json!({"content": [], "structuredContent": {"a": 1}}));
+        assert_eq!(super::read(&structured).text, r#"{"a":1}"#);
+    }
+
+    #[test]
+    fn what_a_sub_agent_spent_is_counted() {
+        let result = json!({"content": [], "_meta": {SPENT: {"tokens": 7, "money": 9}}});
+        assert_eq!(read(&Raw::from_value(&result)).spent, Cost { tokens: 7, money: 9 });
+    }
+}

@@ -1,0 +1,119 @@
+//! What is kept of a run while it has a task, or someone watches it: for whom it calls, and what has happened of it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
+use toolcrib_agent::driver::Rest;
+use toolcrib_agent::{Allowance, Call, CallId, Start};
+use toolcrib_base::{Glob, ProfileName, Timestamp};
+use toolcrib_call::Invocation;
+use toolcrib_protocol::Revision;
+use toolcrib_session::Caller;
+use toolcrib_view::Tool;
+
+use super::keep::Written;
+use super::tools::SOURCE;
+
+/// One run.
+pub(super) struct RunContext {
+    pub(super) start: Arc<Start>,
+    /// Calls in the profile of the agent, in the run's name.
+    pub(super) invocation: Invocation,
+    /// The same in the caller's own profile, where that is another one.
+    pub(super) own: Option<Invocation>,
+    allowed: Option<Vec<Glob>>,
+    feed: watch::Sender<Feed>,
+    /// What the store has of it.
+    written: Mutex<Written>,
+    /// The call that is being made, and what an agent that it starts may spend.
+    loan: Mutex<Option<(CallId, Allowance)>>,
+}
+
+/// What has happened of a run, for those who watch.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Feed {
+    /// How many entries its journal has.
+    pub(super) entries: u64,
+    /// What has arrived of an answer that is not whole.
+    pub(super) partial: String,
+    /// It has no task, and why.
+    pub(super) rest: Option<Result<Rest, String>>,
+}
+
+impl fmt::Debug for RunContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunContext").field("run", &self.start.run).finish_non_exhaustive()
+    }
+}
+
+impl RunContext {
+    /// `invocation` is for the caller in its own profile.
+    pub(super) fn new(start: Arc<Start>, mut invocation: Invocation, written: Written) -> Self {
+        let caller = &mut invocation.caller;
+        // Its rights are those of its calls, by whatever door it was asked for.
+        caller.door = Invocation::DOOR;
+        invocation.enter_run(&format!("{SOURCE}_{}", start.agent), &start.run);
+        let mut own = None;
+        if let Ok(profile) = ProfileName::new(&start.profile)
+            && profile != invocation.caller.profile
+        {
+            own = Some(invocation.clone());
+            invocation.caller.profile = profile;
+            // A session is one of the caller's profile.
+            invocation.caller.session = None;
+        }
+        let allowed = start.allowed.as_ref();
+        let allowed = allowed.map(|patterns| patterns.iter().filter_map(|pattern| pattern.parse().ok()).collect());
+        let (feed, _) = watch::channel(Feed { entries: written.entries, ..Feed::default() });
+        Self { start, invocation, own, allowed, feed, written: Mutex::new(written), loan: Mutex::default() }
+    }
+
+    /// Whether the run may call a tool, as its definition says.
+    pub(super) fn allows(&self, tool: &Tool) -> bool {
+        let (server, name) = (tool.id.server.as_str(), &*tool.id.tool);
+        let is_itself = server == SOURCE && name == self.start.agent;
+        let is_listed = || self.start.tools.iter().any(|listed| listed.id == tool.id.to_string());
+        let matches = |glob: &Glob| glob.matches_id(server, name) || glob.matches(&tool.name);
+        !is_itself && (is_listed() || self.allowed.as_ref().is_none_or(|allowed| allowed.iter().any(matches)))
+    }
+
+    /// Those who watch.
+    pub(super) fn watch(&self) -> watch::Receiver<Feed> {
+        self.feed.subscribe()
+    }
+
+    /// What the store has of it.
+    pub(super) fn written(&self) -> Written {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// It was written.
+    pub(super) fn wrote(&self, written: Written) {
+        *self.written.lock().unwrap_or_else(PoisonError::into_inner) = written;
+    }
+
+    /// Moments that it waits for.
+    pub(super) fn moments(&self) -> Vec<Timestamp> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).moments()
+    }
+
+    pub(super) fn show(&self, change: impl FnOnce(&mut Feed)) {
+        self.feed.send_modify(change);
+    }
+
+    /// What an agent that this call starts may spend. Calls of agents are made one after the other.
+    pub(super) fn lend(&self, call: &Call) {
+        *self.loan.lock().unwrap_or_else(PoisonError::into_inner) = Some((call.id, call.allowance));
+    }
+
+    /// The call that is being made, and what it may spend.
+    pub(super) fn loan(&self) -> Option<(CallId, Allowance)> {
+        *self.loan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A caller that no request stands behind: of a run that goes on after a restart, or after its request was answered.
+pub(super) fn detached(caller: &Caller) -> Caller {
+    Caller { session: None, meta: None, revision: Revision::LATEST_LEGACY, ..caller.clone() }
+}

@@ -1,0 +1,207 @@
+//! Journals in the store: entries as lines, and the row of each run in step with them.
+
+use async_trait::async_trait;
+use toolcrib_agent::driver::Journal;
+use toolcrib_agent::{End, Entry, Event, Purpose, WaitFor, journal};
+use toolcrib_base::{Kind, Problem, Timestamp};
+use toolcrib_store::{AgentRunRecord, AgentRunState, AgentRuns};
+
+use super::bridge::Bridge;
+use super::shown::{end_text, wait_key};
+use super::source::blocking;
+
+/// How much of a task stands in the row of a run, in characters.
+const TASK: usize = 500;
+/// How much of an output.
+const OUTPUT: usize = 1024 * 1024;
+
+/// What the store has of a run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Written {
+    /// How many entries.
+    pub(super) entries: u64,
+    /// Its row.
+    pub(super) state: AgentRunState,
+    /// Moments that it waits for.
+    moments: Vec<Timestamp>,
+    /// The request that is under way: what it reserves, and whether it is for a turn.
+    asked: Option<(u64, u64, bool)>,
+}
+
+impl Written {
+    /// What a journal that was read says.
+    pub(super) fn of(record: &AgentRunRecord, entries: &[Entry]) -> Self {
+        let mut written = Self::default();
+        written.take_all(entries);
+        // What a fork took over was spent by the other run.
+        written.state = AgentRunState { tokens: record.state.tokens, money: record.state.money, ..written.state };
+        written
+    }
+
+    /// Takes a whole journal in.
+    pub(super) fn take_all(&mut self, entries: &[Entry]) {
+        for entry in entries {
+            self.take(entry);
+        }
+    }
+
+    /// Moments that the run waits for.
+    pub(super) fn moments(&self) -> Vec<Timestamp> {
+        self.moments.clone()
+    }
+
+    fn take(&mut self, entry: &Entry) {
+        self.entries += 1;
+        let state = &mut self.state;
+        let spend = |state: &mut AgentRunState, tokens: u64, money: u64| {
+            state.tokens = state.tokens.saturating_add(tokens);
+            state.money = state.money.saturating_add(money);
+        };
+        if !matches!(entry.event, Event::Waiting(_) | Event::Ended(_)) {
+            let rests = matches!(state.status.as_str(), "waiting" | "ended");
+            let wakes = matches!(entry.event, Event::Continued | Event::Resumed | Event::Raised(_) | Event::Started(_));
+            if !rests || wakes {
+                "running".clone_into(&mut state.status);
+            }
+        }
+        match &entry.event {
+            Event::Started(start) => {
+                state.model = start.models.first().map(|model| model.name.clone()).unwrap_or_default();
+            }
+            Event::Forked { .. } => {
+                (state.rounds, state.calls, state.tokens, state.money) = (0, 0, 0, 0);
+            }
+            Event::Asked(request) => {
+                let is_turn = request.purpose == Purpose::Turn;
+                self.asked = Some((request.reserved.tokens, request.reserved.money, is_turn));
+            }
+            Event::Answered { answer, .. } => {
+                let is_turn = self.asked.take().is_none_or(|(_, _, is_turn)| is_turn);
+                state.rounds += u32::from(is_turn);
+                spend(state, answer.spent.tokens, answer.spent.money);
+            }
+            Event::AskFailed { failure, .. } => {
+                let (tokens, money, _) = self.asked.take().unwrap_or_default();
+                let spent = failure.spent.map_or((tokens, money), |spent| (spent.tokens, spent.money));
+                spend(state, spent.0, spent.1);
+            }
+            Event::Resumed => {
+                if let Some((tokens, money, _)) = self.asked.take() {
+                    spend(state, tokens, money);
+                }
+            }
+            Event::Intent { attempt: 1, .. } => state.calls += 1,
+            Event::Result { result, .. } => spend(state, result.spent.tokens, result.spent.money),
+            Event::Waiting(waits) => {
+                "waiting".clone_into(&mut state.status);
+                state.waits = waits.iter().map(wait_key).collect();
+                self.moments = waits.iter().filter_map(moment).collect();
+                state.next_due = self.moments.iter().min().copied();
+            }
+            Event::Continued => {
+                state.waits.clear();
+                self.moments.clear();
+                state.next_due = None;
+            }
+            Event::Raised(_) => {
+                (state.end, state.output, state.ended_at) = (None, None, None);
+            }
+            Event::Ended(end) => {
+                "ended".clone_into(&mut state.status);
+                state.end = Some(end.name().to_owned());
+                state.output = end_text(end).map(|text| text.chars().take(OUTPUT).collect());
+                state.ended_at = Some(entry.at);
+                state.waits.clear();
+                self.moments.clear();
+                state.next_due = None;
+            }
+            _ => {}
+        }
+        state.changed_at = entry.at;
+    }
+}
+
+fn moment(wait: &WaitFor) -> Option<Timestamp> {
+    match wait {
+        WaitFor::Time(at) => Some(*at),
+        _ => None,
+    }
+}
+
+/// An entry as the store has it.
+pub(super) fn line(entry: &Entry) -> String {
+    journal::line(entry).trim_end().to_owned()
+}
+
+/// Whether a run ended well.
+pub(super) fn is_done(record: &AgentRunRecord) -> bool {
+    record.state.end.as_deref() == Some(End::Done(String::new()).name())
+}
+
+/// A run's row and its entries, if there is one. Blocks.
+pub(super) fn read(store: &AgentRuns, run: &str) -> Result<Option<(AgentRunRecord, Vec<Entry>)>, Problem> {
+    let failed = |error: String| Problem::new(Kind::Internal, format!("the journal of run `{run}` cannot be read: {error}"));
+    let Some(record) = store.get(run).map_err(|error| failed(error.to_string()))? else { return Ok(None) };
+    let lines = store.read(run).map_err(|error| failed(error.to_string()))?.unwrap_or_default();
+    let entries = parse(&lines).map_err(|error| failed(error.to_string()))?;
+    Ok(Some((record, entries)))
+}
+
+fn parse(lines: &[String]) -> Result<Vec<Entry>, toolcrib_agent::JournalError> {
+    let mut text = String::with_capacity(lines.iter().map(|line| line.len() + 1).sum());
+    for line in lines {
+        text.push_str(line.trim_end_matches('\n'));
+        text.push('\n');
+    }
+    Ok(journal::read(text.as_bytes())?.entries)
+}
+
+/// The entries of a run.
+///
+/// # Errors
+/// There is no such run, or its journal cannot be read.
+pub(super) async fn entries(store: &AgentRuns, run: &str) -> Result<Vec<Entry>, Problem> {
+    let (store, id) = (store.clone(), run.to_owned());
+    let read = tokio::task::spawn_blocking(move || read(&store, &id)).await;
+    let read = read.map_err(|error| Problem::new(Kind::Internal, error.to_string()))??;
+    read.map(|(_, entries)| entries).ok_or_else(|| Problem::new(Kind::NotFound, format!("there is no run `{run}`")))
+}
+
+#[async_trait]
+impl Journal for Bridge {
+    async fn append(&self, run: &str, entries: &[Entry], sync: bool) -> Result<(), Problem> {
+        let context = self.context(run).await?;
+        let before = context.written();
+        let mut written = before.clone();
+        written.take_all(entries);
+        let lines: Vec<String> = entries.iter().map(line).collect();
+        let (store, id, state) = (self.store.clone(), run.to_owned(), written.state.clone());
+        if let Some(Event::Started(start)) = entries.first().map(|entry| &entry.event).filter(|_| before.entries == 0) {
+            let caller = &context.own.as_ref().unwrap_or(&context.invocation).caller;
+            let record = AgentRunRecord {
+                id,
+                agent: start.agent.clone(),
+                task: start.task.chars().take(TASK).collect(),
+                principal: caller.principal.id.clone(),
+                role: caller.principal.role,
+                profile: caller.profile.clone(),
+                parent: start.parent.as_ref().map(|parent| parent.run.clone()),
+                fork_of: None,
+                started_at: entries[0].at,
+                state,
+            };
+            blocking(move || store.create(&record, &lines)).await?;
+        } else {
+            blocking(move || store.append(&id, before.entries, &lines, &state, sync)).await?;
+        }
+        context.wrote(written);
+        Ok(())
+    }
+
+    async fn read(&self, run: &str) -> Result<Option<Vec<Entry>>, Problem> {
+        let (store, id) = (self.store.clone(), run.to_owned());
+        let read = tokio::task::spawn_blocking(move || read(&store, &id)).await;
+        let read = read.map_err(|error| Problem::new(Kind::Internal, error.to_string()))??;
+        Ok(read.map(|(_, entries)| entries))
+    }
+}

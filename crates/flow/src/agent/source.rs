@@ -1,0 +1,392 @@
+//! Agents as the gateway sees them: a source of tools and of operations.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use toolcrib_agent::driver::Rest;
+use toolcrib_agent::{Event, ParentCall, WaitFor};
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Clock, Kind, Problem, ServerName};
+use toolcrib_call::{Halts, Invocation, Source};
+use toolcrib_catalog::{AgentDefinition, Catalog, DefinitionProblem};
+use toolcrib_gateway::Gateway;
+use toolcrib_protocol::Raw;
+use toolcrib_store::{AgentRunRecord, AgentRuns};
+use toolcrib_view::{ObjectKind, Offer, Operation, ToolSource, VisibleNames};
+
+use super::bridge::Bridge;
+use super::call::SPENT;
+use super::operation;
+use super::send::SendRequest;
+use super::shown;
+use super::start::Order;
+use super::table::Table;
+use super::tools::SOURCE;
+
+/// In the `_meta` of a result: the run that gave it.
+const RUN: &str = "toolcrib/run";
+/// In the `_meta` of a result that is none yet: the run that is waited for.
+pub(super) const WAITS: &str = "toolcrib/waits";
+/// How long a client that calls an agent waits with a run that waits for a person.
+const PATIENCE: Duration = Duration::from_secs(50);
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(250);
+/// How often runs that are too old are forgotten.
+const FORGET: Duration = Duration::from_secs(60 * 60);
+/// How often is looked for runs whose time has come.
+const DUE: Duration = Duration::from_secs(1);
+
+/// All agents and their runs.
+#[derive(Debug)]
+pub struct Agents {
+    name: ServerName,
+    inner: Arc<Inner>,
+    scope: Scope,
+    /// What an earlier process left under way.
+    left: Mutex<Vec<String>>,
+}
+
+/// What operations and runs share.
+#[derive(Debug)]
+pub(super) struct Inner {
+    table: RwLock<Arc<Table>>,
+    pub(super) bridge: Arc<Bridge>,
+}
+
+/// What came of waiting for a run.
+pub(super) enum Outcome {
+    /// It ended.
+    Ended(AgentRunRecord),
+    /// It waits for something outside.
+    Waits(AgentRunRecord),
+}
+
+impl fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Ended(run) | Self::Waits(run)) = self;
+        f.debug_struct("Outcome").field("run", &run.id).field("status", &run.state.status).finish()
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    pub(super) fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A run's row.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) async fn record(&self, run: &str) -> Result<Option<AgentRunRecord>, Problem> {
+        let (store, id) = (self.bridge.store.clone(), run.to_owned());
+        blocking(move || store.get(&id)).await
+    }
+
+    /// Starts a run.
+    ///
+    /// # Errors
+    /// A model, profile or limit is missing; too many run; the store cannot be written.
+    pub(super) async fn begin(&self, order: &Order, run: String, invocation: Invocation) -> Result<(), Problem> {
+        let start = Arc::new(order.start(run.clone(), &invocation, &self.bridge.models)?);
+        let agent = start.agent.clone();
+        self.bridge.begin(&start, invocation);
+        if let Err(error) = self.bridge.runs().start((*start).clone()).await {
+            self.bridge.forget(&run);
+            return Err(Problem::new(Kind::Unavailable, format!("the run does not start: {error}")));
+        }
+        self.bridge.happened(&agent, "RunStarted", format!("run `{run}` started"), false);
+        Ok(())
+    }
+
+    /// Waits until a run ends, or waits for something outside and `patience` is over.
+    ///
+    /// # Errors
+    /// There is no such run; it cannot go on; the gateway ends.
+    pub(super) async fn outcome(
+        &self,
+        run: &str,
+        patience: Duration,
+        mut seen: impl FnMut(u64),
+    ) -> Result<Outcome, Problem> {
+        let unknown = || Problem::new(Kind::NotFound, format!("there is no run `{run}`"));
+        let mut waited = Duration::ZERO;
+        loop {
+            let record = self.record(run).await?.ok_or_else(unknown)?;
+            match record.state.status.as_str() {
+                "ended" => return Ok(Outcome::Ended(record)),
+                "waiting" if waited >= patience => return Ok(Outcome::Waits(record)),
+                "waiting" => {
+                    tokio::time::sleep(LOOK).await;
+                    waited += LOOK;
+                    continue;
+                }
+                _ => {}
+            }
+            let Some(mut feed) = self.bridge.watched(run) else {
+                // Between two processes or two tasks; its row says soon where it is.
+                tokio::time::sleep(LOOK).await;
+                continue;
+            };
+            loop {
+                let (entries, rest) = {
+                    let now = feed.borrow_and_update();
+                    (now.entries, now.rest.clone())
+                };
+                seen(entries);
+                match rest {
+                    Some(Ok(Rest::Stopped)) => return Err(toolcrib_call::admission::closing_problem()),
+                    Some(Ok(_)) => break,
+                    Some(Err(why)) => return Err(Problem::new(Kind::Internal, format!("run `{run}` cannot go on: {why}"))),
+                    None => {}
+                }
+                if feed.changed().await.is_err() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Work on the store, off the workers.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, toolcrib_store::StoreError> + Send + 'static,
+) -> Result<T, Problem> {
+    let failed = |error: String| Problem::new(Kind::Internal, format!("the store of runs cannot be used: {error}"));
+    let done = tokio::task::spawn_blocking(work).await.map_err(|error| failed(error.to_string()))?;
+    done.map_err(|error| failed(error.to_string()))
+}
+
+// === impl Agents ===
+
+impl Agents {
+    /// None yet; [`Source::apply`] brings them. Runs are tasks of `scope`. Blocks: it reads what an earlier process left
+    /// under way.
+    pub fn new(store: AgentRuns, send: Arc<dyn SendRequest>, clock: Arc<dyn Clock>, scope: &Scope) -> Arc<Self> {
+        let left = store.interrupted().unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot read interrupted runs");
+            Vec::new()
+        });
+        let bridge = Bridge::new(store, send, clock, scope);
+        let inner = Arc::new(Inner { table: RwLock::default(), bridge });
+        let name = ServerName::new(SOURCE).expect("`agent` is a name");
+        Arc::new(Self { name, inner, scope: scope.clone(), left: Mutex::new(left) })
+    }
+
+    /// Tells the agents that the gateway is there: what an earlier process left under way goes on.
+    pub fn enter(&self, gateway: &Arc<Gateway>) {
+        if !self.inner.bridge.enter(gateway) {
+            return;
+        }
+        let left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
+        let bridge = Arc::clone(&self.inner.bridge);
+        self.scope.spawn(async move {
+            for run in left {
+                if let Err(error) = bridge.runs().resume(&run).await {
+                    tracing::warn!(run, %error, "an interrupted run cannot go on");
+                }
+            }
+        });
+        let (bridge, mut stop) = (Arc::clone(&self.inner.bridge), self.scope.stop_signal());
+        self.scope.spawn(async move {
+            let mut last_pruned = None;
+            loop {
+                wake_due(&bridge).await;
+                let now = bridge.clock.now();
+                if last_pruned.is_none_or(|last| now.since(last) > FORGET.as_millis() as u64) {
+                    last_pruned = Some(now);
+                    let store = bridge.store.clone();
+                    if let Err(problem) = blocking(move || store.prune()).await {
+                        tracing::warn!(%problem, "failed to delete old runs");
+                    }
+                }
+                tokio::select! {
+                    () = stop.stopped() => return,
+                    () = tokio::time::sleep(DUE) => {}
+                }
+            }
+        });
+    }
+}
+
+/// Runs that wait for a moment that has come go on.
+async fn wake_due(bridge: &Arc<Bridge>) {
+    let (store, now) = (bridge.store.clone(), bridge.clock.now());
+    let Ok(due) = blocking(move || store.due(now)).await else { return };
+    for run in due {
+        let waits = bridge.context(&run).await;
+        let Ok(context) = waits else { continue };
+        let moments = context.moments();
+        for at in moments.into_iter().filter(|at| *at <= now) {
+            if let Err(error) = bridge.runs().tell(&run, Event::Arrived(WaitFor::Time(at))).await {
+                tracing::warn!(run, %error, "a run cannot go on");
+            }
+        }
+    }
+}
+
+impl ToolSource for Agents {
+    fn name(&self) -> &ServerName {
+        &self.name
+    }
+
+    fn tools(&self) -> Arc<[Offer]> {
+        Arc::clone(&self.inner.table().offers)
+    }
+
+    fn shows(&self, view: &dyn VisibleNames, kind: ObjectKind, name: &str) -> bool {
+        kind == ObjectKind::Agent
+            && self.inner.table().get(name).is_some()
+            && view.may_name_alone(&format!("{SOURCE}/{name}"))
+    }
+
+    fn explain(&self, view: &dyn VisibleNames, tool: &str) -> Option<Problem> {
+        self.inner.table().get(tool).filter(|_| self.shows(view, ObjectKind::Agent, tool))?;
+        let profile = view.profile();
+        let message = format!("agent `{tool}` is not available: the profile `{profile}` does not allow it");
+        let hint = format!("To see the rule, run `toolcrib explain agent/{tool} --profile {profile}`.");
+        Some(Problem::new(Kind::Unavailable, message).hint(hint))
+    }
+}
+
+impl Source for Agents {
+    fn apply(&self, loaded: &Arc<Catalog>) -> Vec<DefinitionProblem> {
+        self.inner.bridge.models.apply(loaded);
+        let before = self.inner.table();
+        let (table, problems) = Table::of(loaded, &before);
+        *self.inner.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
+        problems
+    }
+
+    fn run(&self, invocation: Invocation) -> BoxFuture<'static, Result<Raw, Problem>> {
+        let (inner, scope) = (Arc::clone(&self.inner), self.scope.clone());
+        run(inner, scope, invocation).boxed()
+    }
+
+    fn end_halted(&self, halts: &Halts) {
+        for context in self.inner.bridge.under_way() {
+            let run = context.start.run.clone();
+            if let Some(halt) = halts.of_run(&run, &context.invocation.caller) {
+                let (bridge, by) = (Arc::clone(&self.inner.bridge), format!("halt `{}`", halt.id));
+                self.scope.spawn(async move {
+                    if let Err(error) = bridge.runs().tell(&run, Event::Cancelled { by }).await {
+                        tracing::warn!(run, %error, "a halted run cannot be ended");
+                    }
+                });
+            }
+        }
+    }
+
+    fn operations(&self) -> &'static [Operation] {
+        operation::rows()
+    }
+
+    fn operate(
+        &self,
+        operation: &'static Operation,
+        invocation: Invocation,
+    ) -> BoxFuture<'static, Result<Value, Problem>> {
+        operation::run(Arc::clone(&self.inner), operation, invocation).boxed()
+    }
+}
+
+/// Cancels a run whose client went away.
+struct CancelGuard {
+    bridge: Arc<Bridge>,
+    scope: Scope,
+    run: Option<String>,
+}
+
+impl Drop for CancelGuard {
+    fn drop(&mut self) {
+        let Some(run) = self.run.take() else { return };
+        let bridge = Arc::clone(&self.bridge);
+        self.scope.spawn(async move {
+            let by = "the client, which disconnected or took its call back".to_owned();
+            let _ = bridge.runs().tell(&run, Event::Cancelled { by }).await;
+        });
+    }
+}
+
+/// A call of an agent: its run to its end.
+async fn run(inner: Arc<Inner>, scope: Scope, invocation: Invocation) -> Result<Raw, Problem> {
+    let table = inner.table();
+    let Some(agent) = table.get(&invocation.tool).cloned() else {
+        return Err(Problem::new(Kind::UnknownTool, format!("agent `{}` not found", invocation.tool)));
+    };
+    let parent = invocation.caller.chain.as_ref().and_then(|chain| chain.run.as_deref());
+    let parent = parent.and_then(|run| inner.bridge.known(run));
+    let (id, order) = match &parent {
+        None => (operation::new_id(), order(&agent, &invocation, None, Default::default())),
+        Some(above) => {
+            let Some((call, allowance)) = above.loan() else {
+                return Err(Problem::new(Kind::Conflict, "the run that calls this agent has no call under way"));
+            };
+            let depth = above.start.parent.as_ref().map_or(1, |parent| parent.depth + 1);
+            let parent = ParentCall { run: above.start.run.clone(), call, depth };
+            (format!("{}-{call}", above.start.run), order(&agent, &invocation, Some(parent), allowance))
+        }
+    };
+    let is_known = parent.is_some() && inner.record(&id).await?.is_some();
+    if !is_known {
+        inner.begin(&order, id.clone(), invocation.clone()).await?;
+    }
+    let mut guard = CancelGuard { bridge: Arc::clone(&inner.bridge), scope, run: parent.is_none().then(|| id.clone()) };
+    let patience = if parent.is_some() { Duration::ZERO } else { PATIENCE };
+    let told = invocation.clone();
+    let outcome = inner
+        .outcome(&id, patience, |entries| {
+            told.report_progress(usize::try_from(entries).unwrap_or(usize::MAX), None, &format!("entry {entries}"));
+        })
+        .await;
+    guard.run = None;
+    Ok(match outcome? {
+        Outcome::Ended(record) => ended(&record, agent.output.is_some()),
+        Outcome::Waits(record) => waiting(&record),
+    })
+}
+
+fn order(
+    agent: &Arc<AgentDefinition>,
+    invocation: &Invocation,
+    parent: Option<ParentCall>,
+    allowance: toolcrib_agent::Allowance,
+) -> Order {
+    let task = super::table::task(agent, &invocation.arguments);
+    Order { agent: Some(Arc::clone(agent)), task, parent, allowance, ..Order::default() }
+}
+
+fn ended(record: &AgentRunRecord, has_schema: bool) -> Raw {
+    let is_done = super::keep::is_done(record);
+    let output = record.state.output.clone().unwrap_or_default();
+    let text = match (is_done, output.is_empty()) {
+        (true, _) => output.clone(),
+        (false, true) => format!("The run ended without a result: {}.", record.state.end.as_deref().unwrap_or("unknown")),
+        (false, false) => format!("The run ended: {}: {output}", record.state.end.as_deref().unwrap_or("unknown")),
+    };
+    let mut result = json!({
+        "content": [{"type": "text", "text": text}], "isError": !is_done,
+        "_meta": {RUN: record.id, SPENT: {"tokens": record.state.tokens, "money": record.state.money}},
+    });
+    if has_schema && is_done && let Ok(value @ Value::Object(_)) = serde_json::from_str(&output) {
+        result["structuredContent"] = value;
+    }
+    Raw::from_value(&result)
+}
+
+fn waiting(record: &AgentRunRecord) -> Raw {
+    let text = format!(
+        "Run `{}` waits for a person. It goes on by itself; see it with the tool core_run_get or `toolcrib run show {}`.",
+        record.id, record.id
+    );
+    let shown = shown::record(record);
+    Raw::from_value(&json!({
+        "content": [{"type": "text", "text": text}], "structuredContent": shown,
+        "_meta": {RUN: record.id, WAITS: record.id},
+    }))
+}
