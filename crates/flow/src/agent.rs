@@ -5,8 +5,8 @@
 //! (what the loop's driver asks for: `ask` models, `call` tools, `keep` journals), `operation` (what people ask for).
 
 mod ask;
-mod bridge;
 mod breaker;
+mod bridge;
 mod call;
 mod context;
 mod dialogue;

@@ -32,7 +32,6 @@ use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, SystemClock};
 use toolcrib_call::Servers;
 use toolcrib_call::{LiveEvents, Source};
 use toolcrib_catalog::{Catalog, DefinitionProblem};
-use toolcrib_flow::agent::Agents;
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
 use toolcrib_gateway::Gateway;
@@ -318,8 +317,7 @@ impl RunningGateway {
         let (keep_arguments, secret_actions) = (config.audit_arguments, config.secret_actions);
         let embed = crate::model::start(&config.home.state());
         let workflows = Workflows::new(store.runs(), &house);
-        let models = Arc::new(models::ModelClient { http: client.clone(), secrets: Arc::clone(&secrets) });
-        let agents = Agents::new(store.agent_runs(), models, Arc::clone(&clock), &house);
+        let agents = models::agents(&store, client.clone(), &secrets, &clock, &house);
         let services = Services::new(config.home.path(), store.services(), Arc::clone(&clock), &house);
         let builder = Gateway::builder(store, clock, servers, sessions)
             .loaded(loaded)
@@ -330,9 +328,7 @@ impl RunningGateway {
             .vault(Arc::clone(&secrets) as Arc<dyn KeepSecrets>)
             .logins(Arc::clone(&logins) as Arc<dyn toolcrib_call::Logins>)
             .embed(embed)
-            .source(Arc::clone(&services) as Arc<dyn Source>)
-            .source(Arc::clone(&workflows) as Arc<dyn Source>)
-            .source(Arc::clone(&agents) as Arc<dyn Source>)
+            .sources([Arc::clone(&services) as Arc<dyn Source>, Arc::clone(&workflows) as _, Arc::clone(&agents) as _])
             .sources(operations);
         let parts = ApprovalParts { config: &config, client: &client, secrets: &secrets, house: &house, address };
         let builder = approvals::attach(builder, &parts)?;

@@ -78,6 +78,8 @@ const MAY_USE: [(&str, &[&str]); 29] = [
             "embed",
             "sink",
             "agent",
+            "model",
+            "model",
         ],
     ),
     ("testkit", &["base", "protocol", "transport", "search"]),

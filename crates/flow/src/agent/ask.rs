@@ -23,10 +23,10 @@ impl AskModel for Bridge {
     async fn ask(&self, run: &str, ask: &Ask, observer: &dyn Observe) -> Result<Answer, Failure> {
         let context = self.context(run).await.map_err(|problem| dialogue::unusable(problem.to_string()))?;
         let spec = &context.start.models[ask.request.model];
-        let entry = self.models.wanted(&spec.name).map_err(|problem| Failure {
-            kind: FailureKind::Unusable,
-            ..dialogue::unusable(problem.to_string())
-        })?;
+        let entry = self
+            .models
+            .wanted(&spec.name)
+            .map_err(|problem| Failure { kind: FailureKind::Unusable, ..dialogue::unusable(problem.to_string()) })?;
         let conversation = dialogue::conversation(ask, &context.start)?;
         let body = toolcrib_model::render(&conversation, &entry.target)
             .map_err(|error| dialogue::unusable(error.to_string()))?;
@@ -74,7 +74,8 @@ impl Bridge {
                 reader.finish().map_err(|error| dialogue::failure(&error))
             }
             Place::Server(definition) => {
-                let response = self.send.send(definition, entry.target.wire, Bytes::from(body)).await.map_err(unsent)?;
+                let response =
+                    self.send.send(definition, entry.target.wire, Bytes::from(body)).await.map_err(unsent)?;
                 self.read(entry, response, shown).await
             }
         }

@@ -19,7 +19,7 @@ use toolcrib_store::AgentRuns;
 use toolcrib_view::ObjectKind;
 
 use super::context::{Feed, RunContext};
-use super::keep::{self, Written};
+use super::keep::{self, JournalState};
 use super::models::Models;
 use super::output::OutputCheck;
 use super::send::SendRequest;
@@ -103,7 +103,7 @@ impl Bridge {
 
     /// Makes a run known that is about to start.
     pub(super) fn begin(&self, start: &Arc<Start>, invocation: Invocation) -> Arc<RunContext> {
-        let context = Arc::new(RunContext::new(Arc::clone(start), invocation, Written::default()));
+        let context = Arc::new(RunContext::new(Arc::clone(start), invocation, JournalState::default()));
         self.contexts().insert(start.run.clone(), Arc::clone(&context));
         context
     }
@@ -145,7 +145,7 @@ impl Bridge {
             trace: RequestTrace::default(),
             chain: None,
         };
-        let written = Written::of(&record, &entries);
+        let written = JournalState::of(&record, &entries);
         let context = Arc::new(RunContext::new(Arc::new(start), Invocation::new(gateway, caller), written));
         // Two may have read at once; one of them counts.
         Ok(Arc::clone(self.contexts().entry(run.to_owned()).or_insert(context)))

@@ -16,7 +16,7 @@ use toolcrib_view::{Tool, View};
 use super::bridge::Bridge;
 use super::context::RunContext;
 use super::source::WAITS;
-use super::tools::CALL;
+use super::tools::{CALL, FIND};
 
 /// How deep arguments may nest.
 const DEPTH: usize = 64;
@@ -26,7 +26,7 @@ const AGENT: &str = "agent/";
 pub(super) const SPENT: &str = "toolcrib/spent";
 
 /// What a call of the model means: the tool itself, also where the model called it through the menu.
-struct Meant {
+struct IntendedCall {
     /// Its id, or the name of a meta-tool.
     id: String,
     arguments: Raw,
@@ -38,7 +38,7 @@ fn refusal(kind: RefusalKind, why: impl Into<String>, nearest: Vec<String>) -> R
 
 impl RunContext {
     /// What a call of the model means.
-    fn meant(&self, name: &str, arguments: &str) -> Result<Meant, Refusal> {
+    fn meant(&self, name: &str, arguments: &str) -> Result<IntendedCall, Refusal> {
         let invalid = |why: String| refusal(RefusalKind::Invalid, why, Vec::new());
         let arguments = Raw::parse(arguments.as_bytes().to_vec().into(), Rules::relayed(DEPTH))
             .map_err(|error| invalid(error.to_string()))?;
@@ -46,7 +46,7 @@ impl RunContext {
             return Err(refusal(RefusalKind::UnknownTool, format!("there is no `{name}`"), Vec::new()));
         };
         if tool.id != CALL {
-            return Ok(Meant { id: tool.id.clone(), arguments });
+            return Ok(IntendedCall { id: tool.id.clone(), arguments });
         }
         let Some(inner) = arguments.text("name").filter(|name| !name.is_empty()) else {
             return Err(invalid(format!("`{CALL}` needs `name`, the tool to call")));
@@ -55,7 +55,7 @@ impl RunContext {
         if inner_arguments.get("").is_none() && !inner_arguments.as_str().starts_with('{') {
             return Err(invalid(format!("`arguments` of `{CALL}` must be an object")));
         }
-        Ok(Meant { id: inner.clone(), arguments: inner_arguments })
+        Ok(IntendedCall { id: inner.clone(), arguments: inner_arguments })
     }
 
     /// The tool as the profile shows it now.
@@ -65,14 +65,19 @@ impl RunContext {
             let names = view.tools.iter().filter(|tool| self.allows(tool)).map(|tool| &*tool.name);
             let nearest = similar(id, names).into_iter().map(str::to_owned).collect();
             let shown: String = id.chars().take(128).collect();
-            refusal(RefusalKind::UnknownTool, format!("there is no `{shown}` any more, or it may not be used here"), nearest)
+            refusal(
+                RefusalKind::UnknownTool,
+                format!("there is no `{shown}` any more, or it may not be used here"),
+                nearest,
+            )
         })
     }
 
     /// What is known before the gateway's rules are asked.
-    async fn look(&self, name: &str, arguments: &str) -> Result<Meant, Refusal> {
+    async fn look(&self, name: &str, arguments: &str) -> Result<IntendedCall, Refusal> {
         let meant = self.meant(name, arguments)?;
-        let is_menu = self.start.tools.iter().any(|tool| tool.name == name && tool.id == meant.id && !meant.id.contains('/'));
+        let is_menu =
+            self.start.tools.iter().any(|tool| tool.name == name && tool.id == meant.id && !meant.id.contains('/'));
         if is_menu {
             return Ok(meant);
         }
@@ -86,7 +91,7 @@ impl RunContext {
             }
         }
         if tool.checks_arguments() {
-            return Ok(Meant { id: tool.id.to_string(), ..meant });
+            return Ok(IntendedCall { id: tool.id.to_string(), ..meant });
         }
         let outcome = match tool.check_if_cheap().and_then(|check| check.at_once(&meant.arguments)) {
             Some(outcome) => outcome,
@@ -98,7 +103,7 @@ impl RunContext {
         };
         match outcome {
             CheckOutcome::Faults(faults) => Err(refusal(RefusalKind::Invalid, faults, Vec::new())),
-            CheckOutcome::Fits | CheckOutcome::Unchecked => Ok(Meant { id: tool.id.to_string(), ..meant }),
+            CheckOutcome::Fits | CheckOutcome::Unchecked => Ok(IntendedCall { id: tool.id.to_string(), ..meant }),
         }
     }
 }
@@ -132,6 +137,11 @@ impl CallTool for Bridge {
                 Some(run) => CallOutcome::Waits(WaitFor::Run(run)),
                 None => CallOutcome::Result(read(&result)),
             },
+            // What shows tools that are deferred reads the names that were found.
+            Ok(result) if meant.id == FIND && context.start.tools.iter().any(|tool| tool.deferred) => {
+                let found = result.get("structuredContent").map_or_else(String::new, |found| found.as_str().to_owned());
+                CallOutcome::Result(CallResult { text: found, ..CallResult::default() })
+            }
             // What another server claims to have spent is nothing.
             Ok(result) => CallOutcome::Result(CallResult { spent: Cost::default(), ..read(&result) }),
             Err(problem) => failed(&problem, call),

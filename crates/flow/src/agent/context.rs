@@ -12,7 +12,7 @@ use toolcrib_protocol::Revision;
 use toolcrib_session::Caller;
 use toolcrib_view::Tool;
 
-use super::keep::Written;
+use super::keep::JournalState;
 use super::tools::SOURCE;
 
 /// One run.
@@ -25,7 +25,7 @@ pub(super) struct RunContext {
     allowed: Option<Vec<Glob>>,
     feed: watch::Sender<Feed>,
     /// What the store has of it.
-    written: Mutex<Written>,
+    written: Mutex<JournalState>,
     /// The call that is being made, and what an agent that it starts may spend.
     loan: Mutex<Option<(CallId, Allowance)>>,
 }
@@ -49,7 +49,7 @@ impl fmt::Debug for RunContext {
 
 impl RunContext {
     /// `invocation` is for the caller in its own profile.
-    pub(super) fn new(start: Arc<Start>, mut invocation: Invocation, written: Written) -> Self {
+    pub(super) fn new(start: Arc<Start>, mut invocation: Invocation, written: JournalState) -> Self {
         let caller = &mut invocation.caller;
         // Its rights are those of its calls, by whatever door it was asked for.
         caller.door = Invocation::DOOR;
@@ -84,12 +84,12 @@ impl RunContext {
     }
 
     /// What the store has of it.
-    pub(super) fn written(&self) -> Written {
+    pub(super) fn written(&self) -> JournalState {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// It was written.
-    pub(super) fn wrote(&self, written: Written) {
+    pub(super) fn wrote(&self, written: JournalState) {
         *self.written.lock().unwrap_or_else(PoisonError::into_inner) = written;
     }
 

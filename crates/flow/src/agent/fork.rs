@@ -6,7 +6,7 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_call::Invocation;
 use toolcrib_store::AgentRunRecord;
 
-use super::keep::{self, Written};
+use super::keep::{self, JournalState};
 use super::operation::new_id;
 use super::shown;
 use super::source::{Inner, blocking};
@@ -38,7 +38,7 @@ impl Inner {
         let (id, now) = (new_id(), self.bridge.clock.now());
         let forked = fork(&entries, &id, round, model, now)
             .map_err(|error| Problem::new(Kind::InvalidParams, format!("run `{}`: {error}", run.id)))?;
-        let mut written = Written::default();
+        let mut written = JournalState::default();
         written.take_all(&forked);
         let lines: Vec<String> = forked.iter().map(keep::line).collect();
         let record = AgentRunRecord {

@@ -17,7 +17,7 @@ const OUTPUT: usize = 1024 * 1024;
 
 /// What the store has of a run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Written {
+pub(super) struct JournalState {
     /// How many entries.
     pub(super) entries: u64,
     /// Its row.
@@ -28,7 +28,7 @@ pub(super) struct Written {
     asked: Option<(u64, u64, bool)>,
 }
 
-impl Written {
+impl JournalState {
     /// What a journal that was read says.
     pub(super) fn of(record: &AgentRunRecord, entries: &[Entry]) -> Self {
         let mut written = Self::default();
@@ -140,7 +140,8 @@ pub(super) fn is_done(record: &AgentRunRecord) -> bool {
 
 /// A run's row and its entries, if there is one. Blocks.
 pub(super) fn read(store: &AgentRuns, run: &str) -> Result<Option<(AgentRunRecord, Vec<Entry>)>, Problem> {
-    let failed = |error: String| Problem::new(Kind::Internal, format!("the journal of run `{run}` cannot be read: {error}"));
+    let failed =
+        |error: String| Problem::new(Kind::Internal, format!("the journal of run `{run}` cannot be read: {error}"));
     let Some(record) = store.get(run).map_err(|error| failed(error.to_string()))? else { return Ok(None) };
     let lines = store.read(run).map_err(|error| failed(error.to_string()))?.unwrap_or_default();
     let entries = parse(&lines).map_err(|error| failed(error.to_string()))?;

@@ -115,10 +115,7 @@ impl ModelEntry {
 
     /// What a run keeps of it.
     pub(super) fn spec(&self) -> ModelSpec {
-        let price = self.prices.map(|prices| Price {
-            input: prices.at_most(1, 0).0,
-            output: prices.output,
-        });
+        let price = self.prices.map(|prices| Price { input: prices.at_most(1, 0).0, output: prices.output });
         ModelSpec { name: self.name.clone(), window: self.window, max_output: self.max_output, price }
     }
 }
@@ -160,11 +157,6 @@ impl Models {
         self.table.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A model.
-    pub(super) fn get(&self, name: &str) -> Option<Arc<ModelEntry>> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
-
     /// A model that a run is to ask.
     ///
     /// # Errors
@@ -172,7 +164,8 @@ impl Models {
     pub(super) fn wanted(&self, name: &str) -> Result<Arc<ModelEntry>, Problem> {
         let all = self.all();
         all.get(name).cloned().ok_or_else(|| {
-            let problem = Problem::new(Kind::NotFound, format!("model `{}` not found", toolcrib_base::nearest::prefix(name, 64)));
+            let problem =
+                Problem::new(Kind::NotFound, format!("model `{}` not found", toolcrib_base::nearest::prefix(name, 64)));
             match similar(name, all.keys().map(String::as_str)).first() {
                 Some(close) => problem.hint(format!("Did you mean `{close}`?")),
                 None => problem.hint("Add it with `toolcrib model add`, or use `demo`, which needs no key."),
@@ -191,11 +184,12 @@ impl Models {
         let mut entries = all.into_values();
         match (entries.next(), entries.next()) {
             (Some(entry), None) => Ok(entry),
-            (None, _) => Err(Problem::new(Kind::InvalidParams, "no model is defined").hint(
-                "Add one with `toolcrib model add`, or use the model `demo`, which needs no key.",
-            )),
-            (Some(_), Some(_)) => Err(Problem::new(Kind::InvalidParams, "which model is not said, and there are several")
-                .hint(format!("Name one of {}.", names.join(", ")))),
+            (None, _) => Err(Problem::new(Kind::InvalidParams, "no model is defined")
+                .hint("Add one with `toolcrib model add`, or use the model `demo`, which needs no key.")),
+            (Some(_), Some(_)) => {
+                Err(Problem::new(Kind::InvalidParams, "which model is not said, and there are several")
+                    .hint(format!("Name one of {}.", names.join(", "))))
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod journal;
 mod runs;
+mod schema;
 
 use std::sync::Arc;
 
@@ -16,6 +17,10 @@ use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::source::Inner;
 use crate::arguments::OperationArguments;
+use schema::{
+    ENTRIES, ENTRIES_OUTPUT, EXPORT, EXPORT_OUTPUT, FORK, LIST, LIST_OUTPUT, NAMED, REPLAY_OUTPUT, RESUME, SETTLE,
+    SHOWN, START,
+};
 
 pub(super) fn rows() -> &'static [Operation] {
     ROWS
@@ -59,36 +64,6 @@ pub(super) async fn run(
 
 const RUN: Operation = Operation { tag: "agent runs", permission: Permission::Open, ..Operation::OF_SOURCE };
 
-/// The argument that names a run.
-macro_rules! named {
-    ($more:literal) => {
-        concat!(
-            r#"{"type":"object","properties":{"run":{"type":"string","description":"The id of the run, or its beginning"}"#,
-            $more,
-            r#"},"required":["run"],"additionalProperties":false}"#
-        )
-    };
-    ($more:literal, $required:literal) => {
-        concat!(
-            r#"{"type":"object","properties":{"run":{"type":"string","description":"The id of the run, or its beginning"}"#,
-            $more,
-            r#"},"required":["run","#,
-            $required,
-            r#"],"additionalProperties":false}"#
-        )
-    };
-}
-
-/// Limits that a request may name.
-macro_rules! limits {
-    () => {
-        r#""rounds":{"type":"integer","minimum":1,"maximum":1000,"description":"The most answers of the model"},"calls":{"type":"integer","minimum":1,"maximum":100000,"description":"The most calls of tools"},"tokens":{"type":"integer","minimum":1,"description":"The most tokens, read and written"},"cost":{"type":"string","description":"The most dollars, such as 0.50"},"time":{"type":"string","description":"The longest time, waiting aside, such as 10m"}"#
-    };
-}
-
-/// A run.
-const SHOWN: &str = r#"{"type":"object","properties":{"run":{"type":"string"},"agent":{"type":"string"},"model":{"type":"string"},"task":{"type":"string"},"status":{"type":"string","enum":["running","waiting","ended"]},"end":{"type":"string","description":"How it ended: done, stuck, denied, limit of rounds …"},"output":{"type":"string"},"waits":{"type":"array","items":{"type":"object","properties":{"for":{"type":"string"},"what":{"type":"string"},"next":{"type":"string"}}}},"unsettled":{"type":"array","items":{"type":"object"}},"rounds":{"type":"integer"},"calls":{"type":"integer"},"tokens":{"type":"integer"},"cost":{"type":"string"},"started_at":{"type":"string"},"changed_at":{"type":"string"},"ended_at":{"type":"string"},"parent":{"type":"string"},"forked_from":{"type":"string"},"principal":{"type":"string"},"profile":{"type":"string"}},"required":["run","agent","status"]}"#;
-
 const ROWS: &[Operation] = &[
     Operation {
         tool: "core_run_cancel",
@@ -99,7 +74,7 @@ const ROWS: &[Operation] = &[
                       recorded as unknown.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound, Kind::Conflict],
-        input: named!(""),
+        input: NAMED,
         output: SHOWN,
         ..RUN
     },
@@ -110,10 +85,8 @@ const ROWS: &[Operation] = &[
         description: "Show the entries of a run's journal after a number, and what has arrived of an answer. With \
                       `wait` it answers as soon as there is more, or when that time is over.",
         problems: &[Kind::NotFound],
-        input: named!(
-            r#","after":{"type":"integer","minimum":0,"default":0,"description":"The number of the last entry that is known"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":200},"wait":{"type":"integer","minimum":0,"maximum":30000,"default":0,"description":"Milliseconds to wait for more"},"seen":{"type":"integer","minimum":0,"default":0,"description":"Characters of the answer that were seen already"}"#
-        ),
-        output: r#"{"type":"object","properties":{"run":{"type":"string"},"status":{"type":"string"},"entries":{"type":"array","items":{"type":"object"}},"next":{"type":"integer"},"partial":{"type":"string"}},"required":["run","status","entries","next"]}"#,
+        input: ENTRIES,
+        output: ENTRIES_OUTPUT,
         ..RUN
     },
     Operation {
@@ -123,10 +96,8 @@ const ROWS: &[Operation] = &[
         description: "Export what happened in a run as JSON (the journal, whole), as Markdown for people, or as spans \
                       of OpenTelemetry without content unless `content` is true.",
         problems: &[Kind::NotFound],
-        input: named!(
-            r#","format":{"type":"string","enum":["json","markdown","otlp"],"default":"json"},"content":{"type":"boolean","default":false,"description":"Spans with texts, arguments and results"}"#
-        ),
-        output: r#"{"type":"object","properties":{"run":{"type":"string"},"format":{"type":"string"},"text":{"type":"string"},"journal":{"type":"array","items":{"type":"object"}},"spans":{"type":"object"}},"required":["run","format"]}"#,
+        input: EXPORT,
+        output: EXPORT_OUTPUT,
         ..RUN
     },
     Operation {
@@ -139,10 +110,7 @@ const ROWS: &[Operation] = &[
         effect: Effect::Changes { idempotent: false },
         creates: true,
         problems: &[Kind::NotFound, Kind::InvalidParams],
-        input: named!(
-            r#","at":{"type":"integer","minimum":0,"description":"The last round that is kept"},"model":{"type":"string","description":"Another model"}"#,
-            r#""at""#
-        ),
+        input: FORK,
         output: SHOWN,
         ..RUN
     },
@@ -152,7 +120,7 @@ const ROWS: &[Operation] = &[
         summary: "Show a run",
         description: "Show one run of an agent: how far it is, what it waits for, what it spent, its output.",
         problems: &[Kind::NotFound],
-        input: named!(""),
+        input: NAMED,
         output: SHOWN,
         ..RUN
     },
@@ -162,8 +130,8 @@ const ROWS: &[Operation] = &[
         summary: "List runs of agents",
         description: "List runs of agents, newest first, optionally of one agent or status. Non-admins see only their \
                       own runs in this profile.",
-        input: r#"{"type":"object","properties":{"agent":{"type":"string"},"status":{"type":"string","enum":["running","waiting","ended"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":50},"offset":{"type":"integer","minimum":0,"default":0}},"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"runs":{"type":"array","items":{"type":"object","properties":{"run":{"type":"string"},"agent":{"type":"string"},"status":{"type":"string"}},"required":["run","agent","status"]}},"total":{"type":"integer"},"has_more":{"type":"boolean"}},"required":["runs","total","has_more"]}"#,
+        input: LIST,
+        output: LIST_OUTPUT,
         ..RUN
     },
     Operation {
@@ -173,8 +141,8 @@ const ROWS: &[Operation] = &[
         description: "Follow a run's journal entry by entry and report the first one that the loop would not have \
                       written. Nothing is executed.",
         problems: &[Kind::NotFound],
-        input: named!(""),
-        output: r#"{"type":"object","properties":{"run":{"type":"string"},"entries":{"type":"integer"},"follows":{"type":"boolean"},"problem":{"type":"string"}},"required":["run","entries","follows"]}"#,
+        input: NAMED,
+        output: REPLAY_OUTPUT,
         ..RUN
     },
     Operation {
@@ -185,11 +153,7 @@ const ROWS: &[Operation] = &[
         description: "Go on with a run that ended at a limit, with more; or with one that was interrupted.",
         effect: Effect::Changes { idempotent: false },
         problems: &[Kind::NotFound, Kind::Conflict],
-        input: concat!(
-            r#"{"type":"object","properties":{"run":{"type":"string","description":"The id of the run, or its beginning"},"#,
-            limits!(),
-            r#"},"required":["run"],"additionalProperties":false}"#
-        ),
+        input: RESUME,
         output: SHOWN,
         ..RUN
     },
@@ -202,10 +166,7 @@ const ROWS: &[Operation] = &[
                       Until then the same call is refused in this run.",
         effect: Effect::Changes { idempotent: true },
         problems: &[Kind::NotFound, Kind::Conflict],
-        input: named!(
-            r#","call":{"type":"string","description":"The call, such as 3.1"},"settlement":{"type":"string","enum":["happened","did_not","repeat"]},"result":{"type":"string","description":"What it gave, if it happened"}"#,
-            r#""call","settlement""#
-        ),
+        input: SETTLE,
         output: SHOWN,
         ..RUN
     },
@@ -221,11 +182,7 @@ const ROWS: &[Operation] = &[
         creates: true,
         slow: true,
         problems: &[Kind::NotFound, Kind::InvalidParams, Kind::Busy],
-        input: concat!(
-            r#"{"type":"object","properties":{"task":{"type":"string","minLength":1,"description":"What to do, in plain words"},"agent":{"type":"string","description":"The agent; without it a model with the tools of this profile"},"model":{"type":"string","description":"The model; `demo` needs no key"},"tools_shown":{"type":"string","enum":["menu","all","native","auto"],"description":"How tools are shown to the model"},"wait":{"type":"boolean","default":false},"#,
-            limits!(),
-            r#"},"required":["task"],"additionalProperties":false}"#
-        ),
+        input: START,
         output: SHOWN,
         ..RUN
     },

@@ -14,7 +14,9 @@ pub(super) fn record(run: &AgentRunRecord) -> Value {
         "cost": Money(run.state.money).to_string(),
         "started_at": run.started_at.to_string(), "changed_at": run.state.changed_at.to_string(),
     });
-    for (key, text) in [("end", &run.state.end), ("output", &run.state.output), ("parent", &run.parent), ("forked_from", &run.fork_of)] {
+    for (key, text) in
+        [("end", &run.state.end), ("output", &run.state.output), ("parent", &run.parent), ("forked_from", &run.fork_of)]
+    {
         if let Some(text) = text {
             shown[key] = text.as_str().into();
         }
@@ -108,7 +110,9 @@ fn event(event: &Event) -> Value {
         Event::Decided { call, decision } => {
             let mut shown = json!({"event": "decided", "call": call.to_string()});
             match decision {
-                Decision::Held(approval) => (shown["decision"], shown["approval"]) = ("held".into(), approval.as_str().into()),
+                Decision::Held(approval) => {
+                    (shown["decision"], shown["approval"]) = ("held".into(), approval.as_str().into())
+                }
                 Decision::Refused(refusal) => {
                     (shown["decision"], shown["why"]) = ("refused".into(), refusal.why.as_str().into());
                     if !refusal.nearest.is_empty() {

@@ -142,7 +142,9 @@ impl Inner {
                 match rest {
                     Some(Ok(Rest::Stopped)) => return Err(toolcrib_call::admission::closing_problem()),
                     Some(Ok(_)) => break,
-                    Some(Err(why)) => return Err(Problem::new(Kind::Internal, format!("run `{run}` cannot go on: {why}"))),
+                    Some(Err(why)) => {
+                        return Err(Problem::new(Kind::Internal, format!("run `{run}` cannot go on: {why}")));
+                    }
                     None => {}
                 }
                 if feed.changed().await.is_err() {
@@ -366,14 +368,19 @@ fn ended(record: &AgentRunRecord, has_schema: bool) -> Raw {
     let output = record.state.output.clone().unwrap_or_default();
     let text = match (is_done, output.is_empty()) {
         (true, _) => output.clone(),
-        (false, true) => format!("The run ended without a result: {}.", record.state.end.as_deref().unwrap_or("unknown")),
+        (false, true) => {
+            format!("The run ended without a result: {}.", record.state.end.as_deref().unwrap_or("unknown"))
+        }
         (false, false) => format!("The run ended: {}: {output}", record.state.end.as_deref().unwrap_or("unknown")),
     };
     let mut result = json!({
         "content": [{"type": "text", "text": text}], "isError": !is_done,
         "_meta": {RUN: record.id, SPENT: {"tokens": record.state.tokens, "money": record.state.money}},
     });
-    if has_schema && is_done && let Ok(value @ Value::Object(_)) = serde_json::from_str(&output) {
+    if has_schema
+        && is_done
+        && let Ok(value @ Value::Object(_)) = serde_json::from_str(&output)
+    {
         result["structuredContent"] = value;
     }
     Raw::from_value(&result)

@@ -10,7 +10,7 @@ use toolcrib_catalog as catalog;
 use toolcrib_catalog::{AgentDefinition, ToolsShown};
 
 use super::models::Models;
-use super::tools::{Shown, ToolChoice};
+use super::tools::{ToolChoice, ToolDisplay};
 
 /// The agent of a run that names none.
 pub(super) const NO_AGENT: &str = "default";
@@ -78,12 +78,8 @@ impl Order {
         in_profile.caller.door = Invocation::DOOR;
         let view = in_profile.view()?;
         let patterns = definition.and_then(|agent| agent.tools.as_deref());
-        let choice = ToolChoice {
-            view: &view,
-            own: (profile != own).then_some(&*own_view),
-            patterns,
-            agent: self.agent_name(),
-        };
+        let choice =
+            ToolChoice { view: &view, own: (profile != own).then_some(&*own_view), patterns, agent: self.agent_name() };
         let first = &entries[0];
         let shown = self.shown.or(definition.map(|agent| agent.tools_shown)).and_then(shown);
         let searches = first.target.wire == toolcrib_model::Wire::Messages;
@@ -140,12 +136,12 @@ fn limits(agent: &AgentDefinition) -> RunLimits {
     }
 }
 
-fn shown(shown: ToolsShown) -> Option<Shown> {
+fn shown(shown: ToolsShown) -> Option<ToolDisplay> {
     match shown {
         ToolsShown::Auto => None,
-        ToolsShown::All => Some(Shown::All),
-        ToolsShown::Menu => Some(Shown::Menu),
-        ToolsShown::Native => Some(Shown::Native),
+        ToolsShown::All => Some(ToolDisplay::All),
+        ToolsShown::Menu => Some(ToolDisplay::Menu),
+        ToolsShown::Native => Some(ToolDisplay::Native),
     }
 }
 

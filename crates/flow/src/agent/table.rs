@@ -32,14 +32,11 @@ impl Table {
     pub(super) fn get(&self, name: &str) -> Option<&Arc<AgentDefinition>> {
         self.agents.get(name)
     }
-
-    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<AgentDefinition>> {
-        self.agents.values()
-    }
 }
 
 fn offer(agent: &AgentDefinition) -> Option<Offer> {
-    let description = agent.description.clone().unwrap_or_else(|| format!("Gives a task to the agent `{}`.", agent.name));
+    let description =
+        agent.description.clone().unwrap_or_else(|| format!("Gives a task to the agent `{}`.", agent.name));
     let input = agent.input.clone().unwrap_or_else(|| {
         json!({
             "type": "object",

@@ -28,7 +28,7 @@ const BYTES_PER_TOKEN: u64 = 4;
 
 /// How tools are shown to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum ToolDisplay {
     /// All, with their schemas.
     All,
     /// What finds, describes and calls them.
@@ -68,34 +68,35 @@ impl ToolChoice<'_> {
     }
 
     /// The tools of a run, and how they are shown.
-    pub(super) fn choose(&self, wanted: Option<Shown>, window: Option<u64>, searches: bool) -> Vec<ToolSpec> {
+    pub(super) fn choose(&self, wanted: Option<ToolDisplay>, window: Option<u64>, searches: bool) -> Vec<ToolSpec> {
         let all = self.all(false);
         let bytes: u64 = all.iter().map(|tool| (tool.schema.get().len() + tool.description.len()) as u64).sum();
         let room = window.unwrap_or(WINDOW) / WINDOW_PARTS * BYTES_PER_TOKEN;
         let fits = all.len() <= FEW || bytes <= room;
         let shown = wanted.unwrap_or(match (fits, searches) {
-            (true, _) => Shown::All,
-            (false, true) => Shown::Native,
-            (false, false) => Shown::Menu,
+            (true, _) => ToolDisplay::All,
+            (false, true) => ToolDisplay::Native,
+            (false, false) => ToolDisplay::Menu,
         });
         match shown {
-            Shown::All => all,
+            ToolDisplay::All => all,
             // Where nothing may be used there is nothing to find.
             _ if all.is_empty() => all,
-            Shown::Menu => menu(&[Act::Find, Act::Describe, Act::Call]),
-            Shown::Native if searches => {
+            ToolDisplay::Menu => menu(&[Act::Find, Act::Describe, Act::Call]),
+            ToolDisplay::Native if searches => {
                 let mut tools = self.all(true);
                 tools.retain(|tool| tool.name != FIND);
                 tools.extend(menu(&[Act::Find]));
                 tools
             }
-            Shown::Native => menu(&[Act::Find, Act::Describe, Act::Call]),
+            ToolDisplay::Native => menu(&[Act::Find, Act::Describe, Act::Call]),
         }
     }
 }
 
 fn menu(acts: &[Act]) -> Vec<ToolSpec> {
-    let names = acts.iter().filter_map(|act| dialect::own_name(dialect::name_of(*act, Dialect::Native), Dialect::Native));
+    let names =
+        acts.iter().filter_map(|act| dialect::own_name(dialect::name_of(*act, Dialect::Native), Dialect::Native));
     names
         .map(|meta| ToolSpec {
             name: meta.name.to_owned(),

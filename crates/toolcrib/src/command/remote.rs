@@ -8,8 +8,8 @@ use super::decide::{self, Decision};
 use super::login::place::LoginGateway;
 use super::{
     api, approval, audit, auth, call, canary, describe, doctor, explain, find, halt, learning, login, logout,
-    on_this_thread, policy, profile, registry, run as agent_run, server, status, tokens, until_interrupted, verify, version,
-    with_gateway, with_rest, with_session,
+    on_this_thread, policy, profile, registry, run as agent_run, server, status, tokens, until_interrupted, verify,
+    version, with_gateway, with_rest, with_session,
 };
 use crate::client::Rest;
 use crate::home::Environment;
@@ -90,9 +90,9 @@ pub(super) fn run(command: RemoteCommand, environment: &Environment) -> anyhow::
                 call::run(&arguments, &given, client, output).await
             })
         }
-        RemoteCommand::Run(arguments) => {
-            with_rest(arguments.client(), environment, async |rest, output| agent_run::run(&arguments, rest, output).await)
-        }
+        RemoteCommand::Run(arguments) => with_rest(arguments.client(), environment, async |rest, output| {
+            agent_run::run(&arguments, rest, output).await
+        }),
         RemoteCommand::Registry(arguments) => match &arguments.action {
             registry::Action::Local(action) => registry::run(action, environment).map(|()| ExitCode::SUCCESS),
             registry::Action::Add(add) => {

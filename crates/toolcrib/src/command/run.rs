@@ -224,11 +224,8 @@ impl Arguments {
 
 impl LimitArguments {
     fn put(&self, body: &mut Map<String, Value>) {
-        let numbers = [
-            ("rounds", self.rounds.map(u64::from)),
-            ("calls", self.calls.map(u64::from)),
-            ("tokens", self.tokens),
-        ];
+        let numbers =
+            [("rounds", self.rounds.map(u64::from)), ("calls", self.calls.map(u64::from)), ("tokens", self.tokens)];
         for (key, number) in numbers {
             if let Some(number) = number {
                 body.insert(key.to_owned(), number.into());
@@ -291,8 +288,10 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
             let answer = rest.get(&path(&one.run, &format!("/export?format={}{content}", one.format))).await?;
             match one.format.as_str() {
                 "markdown" => output.text(answer.text("text").unwrap_or_default().trim_end())?,
-                "otlp" => output.text(answer.get("spans").map_or_else(String::new, |spans| spans.as_str().to_owned()).as_str())?,
-                _ => output.text(answer.get("journal").map_or_else(String::new, |lines| lines.as_str().to_owned()).as_str())?,
+                "otlp" => output
+                    .text(answer.get("spans").map_or_else(String::new, |spans| spans.as_str().to_owned()).as_str())?,
+                _ => output
+                    .text(answer.get("journal").map_or_else(String::new, |lines| lines.as_str().to_owned()).as_str())?,
             }
             Ok(())
         }
@@ -301,7 +300,8 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
 
 async fn start(start: &StartArguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
     let mut body = Map::new();
-    let given = [("task", &start.task), ("agent", &start.agent), ("model", &start.model), ("tools_shown", &start.tools)];
+    let given =
+        [("task", &start.task), ("agent", &start.agent), ("model", &start.model), ("tools_shown", &start.tools)];
     for (key, text) in given {
         if let Some(text) = text {
             body.insert(key.to_owned(), text.as_str().into());
@@ -358,7 +358,10 @@ fn show(run: &Raw, output: Output) -> anyhow::Result<()> {
     }
     for call in value["unsettled"].as_array().into_iter().flatten() {
         let (run, call) = (field(&value, "run"), call.as_str().unwrap_or_default());
-        text.push_str(&format!("{:<12} {call}: `toolcrib run settle {run} {call} happened|did-not|repeat`\n", "Unsettled"));
+        text.push_str(&format!(
+            "{:<12} {call}: `toolcrib run settle {run} {call} happened|did-not|repeat`\n",
+            "Unsettled"
+        ));
     }
     let shown = field(&value, "output");
     if !shown.is_empty() {

@@ -6,19 +6,34 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use toolcrib_base::Clock;
+use toolcrib_base::task::Scope;
 use toolcrib_catalog::{ModelDefinition, SecretRef};
-use toolcrib_flow::agent::{ModelBody, ModelResponse, SendError, SendRequest};
+use toolcrib_flow::agent::{Agents, ModelBody, ModelResponse, SendError, SendRequest};
 use toolcrib_model::Wire;
 use toolcrib_protocol::http1::MediaType;
+use toolcrib_store::Store;
 use toolcrib_transport::http::client::{HttpClient, ResponseBody};
 
 use crate::secrets::HomeSecrets;
 
 /// Sends requests with the connections of the process.
 #[derive(Debug)]
-pub(super) struct ModelClient {
-    pub(super) http: HttpClient,
-    pub(super) secrets: Arc<HomeSecrets>,
+struct ModelClient {
+    http: HttpClient,
+    secrets: Arc<HomeSecrets>,
+}
+
+/// All agents, with the models that are asked this way.
+pub(super) fn agents(
+    store: &Store,
+    http: HttpClient,
+    secrets: &Arc<HomeSecrets>,
+    clock: &Arc<dyn Clock>,
+    house: &Scope,
+) -> Arc<Agents> {
+    let client = ModelClient { http, secrets: Arc::clone(secrets) };
+    Agents::new(store.agent_runs(), Arc::new(client), Arc::clone(clock), house)
 }
 
 struct Body(ResponseBody);
@@ -43,7 +58,8 @@ impl SendRequest for ModelClient {
             .parse()
             .map_err(|_| SendError::Unusable(format!("the address of model `{}` cannot be used", model.name)))?;
         let sent = self.http.send(Method::POST, &uri, headers, body).await;
-        let response = sent.map_err(|error| SendError::Network(format!("`{}` cannot be asked: {error}", model.name)))?;
+        let response =
+            sent.map_err(|error| SendError::Network(format!("`{}` cannot be asked: {error}", model.name)))?;
         Ok(ModelResponse {
             status: response.status.as_u16(),
             is_stream: response.media_type == MediaType::EventStream,
@@ -65,7 +81,8 @@ fn headers(secrets: &HomeSecrets, model: &ModelDefinition, wire: Wire) -> Result
         let secret = secrets.own(reference).map_err(|error| {
             SendError::Unusable(format!("the key of model `{}` cannot be had: {error}", model.name))
         })?;
-        let unfit = || SendError::Unusable(format!("the header `{name}` of model `{}` does not fit in one line", model.name));
+        let unfit =
+            || SendError::Unusable(format!("the header `{name}` of model `{}` does not fit in one line", model.name));
         let name = HeaderName::try_from(name).map_err(|_| unfit())?;
         let mut value = HeaderValue::try_from(format!("{prefix}{}", secret.expose())).map_err(|_| unfit())?;
         value.set_sensitive(true);

@@ -92,7 +92,11 @@ fn markdown(record: &Value, entries: &[toolcrib_agent::Entry]) -> String {
     let _ = writeln!(
         text,
         "Model {}, {} rounds, {} calls, {} tokens, {}.\n",
-        word("model"), record["rounds"], record["calls"], record["tokens"], word("cost")
+        word("model"),
+        record["rounds"],
+        record["calls"],
+        record["tokens"],
+        word("cost")
     );
     for entry in entries {
         match &entry.event {
@@ -119,7 +123,12 @@ fn markdown(record: &Value, entries: &[toolcrib_agent::Entry]) -> String {
                 let _ = writeln!(text, "Call {call} was settled by {by}.\n");
             }
             Event::Ended(end) => {
-                let _ = writeln!(text, "**Ended: {}**\n\n{}", end.name(), quoted(&shown::end_text(end).unwrap_or_default()));
+                let _ = writeln!(
+                    text,
+                    "**Ended: {}**\n\n{}",
+                    end.name(),
+                    quoted(&shown::end_text(end).unwrap_or_default())
+                );
             }
             _ => {}
         }

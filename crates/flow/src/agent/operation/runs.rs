@@ -32,10 +32,12 @@ pub(super) async fn start(asking: &OperationCall) -> Result<Value, Problem> {
             may_spend(asking)?;
             None
         }
-        Some(name) => Some(asking.inner.table().get(name).cloned().filter(|_| is_shown(asking, name)).ok_or_else(|| {
-            let shown: String = name.chars().take(64).collect();
-            Problem::new(Kind::NotFound, format!("agent `{shown}` not found"))
-        })?),
+        Some(name) => {
+            Some(asking.inner.table().get(name).cloned().filter(|_| is_shown(asking, name)).ok_or_else(|| {
+                let shown: String = name.chars().take(64).collect();
+                Problem::new(Kind::NotFound, format!("agent `{shown}` not found"))
+            })?)
+        }
     };
     let order = Order {
         agent,
@@ -76,7 +78,9 @@ fn limits(asking: &OperationCall) -> Result<OrderedLimits, Problem> {
     let number = |key: &str| given.get(key).and_then(Value::as_u64);
     let invalid = |key: &str, why: String| Problem::new(Kind::InvalidParams, format!("`{key}`: {why}"));
     let money = given.get("cost").and_then(Value::as_str).map(|text| {
-        Money::parse(text.trim_start_matches('$')).map(|money| money.0).map_err(|error| invalid("cost", error.to_string()))
+        Money::parse(text.trim_start_matches('$'))
+            .map(|money| money.0)
+            .map_err(|error| invalid("cost", error.to_string()))
     });
     let time = given.get("time").and_then(Value::as_str).map(|text| {
         let period = text.parse::<Period>().map_err(|error| invalid("time", error.to_string()))?;
@@ -148,9 +152,8 @@ pub(super) async fn resume(asking: &OperationCall) -> Result<Value, Problem> {
 
 pub(super) async fn settle(asking: &OperationCall) -> Result<Value, Problem> {
     let run = find_given(asking).await?;
-    let call = CallId::parse(asking.given.text("call")?).ok_or_else(|| {
-        Problem::new(Kind::InvalidParams, "`call` is a call's round and place, such as 3.1")
-    })?;
+    let call = CallId::parse(asking.given.text("call")?)
+        .ok_or_else(|| Problem::new(Kind::InvalidParams, "`call` is a call's round and place, such as 3.1"))?;
     let folded = folded(asking, &run.id).await?;
     if !folded.unsettled_calls().contains(&call) {
         let message = format!("call {call} of run `{}` is not one whose end is unknown", run.id);

@@ -42,7 +42,10 @@ pub(super) async fn follow(rest: &Rest, run: &str, json: bool, output: Output) -
                 let shown = rest.get(&path(run, "")).await?;
                 if !json {
                     super::show(&shown, output)?;
-                    output.note(&format!("the run goes on by itself; follow it with `toolcrib run follow {}`", line(run)));
+                    output.note(&format!(
+                        "the run goes on by itself; follow it with `toolcrib run follow {}`",
+                        line(run)
+                    ));
                 }
                 return Ok(());
             }

@@ -1,0 +1,63 @@
+//! The schemas of the arguments and answers of operations on runs.
+
+/// The argument that names a run.
+macro_rules! named {
+    ($more:literal) => {
+        concat!(
+            r#"{"type":"object","properties":{"run":{"type":"string","description":"The id of the run, or its beginning"}"#,
+            $more,
+            r#"},"required":["run"],"additionalProperties":false}"#
+        )
+    };
+    ($more:literal, $required:literal) => {
+        concat!(
+            r#"{"type":"object","properties":{"run":{"type":"string","description":"The id of the run, or its beginning"}"#,
+            $more,
+            r#"},"required":["run","#,
+            $required,
+            r#"],"additionalProperties":false}"#
+        )
+    };
+}
+
+/// Limits that a request may name.
+macro_rules! limits {
+    () => {
+        r#""rounds":{"type":"integer","minimum":1,"maximum":1000,"description":"The most answers of the model"},"calls":{"type":"integer","minimum":1,"maximum":100000,"description":"The most calls of tools"},"tokens":{"type":"integer","minimum":1,"description":"The most tokens, read and written"},"cost":{"type":"string","description":"The most dollars, such as 0.50"},"time":{"type":"string","description":"The longest time, waiting aside, such as 10m"}"#
+    };
+}
+
+/// A run.
+pub(super) const SHOWN: &str = r#"{"type":"object","properties":{"run":{"type":"string"},"agent":{"type":"string"},"model":{"type":"string"},"task":{"type":"string"},"status":{"type":"string","enum":["running","waiting","ended"]},"end":{"type":"string","description":"How it ended: done, stuck, denied, limit of rounds …"},"output":{"type":"string"},"waits":{"type":"array","items":{"type":"object","properties":{"for":{"type":"string"},"what":{"type":"string"},"next":{"type":"string"}}}},"unsettled":{"type":"array","items":{"type":"object"}},"rounds":{"type":"integer"},"calls":{"type":"integer"},"tokens":{"type":"integer"},"cost":{"type":"string"},"started_at":{"type":"string"},"changed_at":{"type":"string"},"ended_at":{"type":"string"},"parent":{"type":"string"},"forked_from":{"type":"string"},"principal":{"type":"string"},"profile":{"type":"string"}},"required":["run","agent","status"]}"#;
+
+/// A run by its id.
+pub(super) const NAMED: &str = named!("");
+pub(super) const ENTRIES: &str = named!(
+    r#","after":{"type":"integer","minimum":0,"default":0,"description":"The number of the last entry that is known"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":200},"wait":{"type":"integer","minimum":0,"maximum":30000,"default":0,"description":"Milliseconds to wait for more"},"seen":{"type":"integer","minimum":0,"default":0,"description":"Characters of the answer that were seen already"}"#
+);
+pub(super) const ENTRIES_OUTPUT: &str = r#"{"type":"object","properties":{"run":{"type":"string"},"status":{"type":"string"},"entries":{"type":"array","items":{"type":"object"}},"next":{"type":"integer"},"partial":{"type":"string"}},"required":["run","status","entries","next"]}"#;
+pub(super) const EXPORT: &str = named!(
+    r#","format":{"type":"string","enum":["json","markdown","otlp"],"default":"json"},"content":{"type":"boolean","default":false,"description":"Spans with texts, arguments and results"}"#
+);
+pub(super) const EXPORT_OUTPUT: &str = r#"{"type":"object","properties":{"run":{"type":"string"},"format":{"type":"string"},"text":{"type":"string"},"journal":{"type":"array","items":{"type":"object"}},"spans":{"type":"object"}},"required":["run","format"]}"#;
+pub(super) const FORK: &str = named!(
+    r#","at":{"type":"integer","minimum":0,"description":"The last round that is kept"},"model":{"type":"string","description":"Another model"}"#,
+    r#""at""#
+);
+pub(super) const LIST: &str = r#"{"type":"object","properties":{"agent":{"type":"string"},"status":{"type":"string","enum":["running","waiting","ended"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":50},"offset":{"type":"integer","minimum":0,"default":0}},"additionalProperties":false}"#;
+pub(super) const LIST_OUTPUT: &str = r#"{"type":"object","properties":{"runs":{"type":"array","items":{"type":"object","properties":{"run":{"type":"string"},"agent":{"type":"string"},"status":{"type":"string"}},"required":["run","agent","status"]}},"total":{"type":"integer"},"has_more":{"type":"boolean"}},"required":["runs","total","has_more"]}"#;
+pub(super) const REPLAY_OUTPUT: &str = r#"{"type":"object","properties":{"run":{"type":"string"},"entries":{"type":"integer"},"follows":{"type":"boolean"},"problem":{"type":"string"}},"required":["run","entries","follows"]}"#;
+pub(super) const RESUME: &str = concat!(
+    r#"{"type":"object","properties":{"run":{"type":"string","description":"The id of the run, or its beginning"},"#,
+    limits!(),
+    r#"},"required":["run"],"additionalProperties":false}"#
+);
+pub(super) const SETTLE: &str = named!(
+    r#","call":{"type":"string","description":"The call, such as 3.1"},"settlement":{"type":"string","enum":["happened","did_not","repeat"]},"result":{"type":"string","description":"What it gave, if it happened"}"#,
+    r#""call","settlement""#
+);
+pub(super) const START: &str = concat!(
+    r#"{"type":"object","properties":{"task":{"type":"string","minLength":1,"description":"What to do, in plain words"},"agent":{"type":"string","description":"The agent; without it a model with the tools of this profile"},"model":{"type":"string","description":"The model; `demo` needs no key"},"tools_shown":{"type":"string","enum":["menu","all","native","auto"],"description":"How tools are shown to the model"},"wait":{"type":"boolean","default":false},"#,
+    limits!(),
+    r#"},"required":["task"],"additionalProperties":false}"#
+);
