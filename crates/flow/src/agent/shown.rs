@@ -111,7 +111,7 @@ fn event(event: &Event) -> Value {
             let mut shown = json!({"event": "decided", "call": call.to_string()});
             match decision {
                 Decision::Held(approval) => {
-                    (shown["decision"], shown["approval"]) = ("held".into(), approval.as_str().into())
+                    (shown["decision"], shown["approval"]) = ("held".into(), approval.as_str().into());
                 }
                 Decision::Refused(refusal) => {
                     (shown["decision"], shown["why"]) = ("refused".into(), refusal.why.as_str().into());

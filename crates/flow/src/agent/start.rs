@@ -7,7 +7,7 @@ use toolcrib_agent::{Allowance, OnDenied, OnUnknown, ParentCall, RunLimits, Star
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_call::Invocation;
 use toolcrib_catalog as catalog;
-use toolcrib_catalog::{AgentDefinition, ToolsShown};
+use toolcrib_catalog::{AgentDefinition, ObjectName, ToolsShown};
 
 use super::models::Models;
 use super::tools::{ToolChoice, ToolDisplay};
@@ -63,7 +63,7 @@ impl Order {
         }
         let definition = self.agent.as_deref();
         let names: Vec<&str> = match (self.models.as_slice(), definition) {
-            ([], Some(agent)) => agent.models.iter().map(|name| name.as_str()).collect(),
+            ([], Some(agent)) => agent.models.iter().map(ObjectName::as_str).collect(),
             (names, _) => names.iter().map(String::as_str).collect(),
         };
         let entries = match names.as_slice() {
