@@ -299,6 +299,7 @@ impl End {
             Self::Limit(LimitName::Tokens) => "limit of tokens",
             Self::Limit(LimitName::Money) => "limit of money",
             Self::Limit(LimitName::Time) => "limit of time",
+            Self::Limit(LimitName::Day) => "limit of the day",
             Self::Denied(_) => "denied",
             Self::Unknown(_) => "unknown",
             Self::Refused(_) => "refused by the model",

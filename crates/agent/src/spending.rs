@@ -59,6 +59,8 @@ pub enum LimitName {
     Money,
     /// [`RunLimits::time_ms`].
     Time,
+    /// What the agent may start and spend on one day. The loop does not know it: who keeps the journal does.
+    Day,
 }
 
 /// What was, or may be, spent.
@@ -72,7 +74,9 @@ pub struct Cost {
 }
 
 impl Cost {
-    pub(crate) fn plus(self, other: Self) -> Self {
+    /// The sum of two.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
         Self { tokens: self.tokens.saturating_add(other.tokens), money: self.money.saturating_add(other.money) }
     }
 }

@@ -3,19 +3,20 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 
 use tokio::sync::watch;
 use toolcrib_agent::driver::{DriveError, Observe, Rest, Runs, Surroundings};
-use toolcrib_agent::{Entry, Event, Start, WaitFor};
+use toolcrib_agent::{End, Entry, Event, LimitName, Start, WaitFor};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem};
 use toolcrib_call::Invocation;
 use toolcrib_call::admission::closing_problem;
+use toolcrib_catalog::{AgentDefinition, Catalog, Dollars};
 use toolcrib_gateway::{Gateway, ObjectEvent};
 use toolcrib_protocol::{RequestTrace, Revision};
 use toolcrib_session::{Caller, Principal};
-use toolcrib_store::AgentRuns;
+use toolcrib_store::{AgentDayLimits, AgentRuns};
 use toolcrib_view::ObjectKind;
 
 use super::context::{Feed, RunContext};
@@ -32,6 +33,8 @@ pub(super) struct Bridge {
     pub(super) store: AgentRuns,
     pub(super) clock: Arc<dyn Clock>,
     contexts: Mutex<HashMap<String, Arc<RunContext>>>,
+    /// What agents may start and spend on one day.
+    day_limits: RwLock<HashMap<String, AgentDayLimits>>,
     gateway: OnceLock<Weak<Gateway>>,
     runs: OnceLock<Runs>,
     scope: Scope,
@@ -51,6 +54,7 @@ impl Bridge {
             store,
             clock: Arc::clone(&clock),
             contexts: Mutex::default(),
+            day_limits: RwLock::default(),
             gateway: OnceLock::new(),
             runs: OnceLock::new(),
             scope: scope.clone(),
@@ -70,6 +74,23 @@ impl Bridge {
     /// The runs that have a task.
     pub(super) fn runs(&self) -> &Runs {
         self.runs.get().expect("set when it was made")
+    }
+
+    /// Takes in what the definitions say.
+    pub(super) fn apply(&self, loaded: &Catalog) {
+        self.models.apply(loaded);
+        let limits = |agent: &AgentDefinition| AgentDayLimits {
+            runs: agent.limits.per_day.runs.map(u64::from),
+            tokens: agent.limits.per_day.tokens.map(u64::from),
+            money: agent.limits.per_day.money.map(Dollars::picodollars),
+        };
+        let limits = loaded.agents.iter().map(|(name, agent)| (name.to_string(), limits(agent))).collect();
+        *self.day_limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+    }
+
+    /// What an agent may start and spend on one day.
+    pub(super) fn day_limits(&self, agent: &str) -> AgentDayLimits {
+        self.day_limits.read().unwrap_or_else(PoisonError::into_inner).get(agent).copied().unwrap_or_default()
     }
 
     /// From now on the gateway is there; `false` where it was before.
@@ -145,7 +166,8 @@ impl Bridge {
             trace: RequestTrace::default(),
             chain: None,
         };
-        let written = JournalState::of(&record, &entries);
+        let mut written = JournalState::default();
+        written.take_all(&entries);
         let context = Arc::new(RunContext::new(Arc::new(start), Invocation::new(gateway, caller), written));
         // Two may have read at once; one of them counts.
         Ok(Arc::clone(self.contexts().entry(run.to_owned()).or_insert(context)))
@@ -209,7 +231,7 @@ impl Observe for Observer {
         let agent = &context.start.agent;
         match rest {
             Ok(Rest::Ended(end)) => {
-                let is_done = matches!(end, toolcrib_agent::End::Done(_));
+                let is_done = matches!(end, End::Done(_));
                 let reason = if is_done { "RunCompleted" } else { "RunEnded" };
                 bridge.happened(agent, reason, format!("run `{run}` ended: {}", end.name()), !is_done);
                 let (bridge, what) = (Arc::clone(&bridge), WaitFor::Run(run.to_owned()));
@@ -218,6 +240,16 @@ impl Observe for Observer {
             }
             Ok(Rest::Waiting(_)) => bridge.happened(agent, "RunWaiting", format!("run `{run}` waits"), false),
             Ok(Rest::Stopped) => {}
+            Err(DriveError::Storage(problem)) if problem.kind == Kind::Busy => {
+                // The limit of the day: the run can go on tomorrow, or with more.
+                let (again, id) = (Arc::clone(&bridge), run.to_owned());
+                bridge.scope.spawn(async move {
+                    let end = Event::Ended(End::Limit(LimitName::Day));
+                    if let Err(error) = again.runs().tell(&id, end).await {
+                        tracing::error!(run = id, %error, "a run at the limit of its day cannot end");
+                    }
+                });
+            }
             Err(error) => {
                 tracing::error!(run, %error, "a run cannot go on");
                 bridge.happened(agent, "RunStopped", format!("run `{run}` cannot go on: {error}"), true);

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use toolcrib_agent::driver::Journal;
-use toolcrib_agent::{End, Entry, Event, Purpose, WaitFor, journal};
+use toolcrib_agent::{Cost, End, Entry, Event, Purpose, WaitFor, journal};
 use toolcrib_base::{Kind, Problem, Timestamp};
-use toolcrib_store::{AgentRunRecord, AgentRunState, AgentRuns};
+use toolcrib_store::{AgentRunEntries, AgentRunRecord, AgentRunState, AgentRuns};
 
 use super::bridge::Bridge;
 use super::shown::{end_text, wait_key};
@@ -24,20 +24,13 @@ pub(super) struct JournalState {
     pub(super) state: AgentRunState,
     /// Moments that it waits for.
     moments: Vec<Timestamp>,
+    /// What was spent.
+    spent: Cost,
     /// The request that is under way: what it reserves, and whether it is for a turn.
-    asked: Option<(u64, u64, bool)>,
+    asked: Option<(Cost, bool)>,
 }
 
 impl JournalState {
-    /// What a journal that was read says.
-    pub(super) fn of(record: &AgentRunRecord, entries: &[Entry]) -> Self {
-        let mut written = Self::default();
-        written.take_all(entries);
-        // What a fork took over was spent by the other run.
-        written.state = AgentRunState { tokens: record.state.tokens, money: record.state.money, ..written.state };
-        written
-    }
-
     /// Takes a whole journal in.
     pub(super) fn take_all(&mut self, entries: &[Entry]) {
         for entry in entries {
@@ -52,11 +45,8 @@ impl JournalState {
 
     fn take(&mut self, entry: &Entry) {
         self.entries += 1;
+        self.take_spending(&entry.event);
         let state = &mut self.state;
-        let spend = |state: &mut AgentRunState, tokens: u64, money: u64| {
-            state.tokens = state.tokens.saturating_add(tokens);
-            state.money = state.money.saturating_add(money);
-        };
         if !matches!(entry.event, Event::Waiting(_) | Event::Ended(_)) {
             let rests = matches!(state.status.as_str(), "waiting" | "ended");
             let wakes = matches!(entry.event, Event::Continued | Event::Resumed | Event::Raised(_) | Event::Started(_));
@@ -68,30 +58,8 @@ impl JournalState {
             Event::Started(start) => {
                 state.model = start.models.first().map(|model| model.name.clone()).unwrap_or_default();
             }
-            Event::Forked { .. } => {
-                (state.rounds, state.calls, state.tokens, state.money) = (0, 0, 0, 0);
-            }
-            Event::Asked(request) => {
-                let is_turn = request.purpose == Purpose::Turn;
-                self.asked = Some((request.reserved.tokens, request.reserved.money, is_turn));
-            }
-            Event::Answered { answer, .. } => {
-                let is_turn = self.asked.take().is_none_or(|(_, _, is_turn)| is_turn);
-                state.rounds += u32::from(is_turn);
-                spend(state, answer.spent.tokens, answer.spent.money);
-            }
-            Event::AskFailed { failure, .. } => {
-                let (tokens, money, _) = self.asked.take().unwrap_or_default();
-                let spent = failure.spent.map_or((tokens, money), |spent| (spent.tokens, spent.money));
-                spend(state, spent.0, spent.1);
-            }
-            Event::Resumed => {
-                if let Some((tokens, money, _)) = self.asked.take() {
-                    spend(state, tokens, money);
-                }
-            }
+            Event::Forked { .. } => (state.rounds, state.calls) = (0, 0),
             Event::Intent { attempt: 1, .. } => state.calls += 1,
-            Event::Result { result, .. } => spend(state, result.spent.tokens, result.spent.money),
             Event::Waiting(waits) => {
                 "waiting".clone_into(&mut state.status);
                 state.waits = waits.iter().map(wait_key).collect();
@@ -118,6 +86,32 @@ impl JournalState {
             _ => {}
         }
         state.changed_at = entry.at;
+        let reserved = self.asked.map_or(Cost::default(), |(reserved, _)| reserved);
+        let all = self.spent.plus(reserved);
+        (self.state.tokens, self.state.money) = (all.tokens, all.money);
+    }
+
+    /// What is reserved counts as spent until it is known.
+    fn take_spending(&mut self, event: &Event) {
+        match event {
+            Event::Forked { .. } => (self.spent, self.asked) = (Cost::default(), None),
+            Event::Asked(request) => self.asked = Some((request.reserved, request.purpose == Purpose::Turn)),
+            Event::Answered { answer, .. } => {
+                let is_turn = self.asked.take().is_none_or(|(_, is_turn)| is_turn);
+                self.state.rounds += u32::from(is_turn);
+                self.spent = self.spent.plus(answer.spent);
+            }
+            Event::AskFailed { failure, .. } => {
+                let reserved = self.asked.take().map_or(Cost::default(), |(reserved, _)| reserved);
+                self.spent = self.spent.plus(failure.spent.unwrap_or(reserved));
+            }
+            Event::Resumed => {
+                let lost = self.asked.take().map_or(Cost::default(), |(reserved, _)| reserved);
+                self.spent = self.spent.plus(lost);
+            }
+            Event::Result { result, .. } => self.spent = self.spent.plus(result.spent),
+            _ => {}
+        }
     }
 }
 
@@ -177,6 +171,7 @@ impl Journal for Bridge {
         written.take_all(entries);
         let lines: Vec<String> = entries.iter().map(line).collect();
         let (store, id, state) = (self.store.clone(), run.to_owned(), written.state.clone());
+        let limits = self.day_limits(&context.start.agent);
         if let Some(Event::Started(start)) = entries.first().map(|entry| &entry.event).filter(|_| before.entries == 0) {
             let caller = &context.own.as_ref().unwrap_or(&context.invocation).caller;
             let record = AgentRunRecord {
@@ -191,9 +186,12 @@ impl Journal for Bridge {
                 started_at: entries[0].at,
                 state,
             };
-            blocking(move || store.create(&record, &lines)).await?;
+            blocking(move || store.create_within(&record, &lines, limits)).await?;
         } else {
-            blocking(move || store.append(&id, before.entries, &lines, &state, sync)).await?;
+            let before = before.entries;
+            let append =
+                move || store.append(&AgentRunEntries { run: &id, before, lines: &lines, state: &state, limits, sync });
+            blocking(append).await?;
         }
         context.wrote(written);
         Ok(())

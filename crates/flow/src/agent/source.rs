@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use toolcrib_agent::driver::Rest;
+use toolcrib_agent::driver::{DriveError, Rest};
 use toolcrib_agent::{Event, ParentCall, WaitFor};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ServerName};
@@ -98,7 +98,10 @@ impl Inner {
         self.bridge.begin(&start, invocation);
         if let Err(error) = self.bridge.runs().start((*start).clone()).await {
             self.bridge.forget(&run);
-            return Err(Problem::new(Kind::Unavailable, format!("the run does not start: {error}")));
+            return Err(match error {
+                DriveError::Storage(problem) => problem,
+                error => Problem::new(Kind::Unavailable, format!("the run does not start: {error}")),
+            });
         }
         self.bridge.happened(&agent, "RunStarted", format!("run `{run}` started"), false);
         Ok(())
@@ -161,7 +164,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 ) -> Result<T, Problem> {
     let failed = |error: String| Problem::new(Kind::Internal, format!("the store of runs cannot be used: {error}"));
     let done = tokio::task::spawn_blocking(work).await.map_err(|error| failed(error.to_string()))?;
-    done.map_err(|error| failed(error.to_string()))
+    done.map_err(Problem::from)
 }
 
 // === impl Agents ===
@@ -258,7 +261,7 @@ impl ToolSource for Agents {
 
 impl Source for Agents {
     fn apply(&self, loaded: &Arc<Catalog>) -> Vec<DefinitionProblem> {
-        self.inner.bridge.models.apply(loaded);
+        self.inner.bridge.apply(loaded);
         let before = self.inner.table();
         let (table, problems) = Table::of(loaded, &before);
         *self.inner.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);

@@ -25,7 +25,7 @@ pub(crate) enum RemoteCommand {
     /// Call a tool
     Call(call::Arguments),
     /// Give a task to an agent or a model, and follow it; list, show and resume runs
-    Run(agent_run::Arguments),
+    Run(Box<agent_run::Arguments>),
     /// Browse the registry, add servers from it, check definition files
     Registry(registry::Arguments),
     /// Add, show, start and stop servers

@@ -106,6 +106,7 @@ pub(super) async fn list(asking: &OperationCall) -> Result<Value, Problem> {
         owner: visibility.owner().map(|(principal, profile)| (principal.clone(), profile.clone())),
         limit,
         offset,
+        ..AgentRunQuery::default()
     };
     let store = asking.inner.bridge.store.clone();
     let (runs, total) = blocking(move || store.list(&query)).await?;

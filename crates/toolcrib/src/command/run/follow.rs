@@ -7,7 +7,7 @@ use toolcrib_base::{Kind, Problem};
 
 use super::path;
 use crate::client::Rest;
-use crate::output::Output;
+use crate::output::{Output, print};
 use crate::output::table::field;
 use crate::text::{block, line};
 
@@ -76,7 +76,7 @@ pub(super) async fn follow(rest: &Rest, run: &str, json: bool, output: Output) -
 }
 
 fn finish_json(record: &toolcrib_protocol::Raw) -> anyhow::Result<()> {
-    println!("{}", record.as_str());
+    print(&format!("{}\n", record.as_str()))?;
     ended(&record.to_value())
 }
 
@@ -110,7 +110,7 @@ struct Screen {
 impl Screen {
     fn entry(&mut self, entry: &Value) -> anyhow::Result<()> {
         if self.json {
-            println!("{entry}");
+            print(&format!("{entry}\n"))?;
             return Ok(());
         }
         let Some(text) = (!self.quiet).then(|| words(entry)).flatten() else {
