@@ -17,7 +17,7 @@ use toolcrib_base::{Clock, Problem};
 
 use crate::action::{Action, Ask, Call, OpenCall};
 use crate::answer::{Answer, Failure};
-use crate::entry::{CallResult, Decision, End, Entry, Refusal, WaitFor};
+use crate::entry::{CallResult, Decision, End, Entry, Event, Refusal, Start, WaitFor};
 use crate::journal::JournalError;
 use crate::start::StartError;
 
@@ -69,6 +69,25 @@ pub trait Observe: Send + Sync {
 
     /// A run has no task any more.
     fn rest(&self, run: &str, rest: &Result<Rest, DriveError>);
+}
+
+/// Executes runs: [`Runs`] in this process, others elsewhere.
+#[async_trait]
+pub trait DriveRuns: Send + Sync + fmt::Debug {
+    /// As [`Runs::start`].
+    async fn start(&self, start: Start) -> Result<(), DriveError>;
+
+    /// As [`Runs::resume`].
+    async fn resume(&self, id: &str) -> Result<(), DriveError>;
+
+    /// As [`Runs::tell`].
+    async fn tell(&self, id: &str, event: Event) -> Result<(), DriveError>;
+
+    /// As [`Runs::count`].
+    fn count(&self) -> usize;
+
+    /// As [`Runs::is_running`].
+    fn is_running(&self, id: &str) -> bool;
 }
 
 /// What became of a call.

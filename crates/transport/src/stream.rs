@@ -9,13 +9,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper_rustls::ConfigBuilderExt;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use crate::http::tls::{TlsError, authorities, own_certificate};
+use crate::http::tls::{TlsError, authorities, certificate_name, own_certificate};
 
 /// How long a connection, its handshake included, may take.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -33,6 +34,21 @@ pub struct TlsClientFiles {
 #[derive(Clone)]
 pub struct TlsClient(Arc<ClientConfig>);
 
+/// The files of a server of TLS whose clients all have certificates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsServerFiles {
+    /// Its certificate, and behind it those that lead to its authority, as PEM.
+    pub certificate: PathBuf,
+    /// Its private key, as PEM.
+    pub key: PathBuf,
+    /// The authorities of the clients' certificates, as PEM.
+    pub client_authorities: PathBuf,
+}
+
+/// What a server of TLS shows, and whom it lets in.
+#[derive(Clone)]
+pub struct TlsServer(Arc<ServerConfig>);
+
 /// An open connection. Shutting it down ends what is sent; what the other side sends can still be read.
 pub struct ByteStream(Box<dyn Bytes>);
 
@@ -44,6 +60,12 @@ impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Bytes for T {}
 impl fmt::Debug for TlsClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("TlsClient")
+    }
+}
+
+impl fmt::Debug for TlsServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TlsServer")
     }
 }
 
@@ -83,9 +105,53 @@ impl TlsClient {
     }
 }
 
+// === impl TlsServer ===
+
+impl TlsServer {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// A file cannot be read, or holds something else.
+    pub fn read(files: &TlsServerFiles) -> Result<Self, TlsError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let refused = |file: &PathBuf, why: String| TlsError::Refused { file: file.clone(), why };
+        let roots = Arc::new(authorities(&files.client_authorities)?);
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
+        let verifier = verifier.map_err(|error| refused(&files.client_authorities, error.to_string()))?;
+        let (chain, key) = own_certificate(&files.certificate, &files.key)?;
+        let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let builder = builder.map_err(|error| refused(&files.certificate, error.to_string()))?;
+        let config = builder.with_client_cert_verifier(verifier).with_single_cert(chain, key);
+        Ok(Self(Arc::new(config.map_err(|error| refused(&files.certificate, error.to_string()))?)))
+    }
+
+    /// Shakes hands with a client, and says whom its certificate names.
+    ///
+    /// # Errors
+    /// It does not within ten seconds, or has no certificate that counts.
+    pub async fn accept(&self, stream: TcpStream) -> io::Result<(ByteStream, String)> {
+        stream.set_nodelay(true)?;
+        let shaking = TlsAcceptor::from(Arc::clone(&self.0)).accept(stream);
+        let stream = tokio::time::timeout(CONNECT, shaking).await.map_err(|_| late("handshake"))??;
+        let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        let name = certificate.and_then(certificate_name);
+        let name = name.ok_or_else(|| io::Error::other("the client's certificate names no one"))?;
+        Ok((ByteStream::over(stream), name))
+    }
+}
+
+fn late(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("no {what} within {} s", CONNECT.as_secs()))
+}
+
 // === impl ByteStream ===
 
 impl ByteStream {
+    /// Hides what carries the bytes.
+    pub fn over(stream: impl AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static) -> Self {
+        Self(Box::new(stream))
+    }
+
     /// Connects to a host's port; with TLS the host has to prove that it is the host.
     ///
     /// # Errors
@@ -99,8 +165,7 @@ impl ByteStream {
             let stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await?;
             Ok(Self(Box::new(stream)))
         };
-        let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {} s", CONNECT.as_secs()));
-        tokio::time::timeout(CONNECT, connecting).await.map_err(late)?
+        tokio::time::timeout(CONNECT, connecting).await.map_err(|_| late("connection"))?
     }
 }
 

@@ -4,7 +4,7 @@ use super::Finding;
 use crate::workspace::{Package, Workspace};
 
 /// The `may use` column of the map in the design. Names are folders; the package is `toolcrib-<folder>`.
-const MAY_USE: [(&str, &[&str]); 29] = [
+const MAY_USE: [(&str, &[&str]); 30] = [
     ("base", &[]),
     ("protocol", &["base"]),
     ("search", &["base"]),
@@ -21,6 +21,7 @@ const MAY_USE: [(&str, &[&str]); 29] = [
     ("identity", &["base", "auth", "transport"]),
     ("authorization", &["base", "store", "auth", "transport", "identity"]),
     ("sink", &["base", "store", "transport"]),
+    ("runner", &["base", "agent", "transport"]),
     ("upstream", &["base", "protocol", "transport"]),
     ("session", &["base", "protocol", "store", "catalog"]),
     ("view", &["base", "protocol", "search", "policy", "store", "catalog", "upstream", "session"]),
@@ -79,7 +80,7 @@ const MAY_USE: [(&str, &[&str]); 29] = [
             "sink",
             "agent",
             "model",
-            "model",
+            "runner",
         ],
     ),
     ("testkit", &["base", "protocol", "transport", "search"]),

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem};
 
 use super::task::{RunTask, taken_over};
-use super::{DriveError, Surroundings};
+use super::{DriveError, DriveRuns, Surroundings};
 use crate::entry::{Entry, Event, Start};
 use crate::run::Run;
 
@@ -62,6 +63,11 @@ impl Runs {
     /// How many runs have a task.
     pub fn count(&self) -> usize {
         self.table.running.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Whether a run has a task.
+    pub fn is_running(&self, id: &str) -> bool {
+        self.table.running.lock().unwrap_or_else(PoisonError::into_inner).contains_key(id)
     }
 
     /// Starts a run.
@@ -189,5 +195,28 @@ impl Runs {
             drop(place);
             around.observer.rest(&id, &rest);
         });
+    }
+}
+
+#[async_trait]
+impl DriveRuns for Runs {
+    async fn start(&self, start: Start) -> Result<(), DriveError> {
+        Self::start(self, start).await
+    }
+
+    async fn resume(&self, id: &str) -> Result<(), DriveError> {
+        Self::resume(self, id).await
+    }
+
+    async fn tell(&self, id: &str, event: Event) -> Result<(), DriveError> {
+        Self::tell(self, id, event).await
+    }
+
+    fn count(&self) -> usize {
+        Self::count(self)
+    }
+
+    fn is_running(&self, id: &str) -> bool {
+        Self::is_running(self, id)
     }
 }

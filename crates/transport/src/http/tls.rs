@@ -289,6 +289,12 @@ pub(crate) fn own_certificate(
     Ok((certificates(certificate, &bytes(certificate)?)?, key(key_file)?))
 }
 
+/// Whom a certificate names, whose chain was verified.
+pub(crate) fn certificate_name(certificate: &CertificateDer<'_>) -> Option<String> {
+    let name = CertificateFields::read(certificate)?.name()?;
+    (name.len() <= NAME_BYTES).then(|| name.to_string())
+}
+
 fn roots(file: &Path, text: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(file, text)? {
