@@ -289,6 +289,11 @@ impl AdmittedCall {
         Self { permit: self.permit.take(), halts, entry: std::mem::replace(&mut self.entry, left), slot: None }
     }
 
+    /// Forgets it: whether it would be let through was all that was asked. Nothing was done with it.
+    pub(crate) fn discard(mut self) {
+        self.entry.open = None;
+    }
+
     /// Ends the call: records the event, counts it, and gives its place free. Does nothing more once it was detached.
     pub fn end(mut self, outcome: Outcome) {
         self.entry.close(outcome);

@@ -13,6 +13,20 @@ pub struct CallAnswer {
     pub form: Revision,
     /// Why the gateway did not do what was asked, or did not get an answer; `None` where the result is what a tool said.
     pub problem: Option<Box<Problem>>,
+    /// Why a call of a run was not made, or is not known to be done. Only who asks for that is told: see
+    /// [`crate::source::CallPlace`].
+    pub withheld: Option<Withheld>,
+}
+
+/// Why a call of a run was not made, or is not known to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Withheld {
+    /// It waits for this approval.
+    Held(String),
+    /// The rules refuse it, or somebody does.
+    Refused,
+    /// It was begun, and what it has done is not known.
+    Unknown,
 }
 
 // === impl CallAnswer ===
@@ -20,7 +34,7 @@ pub struct CallAnswer {
 impl CallAnswer {
     /// What a tool said, in the form of its server's revision.
     pub fn of_tool(result: Raw, form: Revision) -> Self {
-        Self { result, form, problem: None }
+        Self { result, form, problem: None, withheld: None }
     }
 
     /// What the gateway's own tools say.
@@ -32,6 +46,16 @@ impl CallAnswer {
     pub fn failed(problem: Problem) -> Self {
         let result = reply::failure(&problem);
         Self { problem: Some(Box::new(problem)), ..Self::own(result) }
+    }
+
+    /// A call of a run that was not made, or is not known to be done.
+    pub(crate) fn withheld(why: Withheld, problem: Problem) -> Self {
+        Self { withheld: Some(why), ..Self::failed(problem) }
+    }
+
+    /// A call of a run that the rules refuse, or somebody does.
+    pub fn refused(problem: Problem) -> Self {
+        Self::withheld(Withheld::Refused, problem)
     }
 
     /// The same with another form of the result.

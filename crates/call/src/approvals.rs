@@ -9,6 +9,7 @@ pub(crate) mod record;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -77,6 +78,8 @@ pub struct Approvals {
     cut_off: Mutex<Vec<String>>,
     /// Another one waits, which may be the next to expire.
     opened: Arc<Notify>,
+    /// Set when the process is about to end: what waits is left to the next one.
+    closing: AtomicBool,
 }
 
 /// What of an approval is in memory alone.
@@ -147,8 +150,8 @@ impl Approvals {
             tracing::warn!(count, "approved calls ran when the process ended; they are not run again");
         }
         let (waiting, remembered, observer) = (Mutex::default(), Mutex::default(), OnceLock::new());
-        let (cut_off, opened) = (Mutex::new(cut_off), Arc::default());
-        Self { store, sealing, times, pages: None, waiting, remembered, observer, cut_off, opened }
+        let (cut_off, opened, closing) = (Mutex::new(cut_off), Arc::default(), AtomicBool::new(false));
+        Self { store, sealing, times, pages: None, waiting, remembered, observer, cut_off, opened, closing }
     }
 
     /// The same with pages, below this URL.
@@ -160,6 +163,15 @@ impl Approvals {
     pub fn observe_by(&self, observer: Weak<dyn ObserveApprovals>) {
         // A second one changes nothing: there is one gateway to a path.
         let _ = self.observer.set(observer);
+    }
+
+    /// The process is about to end: runs that stop from now on are left to the next one, and so is what they wait for.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
     }
 
     /// Those that ran when the process before ended; given once.
@@ -270,6 +282,13 @@ pub(crate) async fn blocking<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_yes_can_be_given_for_a_quarter_of_an_hour_and_a_request_waits_for_less_than_a_minute() {
+        let ApprovalTimes { expires, wait, progress } = ApprovalTimes::default();
+        let seconds = [expires, wait, progress].map(|time| time.as_secs_f64());
+        assert_eq!(seconds, [900.0, 50.0, 10.0], "the guide says so, and most clients wait a minute for an answer");
+    }
 
     #[test]
     fn what_is_sealed_for_a_row_opens_for_no_other() {

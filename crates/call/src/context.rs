@@ -18,6 +18,7 @@ use crate::path::CallPath;
 use crate::reply::ReplyChannel;
 use crate::secret_guard::{GuardRules, GuardSources};
 use crate::snapshot::ProfileSnapshot;
+use crate::source::CallPlace;
 use crate::talk_guard::TalkGuard;
 
 /// One request on its way.
@@ -41,6 +42,8 @@ pub struct RequestContext<'a> {
     pub depth: u8,
     /// The yes that it runs with, where the rules want one.
     pub consent: Option<Consent>,
+    /// For a call of a run that does not wait for a yes: which one it is.
+    pub place: Option<CallPlace<'a>>,
 }
 
 impl<'a> RequestContext<'a> {
@@ -56,7 +59,7 @@ impl<'a> RequestContext<'a> {
     ) -> Result<Self, RpcError> {
         let client = ClientOptions::read(caller)?;
         let reply = ReplyChannel::default();
-        Ok(Self { path, snapshot, caller, id, running: None, reply, client, depth: 0, consent: None })
+        Ok(Self { path, snapshot, caller, id, running: None, reply, client, depth: 0, consent: None, place: None })
     }
 
     /// What the caller's profile shows.
@@ -80,6 +83,20 @@ impl<'a> RequestContext<'a> {
             None => GivenConsent::Nothing,
         };
         AdmittedCall::open(AuditContext { credential, given, ..self.audit() }, act, asked).await
+    }
+
+    /// Decides about something that is not done now. Only a refusal is recorded: what is let through is recorded when it
+    /// is done.
+    ///
+    /// # Errors
+    /// The rules say no, or the gateway is ending.
+    pub async fn would_admit(&self, act: &Act, asked: AuditedRequest<'_>) -> Result<(), Refusal> {
+        self.admit(act, asked).await.map(AdmittedCall::discard)
+    }
+
+    /// The run that it is a call of.
+    pub(crate) fn run_id(&self) -> Option<&str> {
+        self.caller.chain.as_deref()?.run.as_deref()
     }
 
     /// Records that something unknown was asked for.

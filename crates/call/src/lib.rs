@@ -58,7 +58,7 @@ mod tool_call;
 mod views;
 
 pub use admission::{AdmittedCall, AuditContext, AuditedRequest, Refusal};
-pub use answer::CallAnswer;
+pub use answer::{CallAnswer, Withheld};
 pub use approvals::{ApprovalTimes, Approvals, ObserveApprovals, SealRows, ShownCall};
 pub use build::{Build, HeldBy, PolicySet, ViewMaker, Views};
 pub use canaries::{Canaries, FoundCanary};
@@ -79,7 +79,10 @@ pub use reply::ReplyChannel;
 pub use secret_guard::{SecretActions, SecretGuard};
 pub use servers::Servers;
 pub use snapshot::ProfileSnapshot;
-pub use source::{CallTool, Invocation, Source, SourceCall, Sources};
+pub use source::{
+    ApprovalEnd, ApprovalOutcome, CallDecision, CallPlace, CallTool, Invocation, RunCallOutcome, Source, SourceCall,
+    Sources,
+};
 pub use ticket::{KnownTask, Ticket};
 pub use tool_call::{CallResult, ToolCall, problem_of};
 pub use views::ViewTable;

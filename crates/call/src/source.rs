@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use toolcrib_base::Problem;
+use toolcrib_base::{PrincipalId, Problem};
 use toolcrib_catalog::{Catalog, DefinitionProblem};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
@@ -32,6 +32,11 @@ pub trait Source: ToolSource {
 
     /// Ends what it runs for those who are halted, after each new halt. May not wait.
     fn end_halted(&self, _halts: &Halts) {}
+
+    /// A call of a run may go on, or will not: an approval was granted, refused, or has expired. Given for each approval;
+    /// whose it is, the source knows by its id. What ends while no gateway runs, or before the source has written down
+    /// that it waits, it learns by [`crate::CallPath::approval_end`]. May not wait.
+    fn approval_ended(&self, _end: &ApprovalEnd) {}
 
     /// Its operations, rows made with `..Operation::OF_SOURCE`.
     fn operations(&self) -> &'static [Operation];
@@ -67,6 +72,70 @@ pub struct SourceCall<'a> {
     pub depth: u8,
     /// The way back to the client of the whole.
     pub reply: ReplyChannel,
+    /// For a call that does not wait for a yes: which one of its run it is.
+    pub place: Option<CallPlace<'a>>,
+}
+
+/// Which call of a run one is that waits for a yes without a task: it is answered at once, and made after the yes.
+#[derive(Debug, Clone, Copy)]
+pub struct CallPlace<'a> {
+    /// Its name in the run, such as `3.1`: two equal calls of a run are two, and each needs its own yes.
+    pub name: &'a str,
+    /// The approval that was granted for it.
+    pub approval: Option<&'a str>,
+}
+
+/// What the rules say of a call that is not made yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallDecision {
+    /// They let it through.
+    Allowed,
+    /// It needs a yes, and waits for this approval.
+    Held(String),
+    /// They refuse it, it names no tool, or its arguments do not fit.
+    Refused(Problem),
+}
+
+/// What became of a call of a run.
+#[derive(Debug, Clone)]
+pub enum RunCallOutcome {
+    /// It gave a result.
+    Result {
+        /// One of `tools/call` in the last legacy revision, also where it says that the tool failed.
+        result: Raw,
+        /// Why the gateway did not do what was asked, or did not get an answer; `None` where the tool said all of it.
+        problem: Option<Problem>,
+    },
+    /// It was not made: it waits for this approval.
+    Held(String),
+    /// It was not made: the rules refuse it, or somebody did.
+    Refused(Problem),
+    /// It was begun, and what it has done is not known. It is not made again.
+    Unknown(Problem),
+}
+
+/// How an approval ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalEnd {
+    /// Which one.
+    pub id: String,
+    /// How.
+    pub outcome: ApprovalOutcome,
+    /// Who decided, where somebody did.
+    pub by: Option<PrincipalId>,
+    /// In words: who said what, and why.
+    pub note: String,
+}
+
+/// How an approval ended, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalOutcome {
+    /// Somebody said yes. The call can be made, or was.
+    Granted,
+    /// Somebody said no.
+    Refused,
+    /// Its time is over, or what was asked for is another thing by now.
+    Expired,
 }
 
 /// All that a source sees of the gateway: what a profile shows, and the path that every call takes.
@@ -84,4 +153,13 @@ pub trait CallTool: fmt::Debug + Send + Sync {
     ///
     /// Not cancel-safe: dropping the future takes the call back.
     fn call(self: Arc<Self>, call: SourceCall<'_>) -> BoxFuture<'_, Result<Raw, Problem>>;
+
+    /// Decides about a call that has a place, and makes nothing. Where it needs a yes, the approval is open then.
+    fn decide(self: Arc<Self>, call: SourceCall<'_>) -> BoxFuture<'_, CallDecision>;
+
+    /// Makes a call that has a place.
+    ///
+    /// Not cancel-safe: dropping the future takes the call back, unless it is one that needed a yes: that runs on, and
+    /// asking again by the same approval gives its result.
+    fn make(self: Arc<Self>, call: SourceCall<'_>) -> BoxFuture<'_, RunCallOutcome>;
 }

@@ -21,7 +21,7 @@ use toolcrib_view::view::{Home, SessionPart, Tool};
 use toolcrib_view::{reply, resolve, shape};
 
 use crate::admission::{AdmittedCall, AskedCall, Refusal};
-use crate::answer::CallAnswer;
+use crate::answer::{CallAnswer, Withheld};
 use crate::context::RequestContext;
 use crate::dispatch::{CallOutcome, unavailable};
 use crate::exchange::{ServerRequest, needs_task};
@@ -29,7 +29,7 @@ use crate::guard::GuardedCall;
 use crate::limits::LimitedCall;
 use crate::own_tasks::{OwnTask, TaskStart};
 use crate::secret_guard::GuardedText;
-use crate::source::Invocation;
+use crate::source::{CallDecision, Invocation};
 use session::SessionArgument;
 
 /// The answer to a call of a tool.
@@ -108,6 +108,12 @@ impl RequestContext<'_> {
     pub async fn call_tool(&mut self, mut call: ToolCall) -> CallResult {
         let mut ticket = self.approval_ticket(&mut call.params);
         let original = call.arguments.clone();
+        // Before all else: what has begun by now has its answer, whatever the rules say today.
+        if let Some(approval) = self.place.and_then(|place| place.approval)
+            && let Some(answer) = Box::pin(self.granted_call(&call, &original, approval)).await
+        {
+            return answer;
+        }
         // Before anything is written down: anyone who reads a handle could use it.
         let (arguments, session) = session::without_session(&call.tool, call.arguments);
         let rules = self.argument_rules(call.tool.server(), Some(&call.tool.id.tool));
@@ -119,18 +125,17 @@ impl RequestContext<'_> {
         let mut admitted = match self.admit_tool(&call, recorded, &stored).await {
             Ok(admitted) => admitted.counted_by(Arc::clone(call.tool.metrics())),
             Err(Refusal::Asked(asked)) => {
-                let unfit = match denied.or(answers.denied) {
-                    Some(problem) => Some(problem),
-                    None if is_session_tool(&call.tool) => Some(asked.problem()),
-                    None => self.misfit(&call.tool, &call.arguments).await,
-                };
+                let unfit = self.not_held(&call, &asked, denied.or(answers.denied)).await;
                 if let Some(problem) = unfit {
                     asked.end(None);
-                    return ToolOutcome::failed(problem).answer;
+                    return self.not_made(problem);
                 }
                 let held = AskedToolCall { call: &call, original: &original, shown: &stored, asked, ticket };
                 // Boxed: it is rare, and the future of each call is moved.
                 return Box::pin(self.held_call(held)).await;
+            }
+            Err(refusal) if self.place.is_some() => {
+                return Ok(CallAnswer::refused(self.refusal_problem(&call.tool, &refusal)));
             }
             // The caller may know of it, and its role is too small.
             Err(refusal @ Refusal::Denied(Denial { hidden: false, .. })) => {
@@ -161,6 +166,70 @@ impl RequestContext<'_> {
         }
         admitted.end(outcome);
         answer
+    }
+
+    /// Decides about a call of a run that is not made yet, as [`RequestContext::call_tool`] does. Opens the approval that
+    /// it needs.
+    pub async fn decide_tool(&mut self, mut call: ToolCall) -> CallDecision {
+        let original = call.arguments.clone();
+        let (arguments, _) = session::without_session(&call.tool, call.arguments);
+        let rules = self.argument_rules(call.tool.server(), Some(&call.tool.id.tool));
+        let GuardedText { passed, stored, denied, .. } = self.path.secrets.arguments(&rules, arguments).await;
+        call.arguments = passed;
+        let recorded = (call.tool.session != SessionPart::Close).then_some(&call.arguments);
+        match self.admit_tool(&call, recorded, &stored).await {
+            Ok(admitted) => {
+                admitted.discard();
+                let unfit = match denied {
+                    Some(problem) => Some(problem),
+                    None => self.misfit(&call.tool, &call.arguments).await,
+                };
+                unfit.map_or(CallDecision::Allowed, CallDecision::Refused)
+            }
+            Err(Refusal::Asked(asked)) => {
+                if let Some(problem) = self.not_held(&call, &asked, denied).await {
+                    asked.end(None);
+                    return CallDecision::Refused(problem);
+                }
+                let held = AskedToolCall { call: &call, original: &original, shown: &stored, asked, ticket: None };
+                match self.held_call(held).await {
+                    Ok(CallAnswer { withheld: Some(Withheld::Held(approval)), .. }) => CallDecision::Held(approval),
+                    Ok(CallAnswer { problem: Some(problem), .. }) => CallDecision::Refused(*problem),
+                    Ok(_) => CallDecision::Refused(Problem::new(Kind::Internal, "the call has a result already")),
+                    Err(error) => CallDecision::Refused(problem_of(&error)),
+                }
+            }
+            Err(refusal) => CallDecision::Refused(self.refusal_problem(&call.tool, &refusal)),
+        }
+    }
+
+    /// Why a call that needs a yes does not even wait for it.
+    async fn not_held(&self, call: &ToolCall, asked: &AskedCall, denied: Option<Problem>) -> Option<Problem> {
+        if denied.is_some() {
+            return denied;
+        }
+        if let Some(consent) = &self.consent {
+            let message =
+                format!("the rules ask for another yes than `{}` by now; the call has not run", consent.approval);
+            return Some(Problem::new(Kind::Stale, message).hint("Make the call again to ask for it."));
+        }
+        if is_session_tool(&call.tool) {
+            return Some(asked.problem());
+        }
+        self.misfit(&call.tool, &call.arguments).await
+    }
+
+    /// The answer to a call that was not made, which for one that has a place is a refusal.
+    pub(crate) fn not_made(&self, problem: Problem) -> CallResult {
+        Ok(if self.place.is_some() { CallAnswer::refused(problem) } else { CallAnswer::failed(problem) })
+    }
+
+    /// Why the rules refuse a call of a tool, in words: a tool that they hide is unknown.
+    fn refusal_problem(&self, tool: &Tool, refusal: &Refusal) -> Problem {
+        match refusal {
+            Refusal::Denied(Denial { hidden: true, .. }) => resolve::unknown_tool(self.view(), &tool.name),
+            refusal => refusal.problem(),
+        }
     }
 
     /// Admits a call; one that needs a confirmation which its caller gave a while ago, with that.

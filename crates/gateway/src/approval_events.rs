@@ -1,7 +1,7 @@
 //! What happens to approvals of calls, as events: for people who follow, and for programs that pass it on to them.
 
 use serde_json::{Value, json};
-use toolcrib_call::ObserveApprovals;
+use toolcrib_call::{ApprovalEnd, ObserveApprovals};
 use toolcrib_store::{ApprovalState, CallApproval};
 use toolcrib_view::ObjectKind;
 
@@ -11,6 +11,11 @@ use crate::object_events::ObjectEvent;
 impl ObserveApprovals for Gateway {
     fn changed(&self, approval: &CallApproval) {
         self.happened(event(approval));
+        if matches!(approval.state, ApprovalState::Approved | ApprovalState::Denied | ApprovalState::Expired)
+            && let Some(end) = ApprovalEnd::of(approval)
+        {
+            self.path.sources.iter().for_each(|source| source.approval_ended(&end));
+        }
         let Some(news) = &self.approval_news else { return };
         if approval.state != ApprovalState::Running && news.try_send(shown(approval)).is_err() {
             tracing::warn!(approval = approval.id, "too much happens to approvals: what listens was not told");

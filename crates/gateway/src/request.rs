@@ -13,7 +13,10 @@ use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use toolcrib_base::{Kind, Problem, ToolId};
 use toolcrib_call::admission::{AuditedRequest, record_halted};
-use toolcrib_call::{CallAnswer, CallTool, ClientOptions, ProfileSnapshot, ReplyChannel, RequestContext, SourceCall};
+use toolcrib_call::{
+    CallAnswer, CallDecision, CallResult, CallTool, ClientOptions, ProfileSnapshot, ReplyChannel, RequestContext,
+    RunCallOutcome, SourceCall, Withheld, problem_of,
+};
 use toolcrib_catalog::Exposure;
 use toolcrib_protocol::convert::{self, Caching};
 use toolcrib_protocol::raw::{self, Edit};
@@ -146,35 +149,88 @@ impl CallTool for Gateway {
 
     fn call(self: Arc<Self>, call: SourceCall<'_>) -> BoxFuture<'_, Result<Raw, Problem>> {
         Box::pin(async move {
-            let snapshot = self.path.views.snapshot(&call.caller.profile)?;
-            if let Some(found) = self.path.look_for_canary(call.caller, &call.arguments, "a call of a run").await? {
-                let audit = self.path.audit(snapshot.rules(), call.caller);
-                let asked = AuditedRequest {
-                    method: method::TOOLS_CALL,
-                    target: self.path.without_canary(call.tool),
-                    arguments: Some(&call.arguments.bytes()[..]),
-                    stored: Some(b"{}"),
-                    request_id: call.label.to_owned(),
-                };
-                record_halted(audit, asked, &found.halt, Some(&found.id)).await;
-                return Err(found.halt.problem());
-            }
-            let snapshot = self.path.snapshot_for(&snapshot, call.caller, call.tool, &call.arguments).await?;
-            let id = Id::from_text(call.label);
-            let context = RequestContext {
-                path: &self.path,
-                snapshot: &snapshot,
-                caller: call.caller,
-                id: &id,
-                running: None,
-                reply: call.reply,
-                client: ClientOptions::of_caller(call.caller),
-                depth: call.depth,
-                consent: None,
-            };
-            let answer = RequestHandler { gateway: &self, context }.call_of_source(call.tool, call.arguments).await;
+            let snapshot = self.snapshot_of_source(&call).await?;
+            let answer = self.answer_source(&snapshot, call).await;
             answer.map(|answer| answer.result).map_err(|error| Problem::new(Kind::BadServer, error.message))
         })
+    }
+
+    fn decide(self: Arc<Self>, call: SourceCall<'_>) -> BoxFuture<'_, CallDecision> {
+        Box::pin(async move {
+            let snapshot = match self.snapshot_of_source(&call).await {
+                Ok(snapshot) => snapshot,
+                Err(problem) => return CallDecision::Refused(problem),
+            };
+            let id = Id::from_text(call.label);
+            let context = self.context_of_source(&snapshot, &id, &call);
+            RequestHandler { gateway: &self, context }.decide_of_source(call.tool, call.arguments).await
+        })
+    }
+
+    fn make(self: Arc<Self>, call: SourceCall<'_>) -> BoxFuture<'_, RunCallOutcome> {
+        Box::pin(async move {
+            let snapshot = match self.snapshot_of_source(&call).await {
+                Ok(snapshot) => snapshot,
+                Err(problem) => return RunCallOutcome::Refused(problem),
+            };
+            let answer = self.answer_source(&snapshot, call).await;
+            let answer = answer.unwrap_or_else(|error| CallAnswer::failed(problem_of(&error)));
+            let CallAnswer { result, problem, withheld, .. } = answer;
+            let problem = problem.map(|problem| *problem);
+            let why = || problem.clone().unwrap_or_else(|| Problem::new(Kind::Internal, "the call was not made"));
+            match withheld {
+                None => RunCallOutcome::Result { result, problem },
+                Some(Withheld::Held(approval)) => RunCallOutcome::Held(approval),
+                Some(Withheld::Refused) => RunCallOutcome::Refused(why()),
+                Some(Withheld::Unknown) => RunCallOutcome::Unknown(why()),
+            }
+        })
+    }
+}
+
+impl Gateway {
+    /// The snapshot that decides about the call of a source. One with a canary goes no further.
+    async fn snapshot_of_source(&self, call: &SourceCall<'_>) -> Result<ProfileSnapshot, Problem> {
+        let snapshot = self.path.views.snapshot(&call.caller.profile)?;
+        if let Some(found) = self.path.look_for_canary(call.caller, &call.arguments, "a call of a run").await? {
+            let audit = self.path.audit(snapshot.rules(), call.caller);
+            let asked = AuditedRequest {
+                method: method::TOOLS_CALL,
+                target: self.path.without_canary(call.tool),
+                arguments: Some(&call.arguments.bytes()[..]),
+                stored: Some(b"{}"),
+                request_id: call.label.to_owned(),
+            };
+            record_halted(audit, asked, &found.halt, Some(&found.id)).await;
+            return Err(found.halt.problem());
+        }
+        self.path.snapshot_for(&snapshot, call.caller, call.tool, &call.arguments).await
+    }
+
+    fn context_of_source<'a>(
+        self: &'a Arc<Self>,
+        snapshot: &'a ProfileSnapshot,
+        id: &'a Id,
+        call: &SourceCall<'a>,
+    ) -> RequestContext<'a> {
+        RequestContext {
+            path: &self.path,
+            snapshot,
+            caller: call.caller,
+            id,
+            running: None,
+            reply: call.reply.clone(),
+            client: ClientOptions::of_caller(call.caller),
+            depth: call.depth,
+            consent: None,
+            place: call.place,
+        }
+    }
+
+    async fn answer_source(self: &Arc<Self>, snapshot: &ProfileSnapshot, call: SourceCall<'_>) -> CallResult {
+        let id = Id::from_text(call.label);
+        let context = self.context_of_source(snapshot, &id, &call);
+        RequestHandler { gateway: self, context }.call_of_source(call.tool, call.arguments).await
     }
 }
 

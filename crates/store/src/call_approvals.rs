@@ -22,8 +22,11 @@ const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 const SKEW: i64 = 60_000;
 /// The longest reason that is kept, in characters.
 const REASON_MAX: usize = 1_000;
-/// How many that have ended are kept of one principal.
+/// How many that have ended are kept of one principal: of those whose end its caller has read, or that never ran, and of
+/// those whose result waits for its caller. So many of the first kind cost none of the second.
 const KEPT_OF_ONE: i64 = 1_000;
+/// Which ones have a result that waits for its caller.
+const UNCOLLECTED: &str = "(state IN ('done', 'unknown') AND collected = 0)";
 /// How many of a list are read at most.
 const LIST_MAX: usize = 1_000;
 /// How many expire in one commit.
@@ -104,7 +107,8 @@ pub struct ApprovedCall {
     pub principal: PrincipalId,
     /// In which profile.
     pub profile: ProfileName,
-    /// By which program, and who acts in the principal's name, as far as that was proven; else empty.
+    /// By which program, and who acts in the principal's name, as far as that was proven; of a call in a run, which run.
+    /// Else empty.
     pub chain: String,
     /// What.
     pub tool: ToolId,
@@ -123,6 +127,8 @@ pub struct ApprovalDecision {
     pub approver: Option<PrincipalId>,
     /// Why.
     pub reason: Option<String>,
+    /// Until when the call can be begun, where that is not the time until which it could be decided.
+    pub begin_until: Option<Timestamp>,
 }
 
 /// What became of asking for a yes.
@@ -214,11 +220,14 @@ impl CallApprovals {
             let ended = "state NOT IN ('open', 'approved', 'running')";
             let sql = format!("DELETE FROM call_approval WHERE tenant = ?1 AND forget_at <= ?2 AND {ended}");
             connection.execute(&sql, (TENANT, now))?;
-            let sql = format!(
-                "DELETE FROM call_approval WHERE tenant = ?1 AND id IN (SELECT id FROM call_approval WHERE tenant = ?1 \
-                 AND principal = ?2 AND {ended} ORDER BY created_at DESC, id LIMIT -1 OFFSET ?3)"
-            );
-            connection.execute(&sql, (TENANT, approval.call.principal.as_str(), KEPT_OF_ONE))?;
+            for waits_for_caller in [UNCOLLECTED.to_owned(), format!("NOT {UNCOLLECTED}")] {
+                let sql = format!(
+                    "DELETE FROM call_approval WHERE tenant = ?1 AND id IN (SELECT id FROM call_approval \
+                     WHERE tenant = ?1 AND principal = ?2 AND {ended} AND {waits_for_caller} \
+                     ORDER BY created_at DESC, id LIMIT -1 OFFSET ?3)"
+                );
+                connection.execute(&sql, (TENANT, approval.call.principal.as_str(), KEPT_OF_ONE))?;
+            }
             if let Some(known) = waiting(connection, &approval, now)? {
                 return Ok(OpenedApproval::Known(known));
             }
@@ -300,15 +309,43 @@ impl CallApprovals {
     pub fn decide(&self, decision: ApprovalDecision) -> Result<bool, StoreError> {
         let now = self.clock.now().0;
         let changed = self.database.commit(move |connection| {
-            let ApprovalDecision { id, state, approver, reason } = &decision;
+            let ApprovalDecision { id, state, approver, reason, begin_until } = &decision;
             let sql = "UPDATE call_approval SET state = ?3, decided_at = ?4, approver = ?5, reason = ?6, \
-                       ended_at = CASE ?3 WHEN 'approved' THEN NULL ELSE ?4 END \
+                       ended_at = CASE ?3 WHEN 'approved' THEN NULL ELSE ?4 END, \
+                       expires_at = coalesce(?8, expires_at), forget_at = coalesce(?8 + ?9, forget_at) \
                        WHERE tenant = ?1 AND id = ?2 AND state = 'open' AND expires_at > ?4 AND created_at <= ?4 + ?7";
             let reason: Option<String> = reason.as_ref().map(|it| it.chars().take(REASON_MAX).collect());
             let approver = approver.as_ref().map(PrincipalId::as_str);
-            connection.execute(sql, params![TENANT, id, state.as_str(), now, approver, reason, SKEW])
+            let until = begin_until.map(|until| until.0);
+            let kept = millis(KEPT);
+            connection.execute(sql, params![TENANT, id, state.as_str(), now, approver, reason, SKEW, until, kept])
         });
         Ok(changed.map_err(self.database.error(SAVE))? > 0)
+    }
+
+    /// Ends one that is open, or approved and not begun, as expired: whether it was.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn withdraw(&self, id: &str, reason: &str) -> Result<bool, StoreError> {
+        let (id, now) = (id.to_owned(), self.clock.now().0);
+        let reason: String = reason.chars().take(REASON_MAX).collect();
+        let changed = self.database.commit(move |connection| {
+            let sql = "UPDATE call_approval SET state = 'expired', reason = ?4, ended_at = ?3 \
+                       WHERE tenant = ?1 AND id = ?2 AND state IN ('open', 'approved')";
+            connection.execute(sql, params![TENANT, id, now, reason])
+        });
+        Ok(changed.map_err(self.database.error(SAVE))? > 0)
+    }
+
+    /// The ids of those that are open, or approved and not begun, whose chain begins like this.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn waiting_in(&self, chain: &str) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT id FROM call_approval WHERE tenant = ?1 AND state IN ('open', 'approved') \
+                   AND substr(chain, 1, length(?2)) = ?2";
+        ids(&self.database.reader(), sql, (TENANT, chain)).map_err(self.database.error(READ))
     }
 
     /// Begins an approved call: whether it is this one who may. It is never begun twice.

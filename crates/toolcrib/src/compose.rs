@@ -408,6 +408,7 @@ impl RunningGateway {
         let grace = self.config.grace;
         // Runs that are cut off from here on are left for the next process.
         self.workflows.close();
+        self.gateway.path.approvals.close();
         self.gateway.end_subscriptions();
         self.gateway.store().audit().end_waiting();
         self.doors.close(grace).await;

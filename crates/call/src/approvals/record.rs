@@ -34,6 +34,9 @@ pub(crate) struct HeldCall {
     /// The id of the request, for records.
     pub(crate) request: String,
     pub(crate) depth: u8,
+    /// Whether the run that asked makes the call itself after the yes. Earlier versions knew no such calls.
+    #[serde(default)]
+    pub(crate) is_left_to_run: bool,
 }
 
 /// What was asked for, in the form of the record.
@@ -94,6 +97,8 @@ pub struct ShownCall {
     pub principal: Principal,
     /// By which door.
     pub door: Door,
+    /// The program that called, and who acts in whose name; and the run.
+    pub chain: String,
     /// The arguments as they will be sent, for policies alone.
     original: String,
 }
@@ -308,6 +313,7 @@ impl Approvals {
             arguments: super::without_invisible(&held.shown),
             principal: held.caller.principal(),
             door: held.caller.door(),
+            chain: shown_chain(&held.caller.principal().identity, &approval.call.chain),
             original: held.arguments,
         })
     }
@@ -319,6 +325,26 @@ impl Approvals {
     pub async fn shown_end(&self, approval: &CallApproval) -> Result<Option<serde_json::Value>, Problem> {
         Ok(self.ended(approval).await?.map(|ended| ended.shown()))
     }
+}
+
+/// In one line: by which program, for whom, and in which run. A run alone is part of what makes a call the same one.
+fn shown_chain(identity: &Identity, chain: &str) -> String {
+    let program = program(identity);
+    let parts = [program.as_str(), chain];
+    let is_same = parts[0] == parts[1] || parts[0].is_empty();
+    if is_same || chain.is_empty() { chain.to_owned() } else { parts.join(", ") }
+}
+
+/// By which program a call comes, and who acts in its principal's name, as far as that was proven. It has no backtick,
+/// by which runs are named.
+pub(crate) fn program(identity: &Identity) -> String {
+    let parts: Vec<&str> = identity.client.iter().chain(&identity.actors).map(|part| &**part).collect();
+    parts.join(" < ").replace('`', "'")
+}
+
+/// How the chain of each call of a run begins. No other begins like this: a run's name has no backtick either.
+pub(crate) fn run_chain(run: &str) -> String {
+    format!("run `{}`", run.replace('`', "'"))
 }
 
 /// What a sealed call is bound to.

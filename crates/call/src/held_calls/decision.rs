@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use toolcrib_base::{Kind, PrincipalId, Problem, Proof};
+use toolcrib_base::{Kind, PrincipalId, Problem, Proof, Timestamp};
 use toolcrib_catalog::pin::Digest;
 use toolcrib_policy::{Moment, Request};
 use toolcrib_session::Principal;
@@ -13,6 +13,9 @@ use crate::approvals::blocking;
 use crate::approvals::record::HeldCall;
 use crate::path::CallPath;
 use crate::snapshot::{ProfileSnapshot, key_principal};
+
+/// How long a run may take until it makes a call that was approved, in milliseconds: a day, as results are kept.
+const BEGIN_WITHIN: i64 = 24 * 60 * 60 * 1_000;
 
 /// What somebody says to a call that waits.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +31,7 @@ pub struct ApprovalVerdict<'a> {
 }
 
 /// Why a yes does not count.
-enum Objection {
+pub(super) enum Objection {
     /// What is asked for is another thing by now: a new call asks for a new yes.
     Changed(String),
     /// It cannot be said at the moment.
@@ -51,15 +54,18 @@ impl CallPath {
         let approval = self.approvals.get(id).await?.ok_or_else(|| no_approval(id))?;
         if approval.state == ApprovalState::Approved && says_yes && approval.approver.as_ref() == Some(by) {
             // The process may have ended between the yes and the run.
-            self.run_approved(id);
+            if !self.approvals.held(&approval).await?.is_left_to_run {
+                self.run_approved(id);
+            }
             return Ok(approval);
         }
         if approval.state != ApprovalState::Open {
             return Err(not_open(&approval));
         }
+        let mut is_left_to_run = false;
         if says_yes {
             match self.objection(&approval).await {
-                Ok(()) => {}
+                Ok(held) => is_left_to_run = held.is_left_to_run,
                 Err(Objection::NotNow(problem)) => return Err(problem),
                 Err(Objection::Changed(why)) => {
                     self.expire_approval(id, &why).await?;
@@ -76,6 +82,8 @@ impl CallPath {
             state: if says_yes { ApprovalState::Approved } else { ApprovalState::Denied },
             approver: Some(by.clone()),
             reason: reason.map(str::to_owned),
+            // A run makes the call when its turn has come: other calls may come first, and wait for a yes of their own.
+            begin_until: is_left_to_run.then(|| Timestamp(self.clock.now().0.saturating_add(BEGIN_WITHIN))),
         };
         let counts = blocking(move || Ok(store.decide(decision)?)).await?;
         let decided = self.approvals.get(id).await?.ok_or_else(|| no_approval(id))?;
@@ -83,14 +91,14 @@ impl CallPath {
             return Err(not_open(&decided));
         }
         self.approvals.changed(id).await;
-        if says_yes {
+        if says_yes && !is_left_to_run {
             self.run_approved(id);
         }
         Ok(decided)
     }
 
     /// What speaks against a yes now: the same is asked again when the call runs.
-    async fn objection(&self, approval: &CallApproval) -> Result<(), Objection> {
+    pub(super) async fn objection(&self, approval: &CallApproval) -> Result<HeldCall, Objection> {
         let changed = |why: &str| Err(Objection::Changed(why.to_owned()));
         let held = self.approvals.held(approval).await?;
         if self.halt_of_held(&approval.call.profile, &held).is_some() {
@@ -124,7 +132,7 @@ impl CallPath {
         };
         let request = Request { caller, act: &act };
         match snapshot.rules().decide_given(&request, &moment, &held.demand.demand()) {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(held),
             Err(denial) if denial.demand.is_some() => changed("the rules ask for another yes by now"),
             Err(_) => changed("the rules do not let the caller make this call any more"),
         }

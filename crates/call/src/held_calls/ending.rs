@@ -27,18 +27,20 @@ impl CallPath {
         scope.spawn(follow(Arc::downgrade(self), scope.stop_signal()));
     }
 
-    /// Ends the open approvals of those who are halted. How many.
+    /// Ends the approvals of those who are halted, unless the call has begun. How many.
     ///
     /// # Errors
     /// The store says no.
     pub async fn cancel_halted_approvals(&self) -> Result<usize, Problem> {
         let mut count = 0;
-        for listed in self.approvals.list(Some(ApprovalState::Open)).await? {
+        let mut waiting = self.approvals.list(Some(ApprovalState::Open)).await?;
+        waiting.extend(self.approvals.list(Some(ApprovalState::Approved)).await?);
+        for listed in waiting {
             // What decides about it is sealed, and not in the list.
             if let Some(whole) = self.approvals.get(&listed.id).await?
                 && self.halt_of(&whole).await.is_some()
             {
-                count += usize::from(self.expire_approval(&whole.id, "its caller is halted").await?);
+                count += usize::from(self.withdraw_approval(&whole.id, "its caller is halted").await?);
             }
         }
         Ok(count)

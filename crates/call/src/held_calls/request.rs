@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
-use toolcrib_base::{Identity, Kind, Problem, Timestamp, ToolId, random};
+use toolcrib_base::{Kind, Problem, Timestamp, ToolId, random};
 use toolcrib_catalog::pin::Digest;
 use toolcrib_policy::Demand;
 use toolcrib_protocol::ask::{self, InputRequest, InputRequired};
@@ -19,9 +19,10 @@ use toolcrib_view::shape;
 use toolcrib_view::view::Tool;
 
 use super::decision::{ApprovalVerdict, keys_of};
+use super::run_call::{WaitGuard, held_answer};
 use crate::answer::CallAnswer;
 use crate::approvals::question::{self, KEY, PersonAnswer};
-use crate::approvals::record::{HeldCall, HeldCaller, HeldDemand, call_row};
+use crate::approvals::record::{HeldCall, HeldCaller, HeldDemand, call_row, program, run_chain};
 use crate::approvals::{OPEN_OF_ONE, RememberedCall, blocking};
 use crate::consent::Consent;
 use crate::context::RequestContext;
@@ -97,7 +98,7 @@ impl RequestContext<'_> {
             }
             Err(problem) => {
                 asked.end(None);
-                Ok(CallAnswer::failed(problem))
+                self.not_made(problem)
             }
         }
     }
@@ -204,23 +205,37 @@ impl RequestContext<'_> {
             caller: HeldCaller::new(self.caller, keys_of(self.snapshot, &self.caller.principal.id)),
             request: self.label(),
             depth: self.depth,
+            is_left_to_run: self.place.is_some(),
         }
     }
 
-    fn approved_call(&self, tool: &ToolId, original: &Raw) -> ApprovedCall {
+    pub(super) fn approved_call(&self, tool: &ToolId, original: &Raw) -> ApprovedCall {
         let Self { caller, path, .. } = self;
         // Keys in another order and other blanks are the same arguments.
         let arguments = path.store.audit().hash_arguments(Digest::of(original).to_string().as_bytes());
         ApprovedCall {
             principal: caller.principal.id.clone(),
             profile: caller.profile.clone(),
-            chain: chain(&caller.principal.identity),
+            chain: self.chain(),
             tool: tool.clone(),
             arguments: arguments.to_string(),
         }
     }
 
+    /// What led to the call, as far as another one is another call. The name of a run is enough: it is one caller's, and
+    /// after a restart it goes on without the proof of who that was.
+    fn chain(&self) -> String {
+        let Some(run) = self.run_id() else { return program(&self.caller.principal.identity) };
+        let workflow = self.caller.chain.as_deref().and_then(|chain| chain.workflow.as_deref());
+        let of = workflow.map(|name| format!(" of `{}`", name.replace('`', "'"))).unwrap_or_default();
+        let place = self.place.map(|place| format!(", call `{}`", place.name.replace('`', "'"))).unwrap_or_default();
+        format!("{}{of}{place}", run_chain(run))
+    }
+
     async fn wait_at(&self, wait: Wait<'_>, approval: CallApproval, answer: Option<Raw>) -> CallResult {
+        if self.place.is_some() {
+            return Ok(held_answer(&approval));
+        }
         let call = wait.call;
         if approval.kind == ApprovalKind::Confirm && approval.state == ApprovalState::Open {
             match self.ask_person(wait, &approval, answer.as_ref()).await? {
@@ -238,8 +253,12 @@ impl RequestContext<'_> {
             return self.wait_as_task(call, approval).await;
         }
         let (path, id, reply) = (self.path, approval.id.clone(), &self.reply);
+        let of_run = self.run_id().filter(|_| self.depth > 0);
+        let waiting_run = of_run.map(|_| WaitGuard { path: Arc::clone(path), approval: Some(id.clone()) });
         let tell = |round: u64, at: &CallApproval| reply.progress(&progress(round, at), None);
-        let waiting = until_ended(path, approval, Some(path.approvals.times.wait), tell);
+        // A run has no one who would make the same call again: it waits as long as a yes can be given.
+        let patience = waiting_run.is_none().then_some(path.approvals.times.wait);
+        let waiting = until_ended(path, approval, patience, tell);
         let ended = match self.running {
             None => waiting.await,
             Some(running) => tokio::select! {
@@ -252,6 +271,7 @@ impl RequestContext<'_> {
                 ended = waiting => ended,
             },
         };
+        waiting_run.into_iter().for_each(WaitGuard::disarm);
         match ended {
             Ok(approval) if approval.state == ApprovalState::Open => Ok(self.waited(&approval, wait.said)),
             Ok(approval) => answer_of(path, &approval, call.by).await,
@@ -393,12 +413,6 @@ fn next_step(approval: &CallApproval, said: &str) -> CallAnswer {
     CallAnswer::failed(Problem::new(Kind::Forbidden, message).hint(hint))
 }
 
-/// By which program a call comes, and who acts in its principal's name, as far as that was proven.
-fn chain(identity: &Identity) -> String {
-    let parts: Vec<&str> = identity.client.iter().chain(&identity.actors).map(|part| &**part).collect();
-    parts.join(" < ")
-}
-
 fn remembered_call(context: &RequestContext<'_>, tool: &Tool) -> RememberedCall {
     RememberedCall {
         principal: context.caller.principal.id.clone(),
@@ -409,7 +423,7 @@ fn remembered_call(context: &RequestContext<'_>, tool: &Tool) -> RememberedCall 
 }
 
 /// Waits until an approval has ended; for one that no one has decided about, as long as `patience` says.
-async fn until_ended(
+pub(super) async fn until_ended(
     path: &Arc<CallPath>,
     approval: CallApproval,
     patience: Option<Duration>,
@@ -422,9 +436,12 @@ async fn until_ended(
         // The process may have ended between the yes and the run.
         path.run_approved(&id);
     }
-    let mut round = 0;
+    let (mut round, mut runs_since) = (0, None);
     loop {
-        if now.state.has_ended() || begun.elapsed() > LONGEST {
+        if now.state != ApprovalState::Open {
+            runs_since.get_or_insert_with(Instant::now);
+        }
+        if now.state.has_ended() || runs_since.is_some_and(|since| since.elapsed() > LONGEST) {
             return Ok(now);
         }
         let left = patience.map(|patience| patience.saturating_sub(begun.elapsed()));
@@ -446,7 +463,11 @@ async fn until_ended(
 }
 
 /// What the caller reads of an approval that has ended.
-async fn answer_of(path: &Arc<CallPath>, approval: &CallApproval, by: Option<&'static MetaName>) -> CallResult {
+pub(super) async fn answer_of(
+    path: &Arc<CallPath>,
+    approval: &CallApproval,
+    by: Option<&'static MetaName>,
+) -> CallResult {
     let CallApproval { id, state, .. } = approval;
     if matches!(state, ApprovalState::Done | ApprovalState::Unknown) {
         let (store, id) = (path.approvals.store.clone(), id.clone());
@@ -466,11 +487,7 @@ async fn answer_of(path: &Arc<CallPath>, approval: &CallApproval, by: Option<&'s
                 format!("approval `{id}`: the gateway ended while the call ran, which may have done its work");
             Problem::new(Kind::Unavailable, message).hint("Check before you make the call again; it is not repeated.")
         }
-        ApprovalState::Denied => {
-            let who = approval.approver.as_ref().map_or("no one", |approver| approver.as_str());
-            let message = format!("the call was denied by `{who}`{reason} (`{id}`)");
-            Problem::new(Kind::Forbidden, message).hint("Ask that one before you make the call again.")
-        }
+        ApprovalState::Denied => denial(approval),
         ApprovalState::Expired => {
             let message = format!("approval `{id}` has expired{reason}, and the call has not run");
             Problem::new(Kind::Forbidden, message).hint("Make the call again to ask for another one.")
@@ -483,6 +500,14 @@ async fn answer_of(path: &Arc<CallPath>, approval: &CallApproval, by: Option<&'s
     Ok(CallAnswer::failed(problem))
 }
 
+/// Why a call was not made that somebody said no to.
+pub(super) fn denial(approval: &CallApproval) -> Problem {
+    let who = approval.approver.as_ref().map_or("no one", |approver| approver.as_str());
+    let reason = approval.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let message = format!("the call was denied by `{who}`{reason} (`{}`)", approval.id);
+    Problem::new(Kind::Forbidden, message).hint("Ask that one before you make the call again.")
+}
+
 /// A result in the form of the tool by which it was called.
 fn shaped(answer: CallResult, by: Option<&'static MetaName>) -> CallResult {
     match (answer, by) {
@@ -493,7 +518,7 @@ fn shaped(answer: CallResult, by: Option<&'static MetaName>) -> CallResult {
 }
 
 /// In words: what it waits for.
-fn waits(approval: &CallApproval) -> String {
+pub(super) fn waits(approval: &CallApproval) -> String {
     let CallApproval { id, call, .. } = approval;
     let whose = match approval.kind {
         ApprovalKind::Confirm => "confirmation",
@@ -519,6 +544,7 @@ impl CallPath {
             state: ApprovalState::Expired,
             approver: None,
             reason: Some(reason.to_owned()),
+            begin_until: None,
         };
         let was_open = blocking(move || Ok(store.decide(decision)?)).await?;
         if was_open {

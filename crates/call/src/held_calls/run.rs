@@ -110,6 +110,7 @@ async fn call(
         client: ClientOptions::of_caller(&caller),
         depth: held.depth,
         consent,
+        place: None,
     };
     let tool = Arc::clone(tool);
     context.call_tool(ToolCall { tool, params, arguments, by: None }).await

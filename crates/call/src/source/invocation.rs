@@ -12,7 +12,7 @@ use toolcrib_view::Visibility;
 use toolcrib_view::view::View;
 
 use crate::reply::ReplyChannel;
-use crate::source::{CallTool, SourceCall};
+use crate::source::{CallDecision, CallPlace, CallTool, RunCallOutcome, SourceCall};
 
 /// How deep invocations may nest: a workflow calls a workflow calls a workflow …
 pub const DEEPEST: u8 = 16;
@@ -108,18 +108,61 @@ impl Invocation {
     ///
     /// Not cancel-safe: dropping the future takes the call back.
     pub async fn call(&self, tool: &str, arguments: Raw) -> Result<Raw, Problem> {
-        if self.depth >= DEEPEST {
-            let message = format!("`{tool}` calls nest more than {DEEPEST} deep");
-            return Err(Problem::new(Kind::InvalidParams, message).hint("Look for a workflow that calls itself."));
+        self.may_nest(tool)?;
+        let caller = self.inner_caller();
+        let result = Arc::clone(&self.path).call(self.inner_call(&caller, tool, arguments)).await?;
+        Ok(in_own_form(&result))
+    }
+
+    /// Decides about a call of a run without making it, and opens the approval that it needs: the same one for the same
+    /// call at the same place of the same run ([`Invocation::enter_run`]), whatever happens in between. What comes of
+    /// the approval, [`super::Source::approval_ended`] says; after a yes the call is made by [`Invocation::make`].
+    pub async fn decide(&self, tool: &str, arguments: &Raw, place: &str) -> CallDecision {
+        if let Err(problem) = self.may_nest(tool) {
+            return CallDecision::Refused(problem);
         }
+        let caller = self.inner_caller();
+        let place = Some(CallPlace { name: place, approval: None });
+        let call = SourceCall { place, ..self.inner_call(&caller, tool, arguments.clone()) };
+        Arc::clone(&self.path).decide(call).await
+    }
+
+    /// Makes a call of a run, which the rules decide once more. With the approval that was granted for it, it is made
+    /// once, however often this is asked; each time the answer is what came of that one call, for a day.
+    ///
+    /// Not cancel-safe: dropping the future takes the call back, unless it is one that needed a yes.
+    pub async fn make(&self, tool: &str, arguments: Raw, place: CallPlace<'_>) -> RunCallOutcome {
+        if let Err(problem) = self.may_nest(tool) {
+            return RunCallOutcome::Refused(problem);
+        }
+        let caller = self.inner_caller();
+        let call = SourceCall { place: Some(place), ..self.inner_call(&caller, tool, arguments) };
+        match Arc::clone(&self.path).make(call).await {
+            RunCallOutcome::Result { result, problem } => {
+                RunCallOutcome::Result { result: in_own_form(&result), problem }
+            }
+            other => other,
+        }
+    }
+
+    fn may_nest(&self, tool: &str) -> Result<(), Problem> {
+        if self.depth < DEEPEST {
+            return Ok(());
+        }
+        let message = format!("`{tool}` calls nest more than {DEEPEST} deep");
+        Err(Problem::new(Kind::InvalidParams, message).hint("Look for a workflow that calls itself."))
+    }
+
+    fn inner_caller(&self) -> Caller {
         let revision = self.caller.session.as_ref().map_or(Revision::LATEST_LEGACY, |session| session.revision);
-        let caller = Caller { door: Self::DOOR, revision, ..self.caller.clone() };
+        Caller { door: Self::DOOR, revision, ..self.caller.clone() }
+    }
+
+    fn inner_call<'c>(&'c self, caller: &'c Caller, tool: &'c str, arguments: Raw) -> SourceCall<'c> {
         // Progress of a step is not the progress of the whole.
         let reply = ReplyChannel { channel: self.reply.channel.clone(), token: None };
         let (label, depth) = (self.label.as_str(), self.depth + 1);
-        let call = SourceCall { caller: &caller, tool, arguments, label, depth, reply };
-        let result = Arc::clone(&self.path).call(call).await?;
-        Ok(downgrade::result_for_revision(Revision::LATEST_LEGACY, method::TOOLS_CALL, &result))
+        SourceCall { caller, tool, arguments, label, depth, reply, place: None }
     }
 
     /// Sends the client its progress, if it has asked for it.
@@ -131,4 +174,9 @@ impl Invocation {
         let notification = Notification { method: method::PROGRESS.to_owned(), params: Raw::from_value(&params) };
         self.reply.progress(&notification, None);
     }
+}
+
+/// A result as sources read it.
+fn in_own_form(result: &Raw) -> Raw {
+    downgrade::result_for_revision(Revision::LATEST_LEGACY, method::TOOLS_CALL, result)
 }

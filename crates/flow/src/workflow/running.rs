@@ -195,6 +195,17 @@ impl RunTable {
         }
     }
 
+    /// Ends what calls of a run wait for that has ended, such as those of its programs.
+    fn end_approvals(&self, run: &str) {
+        let Some(gateway) = self.gateway() else { return };
+        let run = run.to_owned();
+        self.scope.spawn(async move {
+            if let Err(problem) = gateway.path.end_approvals_of_run(&run, "its run has ended").await {
+                tracing::error!(run, "what it waits for stays open: {}", problem.message);
+            }
+        });
+    }
+
     /// Runs it to its end.
     pub(super) async fn run(self: &Arc<Self>, order: RunRequest) -> RunOutcome {
         let prepared = self.prepare(order, false);
@@ -362,6 +373,9 @@ impl Drop for RunGuard {
         // What was granted for it ends here, outside of the lock.
         drop(ended);
         let closing = self.running.closing.load(Ordering::SeqCst);
+        if !closing {
+            self.running.end_approvals(&self.id);
+        }
         let why = "cancelled: client disconnected";
         let write = if closing { self.book.drop_open() } else { self.book.drop_end(why) };
         let Some(write) = write else { return };

@@ -91,7 +91,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 const DECISION: &str = r#"{"type":"object","properties":{"id":{"type":"string","minLength":1,"maxLength":64,"description":"Such as `apr_…`"},"reason":{"type":"string","maxLength":1000,"description":"Why; the caller and the audit log read it"}},"required":["id"],"additionalProperties":false}"#;
-const APPROVAL: &str = r#"{"type":"object","properties":{"id":{"type":"string"},"kind":{"enum":["confirm","approve"]},"state":{"enum":["open","approved","running","done","denied","expired","unknown"]},"tool":{"type":"string"},"principal":{"type":"string"},"profile":{"type":"string"},"createdAt":{"type":"string"},"expiresAt":{"type":"string"},"decidedAt":{"type":"string"},"approver":{"type":"string"},"reason":{"type":"string"},"endedAt":{"type":"string"},"own":{"type":"boolean"},"arguments":{"type":"string"},"askedBy":{"type":"array","items":{"type":"string"}},"groups":{"type":"array","items":{"type":"string"}},"door":{"type":"string"},"chain":{"type":"string","description":"The program that called, and who acts in whose name"},"outcome":{"type":"object"}},"required":["id","kind","state","tool","principal","profile","createdAt","expiresAt","own"]}"#;
+const APPROVAL: &str = r#"{"type":"object","properties":{"id":{"type":"string"},"kind":{"enum":["confirm","approve"]},"state":{"enum":["open","approved","running","done","denied","expired","unknown"]},"tool":{"type":"string"},"principal":{"type":"string"},"profile":{"type":"string"},"createdAt":{"type":"string"},"expiresAt":{"type":"string"},"decidedAt":{"type":"string"},"approver":{"type":"string"},"reason":{"type":"string"},"endedAt":{"type":"string"},"own":{"type":"boolean"},"arguments":{"type":"string"},"askedBy":{"type":"array","items":{"type":"string"}},"groups":{"type":"array","items":{"type":"string"}},"door":{"type":"string"},"chain":{"type":"string","description":"The program that called, and who acts in whose name; the run and its call"},"outcome":{"type":"object"}},"required":["id","kind","state","tool","principal","profile","createdAt","expiresAt","own"]}"#;
 
 /// What an approval is to someone who asks about it.
 struct DecisionRights {
@@ -132,8 +132,8 @@ async fn show(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Resul
     whole["askedBy"] = call.demand.by.iter().map(|by| &**by).collect::<Vec<&str>>().into();
     whole["groups"] = json!(call.demand.groups);
     whole["door"] = call.door.as_str().into();
-    if !approval.call.chain.is_empty() {
-        whole["chain"] = approval.call.chain.as_str().into();
+    if !call.chain.is_empty() {
+        whole["chain"] = call.chain.as_str().into();
     }
     if rights.is_own
         && let Some(end) = gateway.path.approvals.shown_end(&approval).await?

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use toolcrib_base::{Kind, Problem};
 use toolcrib_call::{
-    AdmittedCall, CallAnswer, CallResult, OwnTask, Refusal, RequestContext, TaskStart, ToolCall, problem_of,
+    AdmittedCall, CallAnswer, CallDecision, CallResult, OwnTask, Refusal, RequestContext, TaskStart, ToolCall,
+    problem_of,
 };
 use toolcrib_policy::Act;
 use toolcrib_protocol::raw::Edit;
@@ -64,8 +65,43 @@ impl RequestHandler<'_> {
         let params = Raw::from_value(&params).edit(&[("arguments", Edit::Set(arguments.as_str()))]);
         match resolve::invocation(self.context.view(), name, arguments) {
             Ok(target) => self.call_target(target, &params).await,
+            Err(unresolved) if self.context.place.is_some() => {
+                self.record_unresolved(&params, &unresolved.name).await;
+                Ok(CallAnswer::refused(unresolved.problem))
+            }
             Err(unresolved) => self.unresolved(&params, unresolved).await,
         }
+    }
+
+    /// Decides about a call that a source is going to make.
+    pub(super) async fn decide_of_source(mut self, name: &str, arguments: Raw) -> CallDecision {
+        let params = serde_json::json!({ "name": name });
+        let params = Raw::from_value(&params).edit(&[("arguments", Edit::Set(arguments.as_str()))]);
+        match resolve::invocation(self.context.view(), name, arguments) {
+            Ok(target) => self.decide_target(target, params).await,
+            Err(unresolved) => {
+                self.record_unresolved(&params, &unresolved.name).await;
+                CallDecision::Refused(unresolved.problem)
+            }
+        }
+    }
+
+    async fn decide_target(&mut self, target: Target, params: Raw) -> CallDecision {
+        let context = &mut self.context;
+        let (act, name, recorded) = match target {
+            Target::Tool { tool, arguments, by } => {
+                return context.decide_tool(ToolCall { tool, params, arguments, by }).await;
+            }
+            Target::Within { target, .. } => return Box::pin(self.decide_target(*target, params)).await,
+            Target::Meta { meta, arguments } => (Act::MetaTool { name: meta.name.into() }, meta.name, Some(arguments)),
+            Target::Operation { operation, arguments, .. } => {
+                (operation.act(), operation.tool, operation.recorded(Some(&arguments)).cloned())
+            }
+            // They are read and got by rules of their own, which ask for no yes.
+            Target::Resource { .. } | Target::Prompt { .. } => return CallDecision::Allowed,
+        };
+        let admitted = context.would_admit(&act, context.audited(method::TOOLS_CALL, name, recorded.as_ref())).await;
+        admitted.map_or_else(|refusal| CallDecision::Refused(refusal.problem()), |()| CallDecision::Allowed)
     }
 
     async fn call_target(&mut self, target: Target, params: &Raw) -> CallResult {
@@ -97,12 +133,16 @@ impl RequestHandler<'_> {
     }
 
     async fn unresolved(&self, params: &Raw, unresolved: ResolveError) -> CallResult {
-        let asked = self.context.audited(method::TOOLS_CALL, &unresolved.name, Some(params));
-        self.context.record_unknown(asked).await;
+        self.record_unresolved(params, &unresolved.name).await;
         match unresolved.by {
             Some(_) => Ok(CallAnswer::failed(unresolved.problem)),
             None => Err(RpcError::from(&unresolved.problem)),
         }
+    }
+
+    async fn record_unresolved(&self, params: &Raw, name: &str) {
+        let asked = self.context.audited(method::TOOLS_CALL, name, Some(params));
+        self.context.record_unknown(asked).await;
     }
 
     async fn call_meta(&self, meta: &'static MetaName, arguments: &Raw) -> CallResult {

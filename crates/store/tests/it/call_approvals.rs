@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use toolcrib_base::{PrincipalId, Timestamp, ToolId};
+use toolcrib_base::{Clock, ManualClock, PrincipalId, Timestamp, ToolId};
 use toolcrib_store::{
-    ApprovalDecision, ApprovalKind, ApprovalState, ApprovedCall, CallApproval, CallApprovals, OpenedApproval,
-    StoreError,
+    ApprovalDecision, ApprovalKind, ApprovalState, ApprovedCall, CallApproval, CallApprovals, Config, OpenedApproval,
+    Store, StoreError,
 };
 
 use crate::{Home, profile};
@@ -48,7 +48,7 @@ fn is_new(approvals: &CallApprovals, approval: &CallApproval) -> bool {
 }
 
 fn decision(id: &str, state: ApprovalState, by: &str) -> ApprovalDecision {
-    ApprovalDecision { id: id.to_owned(), state, approver: Some(PrincipalId::new(by)), reason: None }
+    ApprovalDecision { id: id.to_owned(), state, approver: Some(PrincipalId::new(by)), reason: None, begin_until: None }
 }
 
 fn state(approvals: &CallApprovals, id: &str) -> Option<ApprovalState> {
@@ -287,4 +287,78 @@ fn what_is_too_large_is_not_kept() {
     assert!(matches!(approvals.open(&large, 100), Err(StoreError::TooLarge { .. })));
     let result = approvals.finish("apr_1", vec![0; CallApprovals::RESULT_MAX + 1]);
     assert!(matches!(result, Err(StoreError::TooLarge { .. })));
+}
+
+#[test]
+fn a_result_that_waits_for_its_caller_is_deleted_after_everything_else() {
+    let clock = Arc::new(ManualClock::at(NOW));
+    let config = Config { clock: Arc::<ManualClock>::clone(&clock), ..Config::default() };
+    let approvals = Store::in_memory(config).unwrap().call_approvals();
+    let open = |id: &str| {
+        clock.advance(1);
+        assert!(is_new(&approvals, &approval(id, call("a", id), clock.now())));
+    };
+    let run = |id: &str| {
+        open(id);
+        assert!(approvals.decide(decision(id, ApprovalState::Approved, "b")).unwrap());
+        assert!(approvals.begin(id).unwrap() && approvals.finish(id, b"result".to_vec()).unwrap());
+    };
+    run("apr_waits");
+    run("apr_read");
+    assert!(approvals.collect("apr_read").unwrap());
+    for number in 0..1_010 {
+        let id = format!("apr_no_{number}");
+        open(&id);
+        assert!(approvals.decide(decision(&id, ApprovalState::Denied, "b")).unwrap());
+    }
+    open("apr_next");
+    assert_eq!(approvals.list(Some(ApprovalState::Denied)).unwrap().len(), 998, "a list has a thousand rows");
+    assert_eq!(state(&approvals, "apr_read"), None, "what was read goes first");
+    assert_eq!(state(&approvals, "apr_no_0"), None);
+    assert_eq!(state(&approvals, "apr_no_10"), Some(ApprovalState::Denied), "the newest thousand stay");
+    assert_eq!(state(&approvals, "apr_waits"), Some(ApprovalState::Done));
+    // So many results that nobody fetches are more than anyone is going to.
+    for number in 0..1_000 {
+        run(&format!("apr_{number}"));
+    }
+    open("apr_last");
+    assert_eq!(state(&approvals, "apr_waits"), None);
+    assert_eq!(state(&approvals, "apr_0"), Some(ApprovalState::Done));
+}
+
+#[test]
+fn what_waits_in_a_run_is_withdrawn_and_a_yes_may_count_longer() {
+    let home = Home::new();
+    let approvals = home.open().call_approvals();
+    let of = |chain: &str, id: &str| ApprovedCall { chain: chain.to_owned(), ..call("a", id) };
+    for (id, chain) in [
+        ("apr_open", "run `r1` of `w`"),
+        ("apr_yes", "run `r1` of `w`, call `2`"),
+        ("apr_runs", "run `r1`"),
+        ("apr_other", "run `r11` of `w`"),
+        ("apr_client", "bot, run `r1`"),
+    ] {
+        assert!(is_new(&approvals, &approval(id, of(chain, id), NOW)));
+    }
+    let until = Timestamp(NOW.0 + 60 * MINUTE);
+    let yes = |id: &str, begin_until| {
+        let decision = ApprovalDecision { begin_until, ..decision(id, ApprovalState::Approved, "b") };
+        assert!(approvals.decide(decision).unwrap());
+    };
+    yes("apr_yes", Some(until));
+    yes("apr_runs", None);
+    assert!(approvals.begin("apr_runs").unwrap());
+    let mut found = approvals.waiting_in("run `r1`").unwrap();
+    found.sort();
+    assert_eq!(found, ["apr_open", "apr_yes"]);
+    home.turn_clock(Timestamp(NOW.0 + 59 * MINUTE));
+    assert_eq!(state(&approvals, "apr_yes"), Some(ApprovalState::Approved), "it counts longer than it could be given");
+    assert_eq!(approvals.get("apr_yes").unwrap().map(|it| it.expires_at), Some(until));
+    assert!(approvals.withdraw("apr_yes", "its run has ended").unwrap());
+    assert!(!approvals.withdraw("apr_yes", "again").unwrap() && !approvals.begin("apr_yes").unwrap());
+    assert!(!approvals.withdraw("apr_runs", "too late").unwrap());
+    let ended = approvals.get("apr_yes").unwrap().unwrap();
+    assert_eq!((ended.state, ended.reason.as_deref()), (ApprovalState::Expired, Some("its run has ended")));
+    home.turn_clock(Timestamp(NOW.0 + 60 * MINUTE));
+    assert_eq!(state(&approvals, "apr_open"), Some(ApprovalState::Expired));
 }

@@ -54,7 +54,8 @@ fn put(house: &ServedGateway, approval: &CallApproval) {
 
 fn decide(house: &ServedGateway, id: &str, state: ApprovalState, reason: &str) {
     let approver = Some(PrincipalId::new("user:acme/olga"));
-    let decision = ApprovalDecision { id: id.to_owned(), state, approver, reason: Some(reason.to_owned()) };
+    let decision =
+        ApprovalDecision { id: id.to_owned(), state, approver, reason: Some(reason.to_owned()), begin_until: None };
     assert!(approvals(house).decide(decision).unwrap());
 }
 
