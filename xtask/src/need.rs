@@ -220,20 +220,32 @@ pub fn schemathesis(workspace: &Workspace) -> Result<PathBuf> {
 
 /// The Python packages that `acceptance/<name>` pins, in their own environment.
 fn python_packages(workspace: &Workspace, folder: &Path, name: &str, home: &str) -> Result<PathBuf> {
-    let pins = workspace.root.join("acceptance").join(name).join("requirements.txt");
+    let source = workspace.root.join("acceptance").join(name);
+    let pins = source.join("requirements.txt");
+    // Packages whose dependencies are not wanted.
+    let alone = Some(source.join("requirements-alone.txt")).filter(|pins| pins.exists());
     let home = folder.join(home);
     let bin = home.join("bin");
     let mut stamp = Stamp::new(&home);
     stamp.add(&pins)?;
+    if let Some(pins) = &alone {
+        stamp.add(pins)?;
+    }
     stamp.text.push_str(&child::answer("python3", &["--version"]).unwrap_or_default());
     // The programs of a virtual environment name its path, so one that was moved is of no use.
     stamp.text.push_str(&home.to_string_lossy());
     if !stamp.holds() {
         println!("installing the Python packages of acceptance/{name}");
         must(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home), "python3 -m venv")?;
-        let mut pip = Command::new(bin.join("python"));
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]).arg(&pins);
-        must(&mut pip, "pip install")?;
+        let pip = || {
+            let mut pip = Command::new(bin.join("python"));
+            pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+            pip
+        };
+        must(pip().arg("--requirement").arg(&pins), "pip install")?;
+        if let Some(pins) = &alone {
+            must(pip().args(["--no-deps", "--requirement"]).arg(pins), "pip install --no-deps")?;
+        }
         stamp.write()?;
     }
     Ok(bin)
