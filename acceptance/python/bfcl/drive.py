@@ -97,15 +97,15 @@ class Drive:
         kill = Kill(dialogue, gateway, seed, typical) if seed is not None else None
         if kill:
             self.world.watch = self.engine.watch = kill.watch
-        run = ""
+        runs: list[str] = []
         try:
             for number, words in enumerate(dialogue.users):
                 self.world.turn = script.turn = number
-                if number == 0:
-                    run = gateway.begin(shown, words)
+                if number == 0 or not gateway.converses:
+                    runs.append(gateway.begin(shown, words))
                 else:
-                    gateway.say(run, words)
-                answer = self.finish(gateway, run, script, outcome)
+                    gateway.say(runs[-1], words)
+                answer = self.finish(gateway, runs[-1], script, outcome)
                 if answer["end"] != "done":
                     outcome.faults.append(f"turn {number}: the run ended: {answer['end']}: {answer.get('output', '')}")
                     return outcome
@@ -116,8 +116,7 @@ class Drive:
             self.world.watch = self.engine.watch = lambda _moment: True
             if kill:
                 outcome.killed = kill.close()
-        answer = gateway.get(f"/runs/{run}")
-        self.compare(gateway, answer, script, outcome)
+        self.compare([gateway.get(f"/runs/{run}") for run in runs], script, outcome)
         return self.end(outcome, script, judge)
 
     # === parts ===
@@ -201,14 +200,14 @@ class Drive:
         gateway.settle(run, body)
         outcome.settled.append(body["settlement"])
 
-    def compare(self, gateway: Gateway, answer: dict[str, Any], script: Script, outcome: Outcome) -> None:
+    def compare(self, answers: list[dict[str, Any]], script: Script, outcome: Outcome) -> None:
         """What the gateway counted beside what the model counted. Answers that were lost cost more than they say."""
         tokens, money = script.count.input + script.count.output, cost(script.count, self.prices)
-        counted = (answer["tokens"], Decimal(answer["cost"].removeprefix("$")))
+        spent = [Decimal(answer["cost"].removeprefix("$")) for answer in answers]
+        counted = (sum(answer["tokens"] for answer in answers), sum(spent))
         if outcome.killed is None and counted != (tokens, money):
             outcome.faults.append(f"the gateway counted {counted}, the model {(tokens, money)}")
-        if outcome.killed is not None and answer["end"] != "done":
-            outcome.faults.append(f"after the kill: {answer}")
+        outcome.faults += [f"after the kill: {answer}" for answer in answers if answer["end"] != "done"]
 
 
 def cost(count: Count, prices: dict[str, str], cached: int | None = None) -> Decimal:
