@@ -7,6 +7,7 @@ mod limits;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 use serde_json::{Map, Value};
 use toolcrib_base::{Glob, ProfileName};
@@ -15,6 +16,7 @@ use crate::define::{self, Definition, GlobTarget};
 use crate::kind::DefinitionKind;
 use crate::object_name::ObjectName;
 use crate::private::MASK;
+use crate::problem::DefinitionProblem;
 use crate::reader::{Cursor, Fields, choice};
 use crate::secret::SecretRef;
 use crate::{service, toolschema};
@@ -113,6 +115,11 @@ choice! {
 // === impl AgentDefinition ===
 
 impl AgentDefinition {
+    /// Reads a definition that lies in no file, such as one that is about to be written.
+    pub fn of_text(name: &str, text: &str) -> Result<Self, Vec<DefinitionProblem>> {
+        define::read(Path::new(&format!("agents/{name}.yaml")), name, text)
+    }
+
     /// The name of the tool that runs it.
     pub fn tool_name(&self) -> String {
         format!("{AGENT_TOOL_PREFIX}{}", self.name)

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
@@ -13,6 +14,7 @@ use crate::kind::DefinitionKind;
 use crate::object_name::ObjectName;
 use crate::period::Period;
 use crate::private::{MASK, is_secret_name, is_secret_value};
+use crate::problem::DefinitionProblem;
 use crate::reader::{Cursor, Fields, choice};
 use crate::secret::SecretRef;
 use crate::server::{ADDRESS_PATTERN, misplaced};
@@ -107,6 +109,11 @@ pub struct ModelDifferences {
 // === impl ModelDefinition ===
 
 impl ModelDefinition {
+    /// Reads a definition that lies in no file, such as one that is about to be written.
+    pub fn of_text(name: &str, text: &str) -> Result<Self, Vec<DefinitionProblem>> {
+        define::read(Path::new(&format!("models/{name}.yaml")), name, text)
+    }
+
     /// The base of its addresses, without a slash at the end: `http://127.0.0.1:11434/v1`.
     pub fn base(&self) -> Option<&str> {
         self.url.as_ref().map(|url| url.expose().trim_end_matches('/'))

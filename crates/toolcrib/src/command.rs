@@ -24,6 +24,7 @@ mod demo;
 mod describe;
 mod disconnect;
 mod doctor;
+mod embedding;
 mod eval;
 mod events;
 mod example;

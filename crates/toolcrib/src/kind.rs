@@ -82,6 +82,8 @@ pub(crate) const TABLE: &[&Row] = &[
     &rows::PROFILES,
     &rows::RESOURCES,
     &rows::PROMPTS,
+    &rows::MODELS,
+    &rows::AGENTS,
     &rows::WORKFLOWS,
     &rows::EXECUTIONS,
     &rows::SERVICES,

@@ -5,8 +5,8 @@
 use std::process::ExitCode;
 
 use super::{
-    completion, connect, context, disconnect, eval, example, help, import, init, logs, man, model, repl, secret,
-    self_update, service, test, workflow,
+    completion, connect, context, disconnect, embedding, eval, example, help, import, init, logs, man, model, repl,
+    secret, self_update, service, test, workflow,
 };
 use crate::home::Environment;
 
@@ -32,8 +32,10 @@ pub(crate) enum LocalCommand {
     Repl(repl::Arguments),
     /// Set, list and remove secrets in the vault
     Secret(secret::Arguments),
-    /// Add, show or remove a local model that improves search
+    /// Add models that agents ask; find those of local servers
     Model(model::Arguments),
+    /// Add, show or remove a local model that improves search
+    Embedding(embedding::Arguments),
     /// Measure search quality on queries with known answers
     Eval(eval::Arguments),
     /// Run behaviour tests, each against its own gateway
@@ -62,7 +64,8 @@ pub(super) fn run(command: LocalCommand, environment: &Environment) -> anyhow::R
         LocalCommand::Context(arguments) => context::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         LocalCommand::Repl(arguments) => repl::run(&arguments, environment),
         LocalCommand::Secret(arguments) => secret::run(&arguments, environment),
-        LocalCommand::Model(arguments) => model::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
+        LocalCommand::Model(arguments) => model::run(&arguments, environment),
+        LocalCommand::Embedding(arguments) => embedding::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         LocalCommand::Eval(arguments) => eval::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         LocalCommand::Test(arguments) => test::run(&arguments),
         LocalCommand::Completion(arguments) => completion::run(&arguments).map(|()| ExitCode::SUCCESS),

@@ -142,6 +142,57 @@ const PROMPT_ARGUMENTS: &[Column] = &[
     Column::new("DESCRIPTION", |argument| field(argument, "description")),
 ];
 
+pub(crate) const MODELS: Row = Row {
+    one: "model",
+    many: "models",
+    source: Source::Operation("core_model_list"),
+    member: "models",
+    columns: &[
+        Column::new("NAME", |model| field(model, "name")),
+        Column::new("WIRE", |model| field(model, "wire")),
+        Column::new("MODEL", |model| field(model, "model")),
+        Column::new("WINDOW", |model| field(model, "window")),
+        Column::new("PRICE", price_of),
+        Column::new("URL", |model| field(model, "url")),
+        Column::wide("KEY", |model| field(model, "key")),
+        Column::wide("AGENTS", |model| field(model, "agents")),
+        Column::wide("DESCRIPTION", |model| field(model, "description")),
+    ],
+    acts: &[
+        (Verb::Get, "core_model_get"),
+        (Verb::Create, "core_model_create"),
+        (Verb::Update, "core_model_update"),
+        (Verb::Delete, "core_model_delete"),
+        (Verb::Check, "core_model_get"),
+    ],
+    ..ROW
+};
+
+pub(crate) const AGENTS: Row = Row {
+    one: "agent",
+    many: "agents",
+    source: Source::Operation("core_agent_list"),
+    member: "agents",
+    columns: &[
+        Column::new("NAME", |agent| field(agent, "name")),
+        Column::state("AVAILABLE", |agent| field(agent, "available")),
+        Column::new("MODELS", |agent| field(agent, "models")),
+        Column::new("TOOLS", |agent| field(agent, "tools")),
+        Column::new("RUNS AS", |agent| field(agent, "runs_as")),
+        Column::new("DESCRIPTION", |agent| field(agent, "description")),
+        Column::wide("PROFILE", |agent| field(agent, "profile")),
+        Column::wide("WARNINGS", |agent| field(agent, "warnings")),
+    ],
+    acts: &[
+        (Verb::Get, "core_agent_get"),
+        (Verb::Create, "core_agent_create"),
+        (Verb::Update, "core_agent_update"),
+        (Verb::Delete, "core_agent_delete"),
+        (Verb::Check, "core_agent_get"),
+    ],
+    ..ROW
+};
+
 pub(crate) const WORKFLOWS: Row = Row {
     one: "workflow",
     many: "workflows",
@@ -359,6 +410,12 @@ fn trouble_of(server: &Value) -> String {
 fn command_of(server: &Value) -> String {
     let arguments = server["args"].as_array().into_iter().flatten().map(shown);
     std::iter::once(field(server, "command")).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+/// Dollars for a million tokens of input and of output.
+fn price_of(model: &Value) -> String {
+    let prices = &model["prices"];
+    if prices.is_null() { String::new() } else { format!("{} / {}", field(prices, "input"), field(prices, "output")) }
 }
 
 /// Whether an entry of the registry is a server already.

@@ -32,6 +32,7 @@ mod login_operations;
 mod logins;
 mod logs;
 mod missing;
+mod models;
 mod muster;
 mod operations;
 mod people;
