@@ -1,12 +1,14 @@
-//! What people ask for: operations on runs of agents.
+//! What people ask for: operations on runs of agents, and on the definitions of agents and models.
 //!
-//! To add one: a row in [`ROWS`], and its arm in [`run`] with a function in a file of `operation/`.
+//! To add one: a row in [`ROWS`], and its arm in [`run`] with a function in a file of `operation/`; of definitions in
+//! `operation/definition/row.rs` and `operation/definition.rs`.
 
+mod definition;
 mod journal;
 mod runs;
 mod schema;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem, random};
@@ -22,8 +24,12 @@ use schema::{
     SHOWN, START,
 };
 
+/// All of them.
+static TABLE: LazyLock<Vec<Operation>> =
+    LazyLock::new(|| ROWS.iter().chain(&definition::ROWS).map(|row| Operation { ..*row }).collect());
+
 pub(super) fn rows() -> &'static [Operation] {
-    ROWS
+    &TABLE
 }
 
 /// The id of a new run, which no one can guess.
@@ -58,7 +64,10 @@ pub(super) async fn run(
         "core_run_resume" => runs::resume(&asking).await,
         "core_run_settle" => runs::settle(&asking).await,
         "core_run_start" => runs::start(&asking).await,
-        other => Err(Problem::new(Kind::Internal, format!("unknown operation on runs `{other}`"))),
+        other => match definition::run(&asking, other).await {
+            Some(done) => done,
+            None => Err(Problem::new(Kind::Internal, format!("unknown operation on agents `{other}`"))),
+        },
     }
 }
 

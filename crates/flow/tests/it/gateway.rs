@@ -8,15 +8,30 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 use toolcrib_base::PrincipalId;
 use toolcrib_base::task::Scope;
 use toolcrib_call::{HaltCause, HaltSubject, Source};
+use toolcrib_catalog::ModelDefinition;
+use toolcrib_flow::agent::{Agents, ModelResponse, SendError, SendRequest};
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
+use toolcrib_model::Wire;
 use toolcrib_store::{HaltRecord, RunQuery, RunRecord, RunStepRecord, Store};
 use toolcrib_testgateway::{Client, File, Setup, TestGateway, profile, server, strings, text_of};
 use toolcrib_testkit::{eventually_finds, eventually_holds};
+
+/// No model is reached but those of scripts.
+#[derive(Debug)]
+struct NoModels;
+
+#[async_trait::async_trait]
+impl SendRequest for NoModels {
+    async fn send(&self, _: &Arc<ModelDefinition>, _: Wire, _: Bytes) -> Result<ModelResponse, SendError> {
+        Err(SendError::Network("these tests have no network".to_owned()))
+    }
+}
 
 pub(crate) struct Mill {
     pub(crate) house: TestGateway,
@@ -45,10 +60,16 @@ impl Mill {
         let workflows = Workflows::new(ground.store.runs(), &scope);
         // Nothing here is kept in files by services.
         let services = Services::new(Path::new(""), ground.store.services(), Arc::clone(&ground.clock), &scope);
-        let sources = [Arc::clone(&workflows) as Arc<dyn Source>, Arc::clone(&services) as Arc<dyn Source>];
+        let agents = Agents::new(ground.store.agent_runs(), Arc::new(NoModels), Arc::clone(&ground.clock), &scope);
+        let sources = [
+            Arc::clone(&workflows) as Arc<dyn Source>,
+            Arc::clone(&services) as Arc<dyn Source>,
+            Arc::clone(&agents) as Arc<dyn Source>,
+        ];
         let house = TestGateway::open(files, Setup { sources: Arc::new(sources), ..ground });
         workflows.enter(&house.gateway);
         services.enter(&house.gateway);
+        agents.enter(&house.gateway);
         house.settle().await;
         Self { house, workflows, scope }
     }
@@ -75,13 +96,13 @@ fn workflow(name: &str, text: &str) -> File {
 }
 
 /// The answer of an operation or a workflow, which is JSON text.
-async fn asked(client: &Client, tool: &str, arguments: &Value) -> Value {
+pub(crate) async fn asked(client: &Client, tool: &str, arguments: &Value) -> Value {
     let result = client.call(tool, arguments).await;
     assert_ne!(result["isError"], true, "{tool}: {result}");
     serde_json::from_str(&text_of(&result)).unwrap_or_else(|_| panic!("{tool}: {result}"))
 }
 
-async fn failed(client: &Client, tool: &str, arguments: &Value, parts: &[&str]) {
+pub(crate) async fn failed(client: &Client, tool: &str, arguments: &Value, parts: &[&str]) {
     let result = client.ask("tools/call", &json!({"name": tool, "arguments": arguments})).await;
     let text = match result {
         Ok(result) => {

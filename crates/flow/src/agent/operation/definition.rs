@@ -120,8 +120,8 @@ async fn create(asking: &OperationCall, form: &dyn DefinitionForm) -> Result<Val
         Problem::new(Kind::Conflict, message).hint("Update it, or choose another name.")
     };
     let warnings = check(asking, form, &given)?;
-    let (which, text) = (given.which.clone(), given.text.clone());
-    let created = gateway(asking)?.change_files(move |files| files.create(&which, &text)).await;
+    let (which, text, gateway) = (given.which.clone(), given.text.clone(), gateway(asking)?);
+    let created = gateway.change_files(move |files| files.create(&which, &text)).await;
     let written = created.map_err(|problem| if problem.kind == Kind::Conflict { exists() } else { problem })?;
     let name = given.which.name();
     let message = format!("created {} `{name}`: {}", form.noun(), form.next_step(name));
@@ -134,8 +134,8 @@ async fn update(asking: &OperationCall, form: &dyn DefinitionForm) -> Result<Val
     let given = given(asking, form)?;
     let warnings = check(asking, form, &given)?;
     let revision = asking.given.get("revision").and_then(Value::as_str).map(str::to_owned);
-    let (which, text) = (given.which.clone(), given.text);
-    let replaced = gateway(asking)?.change_files(move |files| {
+    let (which, text, gateway) = (given.which.clone(), given.text, gateway(asking)?);
+    let replaced = gateway.change_files(move |files| {
         let now = files.read(&which)?.ok_or_else(|| WriteError::Missing(which.name().to_owned()))?;
         files.replace(&which, &now.amended(&which, &text), revision.as_deref().unwrap_or(&now.revision))
     });
@@ -157,7 +157,8 @@ async fn delete(asking: &OperationCall, form: &dyn DefinitionForm) -> Result<Val
     let removed = gateway.change_files(move |files| files.remove(&removed_file, None)).await;
     removed.map_err(|problem| if problem.kind == Kind::NotFound { unknown(asking, form, asked) } else { problem })?;
     let message = format!("deleted {} `{asked}`", form.noun());
-    let warnings: Vec<String> = needed_by.iter().map(|who| format!("{who} asks it, and cannot run without it")).collect();
+    let warnings: Vec<String> =
+        needed_by.iter().map(|who| format!("{who} asks it, and cannot run without it")).collect();
     Ok(said(&which, message, None, &warnings))
 }
 

@@ -7,8 +7,8 @@ use toolcrib_base::{Kind, Problem};
 
 use super::path;
 use crate::client::Rest;
-use crate::output::{Output, print};
 use crate::output::table::field;
+use crate::output::{Output, print};
 use crate::text::{block, line};
 
 /// Milliseconds that one request waits for news.

@@ -73,9 +73,10 @@ impl DefinitionForm for ModelForm {
         if model.prices.is_some() || model.wire == ModelWire::Script {
             return Ok(Vec::new());
         }
-        let limited = loaded.agents.values().filter(|agent| {
-            agent.limits.limits_money() && agent.models.iter().any(|asked| asked.as_str() == name)
-        });
+        let limited = loaded
+            .agents
+            .values()
+            .filter(|agent| agent.limits.limits_money() && agent.models.iter().any(|asked| asked.as_str() == name));
         let warn = |agent: &std::sync::Arc<toolcrib_catalog::AgentDefinition>| {
             format!("agent `{}` limits money, and this model has no `prices`", agent.name)
         };
