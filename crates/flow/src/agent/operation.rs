@@ -5,6 +5,7 @@
 
 mod definition;
 mod journal;
+mod model_test;
 mod runs;
 mod schema;
 
@@ -54,6 +55,7 @@ pub(super) async fn run(
     let _gateway: Arc<Gateway> = inner.bridge.gateway().ok_or_else(closing_problem)?;
     let asking = OperationCall { inner, invocation, given };
     match operation.tool {
+        "core_model_test" => model_test::run(&asking).await,
         "core_run_cancel" => runs::cancel(&asking).await,
         "core_run_entries" => journal::entries(&asking).await,
         "core_run_export" => journal::export(&asking).await,

@@ -17,6 +17,10 @@ pub trait SendRequest: fmt::Debug + Send + Sync {
     /// # Errors
     /// It did not leave, or no response began.
     async fn send(&self, model: &Arc<ModelDefinition>, wire: Wire, body: Bytes) -> Result<ModelResponse, SendError>;
+
+    /// What the definition's server answers at a path of its own, such as Ollama's `/api/ps`; nothing where it has no such
+    /// path.
+    async fn look(&self, model: &Arc<ModelDefinition>, path: &'static str) -> Option<Bytes>;
 }
 
 /// What a model's server answers.

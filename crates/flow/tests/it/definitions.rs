@@ -168,6 +168,56 @@ async fn a_configure_document_of_valinor_is_an_agent() {
     assert!(mill.house.home().join("agents/v.yaml").exists());
 }
 
+#[tokio::test]
+async fn a_model_is_tested_and_each_check_can_fail() {
+    let (_mill, admin) = whole().await;
+    let works = |report: &Value, check: &str| {
+        let checks = report["checks"].as_array().unwrap();
+        checks.iter().find(|it| it["check"] == check).map_or(json!("missing"), |it| it["works"].clone())
+    };
+    let demo = asked(&admin, "core_model_test", &json!({"name": "demo"})).await;
+    for check in ["answers", "stream", "tools", "results", "forced tool", "output by schema", "usage"] {
+        assert_eq!(works(&demo, check), true, "{check}: {demo}");
+    }
+    assert_eq!(works(&demo, "window"), Value::Null, "{demo}");
+    // It answers, and nothing else: no tools, no JSON, no counts.
+    let script = json!({"rules": [{"say": "I do not know.", "usage": false}]});
+    asked(&admin, "core_model_create", &json!({"name": "poor", "wire": "script", "script": script, "window": 32_000}))
+        .await;
+    let poor = asked(&admin, "core_model_test", &json!({"name": "poor"})).await;
+    assert_eq!((&poor["works"], &poor["wire"]), (&json!(false), &json!("chat")));
+    for (check, expected) in [
+        ("answers", json!(true)),
+        ("tools", json!(false)),
+        ("forced tool", json!(false)),
+        ("output by schema", json!(false)),
+        ("usage", json!(false)),
+        ("cache", Value::Null),
+        ("results", json!("missing")),
+    ] {
+        assert_eq!(works(&poor, check), expected, "{check}: {poor}");
+    }
+    // Odd arguments, and a tool that was not offered.
+    let script = json!({"rules": [
+        {"user": "Use the tool", "calls": [{"name": "add_numbers", "arguments": "{\"a\": 1"}]},
+        {"user": "Numbers", "calls": [{"name": "add_numbers", "arguments": {"a": "x"}}]},
+        {"user": "capital", "say": "{\"city\": 5}"},
+        {"say": "ready"},
+    ]});
+    asked(&admin, "core_model_create", &json!({"name": "odd", "wire": "script", "script": script})).await;
+    let odd = asked(&admin, "core_model_test", &json!({"name": "odd"})).await;
+    for part in ["arguments that are no JSON", "do not fit its schema", "is JSON and does not fit"] {
+        assert!(odd.to_string().contains(part), "{part}: {odd}");
+    }
+    // One that is not there: the first check fails, with what to look at, and no other is made.
+    let far = json!({"name": "far", "wire": "chat", "url": "http://127.0.0.1:9/v1"});
+    asked(&admin, "core_model_create", &far).await;
+    let far = asked(&admin, "core_model_test", &json!({"name": "far"})).await;
+    assert_eq!((far["checks"].as_array().map(Vec::len), &far["works"]), (Some(1), &json!(false)));
+    assert!(far["checks"][0]["detail"].as_str().unwrap().contains("check `url`"), "{far}");
+    failed(&admin, "core_model_test", &json!({"name": "dem"}), &["not found", "Did you mean `demo`?"]).await;
+}
+
 /// What the operations take is what files take, key by key.
 #[tokio::test]
 async fn operations_take_the_keys_of_the_files() {

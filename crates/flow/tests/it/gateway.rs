@@ -31,6 +31,10 @@ impl SendRequest for NoModels {
     async fn send(&self, _: &Arc<ModelDefinition>, _: Wire, _: Bytes) -> Result<ModelResponse, SendError> {
         Err(SendError::Network("these tests have no network".to_owned()))
     }
+
+    async fn look(&self, _: &Arc<ModelDefinition>, _: &'static str) -> Option<Bytes> {
+        None
+    }
 }
 
 pub(crate) struct Mill {

@@ -32,7 +32,7 @@ pub(crate) enum LocalCommand {
     Repl(repl::Arguments),
     /// Set, list and remove secrets in the vault
     Secret(secret::Arguments),
-    /// Add models that agents ask; find those of local servers
+    /// Add and test models that agents ask; find those of local servers
     Model(model::Arguments),
     /// Add, show or remove a local model that improves search
     Embedding(embedding::Arguments),

@@ -1,6 +1,7 @@
 //! How requests reach models: the HTTP client of the process, with the keys and headers of the definitions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,6 +17,10 @@ use toolcrib_store::Store;
 use toolcrib_transport::http::client::{HttpClient, ResponseBody};
 
 use crate::secrets::HomeSecrets;
+
+/// How long a server may take to say something of itself, and how much it may say.
+const LOOK: Duration = Duration::from_secs(5);
+const LOOK_BYTES: usize = 4 << 20;
 
 /// Sends requests with the connections of the process.
 #[derive(Debug)]
@@ -66,6 +71,20 @@ impl SendRequest for ModelClient {
             retry_after: response.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned),
             body: Box::new(Body(response.body)),
         })
+    }
+
+    async fn look(&self, model: &Arc<ModelDefinition>, path: &'static str) -> Option<Bytes> {
+        let base: Uri = model.base()?.parse().ok()?;
+        let uri: Uri = format!("{}://{}{path}", base.scheme_str()?, base.authority()?).parse().ok()?;
+        let (secrets, definition) = (Arc::clone(&self.secrets), Arc::clone(model));
+        let headers =
+            tokio::task::spawn_blocking(move || headers(&secrets, &definition, Wire::Chat)).await.ok()?.ok()?;
+        let look = async {
+            let response = self.http.send(Method::GET, &uri, headers, Bytes::new()).await.ok()?;
+            let is_there = response.status.is_success();
+            response.body.collect(LOOK_BYTES).await.ok().filter(|_| is_there)
+        };
+        tokio::time::timeout(LOOK, look).await.ok()?
     }
 }
 

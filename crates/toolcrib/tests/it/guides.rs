@@ -45,7 +45,7 @@ const REPEATED: [&str; 7] = [
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 28] = [
+const GUIDES: [&str; 29] = [
     "README.md",
     "docs/guides/approvals.md",
     "docs/guides/audit-sinks.md",
@@ -60,6 +60,7 @@ const GUIDES: [&str; 28] = [
     "docs/guides/getting-started.md",
     "docs/guides/guards.md",
     "docs/guides/logins.md",
+    "docs/guides/models.md",
     "docs/guides/muster.md",
     "docs/guides/observability.md",
     "docs/guides/operations.md",
@@ -144,6 +145,11 @@ fn guards() {
 #[test]
 fn logins() {
     run("docs/guides/logins.md");
+}
+
+#[test]
+fn models() {
+    run("docs/guides/models.md");
 }
 
 #[test]

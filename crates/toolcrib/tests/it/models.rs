@@ -99,7 +99,7 @@ async fn local_servers_are_found_and_their_models_added() {
     let words: Vec<&str> = command.split(' ').skip(1).collect();
     let ran = run(home, &words, &[]).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "added `gemma-3`: models/gemma-3.yaml\n"));
-    assert_eq!(ran.stderr, "an agent asks it with `model: gemma-3`\n");
+    assert_eq!(ran.stderr, "an agent asks it with `model: gemma-3`; `toolcrib model test gemma-3` says what works\n");
     let file = std::fs::read_to_string(home.join("models/gemma-3.yaml")).unwrap();
     let expected = format!(
         "name: gemma-3\nwire: chat\nurl: http://{}/v1\nmodel: google/gemma-3\nwindow: 4096\ndiffers:\n  max_completion_tokens: false\n",

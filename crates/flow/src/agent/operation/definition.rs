@@ -69,6 +69,8 @@ struct ShownDefinition {
     is_masked: bool,
     /// Whether it is there without a file.
     is_built_in: bool,
+    /// Whether it can be called in this profile; nothing of what is not called.
+    available: Option<bool>,
 }
 
 fn gateway(asking: &OperationCall) -> Result<Arc<Gateway>, Problem> {
@@ -102,6 +104,9 @@ async fn get(asking: &OperationCall, form: &dyn DefinitionForm) -> Result<Value,
     if shown.is_built_in {
         answer["builtIn"] = true.into();
     }
+    if let Some(available) = shown.available {
+        answer["available"] = available.into();
+    }
     answer[form.noun()] = shown.value;
     Ok(answer)
 }
@@ -110,7 +115,7 @@ fn validate(asking: &OperationCall, form: &dyn DefinitionForm) -> Result<Value, 
     let given = given(asking, form)?;
     let warnings = check(asking, form, &given)?;
     let message = format!("the definition of the {} `{}` is valid", form.noun(), given.which.name());
-    Ok(said(&given.which, message, None, &warnings))
+    Ok(said(&given.which, &message, None, &warnings))
 }
 
 async fn create(asking: &OperationCall, form: &dyn DefinitionForm) -> Result<Value, Problem> {
@@ -125,7 +130,7 @@ async fn create(asking: &OperationCall, form: &dyn DefinitionForm) -> Result<Val
     let written = created.map_err(|problem| if problem.kind == Kind::Conflict { exists() } else { problem })?;
     let name = given.which.name();
     let message = format!("created {} `{name}`: {}", form.noun(), form.next_step(name));
-    Ok(said(&given.which, message, Some(&written), &warnings))
+    Ok(said(&given.which, &message, Some(&written), &warnings))
 }
 
 async fn update(asking: &OperationCall, form: &dyn DefinitionForm) -> Result<Value, Problem> {
@@ -141,7 +146,7 @@ async fn update(asking: &OperationCall, form: &dyn DefinitionForm) -> Result<Val
     });
     let written = replaced.await?;
     let message = format!("updated {} `{}`", form.noun(), given.which.name());
-    Ok(said(&given.which, message, Some(&written), &warnings))
+    Ok(said(&given.which, &message, Some(&written), &warnings))
 }
 
 async fn delete(asking: &OperationCall, form: &dyn DefinitionForm) -> Result<Value, Problem> {
@@ -159,7 +164,7 @@ async fn delete(asking: &OperationCall, form: &dyn DefinitionForm) -> Result<Val
     let message = format!("deleted {} `{asked}`", form.noun());
     let warnings: Vec<String> =
         needed_by.iter().map(|who| format!("{who} asks it, and cannot run without it")).collect();
-    Ok(said(&which, message, None, &warnings))
+    Ok(said(&which, &message, None, &warnings))
 }
 
 /// That one of this name has a file, or not found.
@@ -219,7 +224,7 @@ fn wrong(form: &dyn DefinitionForm, problems: &[DefinitionProblem]) -> Problem {
     }
 }
 
-fn said(which: &DefinitionId, message: String, written: Option<&DefinitionFile>, warnings: &[String]) -> Value {
+fn said(which: &DefinitionId, message: &str, written: Option<&DefinitionFile>, warnings: &[String]) -> Value {
     let mut said = json!({ "name": which.name(), "message": message });
     if let Some(written) = written {
         said["file"] = json!(written.file);

@@ -205,7 +205,8 @@ fn said(output: Output, written: &Value) -> anyhow::Result<()> {
         return Ok(output.answer(&Raw::from_value(&json!({ "added": [written] })))?);
     }
     output.text(&line(written))?;
-    output.note(&format!("an agent asks it with `model: {}`", field(written, "name")));
+    let name = field(written, "name");
+    output.note(&format!("an agent asks it with `model: {name}`; `toolcrib model test {name}` says what works"));
     Ok(())
 }
 

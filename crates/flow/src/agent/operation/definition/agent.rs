@@ -57,7 +57,7 @@ impl DefinitionForm for AgentForm {
         visibility.has_object(ObjectKind::Agent, name).then(|| {
             let value = agent.to_shown_value();
             let is_masked = value.as_object() != Some(&agent.spec);
-            ShownDefinition { value, is_masked, is_built_in: false }
+            ShownDefinition { value, is_masked, is_built_in: false, available: Some(is_available(asking, name)) }
         })
     }
 
@@ -83,13 +83,16 @@ fn in_words(fault: &AgentFault) -> String {
     format!("{fault} ({})", fault.hint())
 }
 
+/// Whether the profile shows its tool.
+fn is_available(asking: &OperationCall, name: &str) -> bool {
+    asking.invocation.view().is_ok_and(|view| view.tool(&format!("agent/{name}")).is_some())
+}
+
 fn row(asking: &OperationCall, loaded: &Catalog, agent: &Arc<AgentDefinition>) -> Value {
     let name = agent.name.as_str();
-    let view = asking.invocation.view().ok();
-    let available = view.is_some_and(|view| view.tool(&format!("agent/{name}")).is_some());
     let models: Vec<&str> = agent.models.iter().map(ObjectName::as_str).collect();
     let mut row = json!({
-        "name": name, "available": available, "models": models, "runs_as": agent.runs_as.as_str(),
+        "name": name, "available": is_available(asking, name), "models": models, "runs_as": agent.runs_as.as_str(),
         "tools_shown": agent.tools_shown.as_str(),
     });
     if let Some(description) = &agent.description {

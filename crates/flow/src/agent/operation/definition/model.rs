@@ -54,12 +54,12 @@ impl DefinitionForm for ModelForm {
                 "name": DEMO_MODEL, "description": DEMO_DESCRIPTION, "wire": ModelWire::Script.as_str(),
                 "script": { "demo": true },
             });
-            return Some(ShownDefinition { value, is_masked: false, is_built_in: true });
+            return Some(ShownDefinition { value, is_masked: false, is_built_in: true, available: None });
         }
         let model = loaded.models.get(name)?;
         let value = model.to_shown_value();
         let is_masked = value.as_object() != Some(&model.spec);
-        Some(ShownDefinition { value, is_masked, is_built_in: false })
+        Some(ShownDefinition { value, is_masked, is_built_in: false, available: None })
     }
 
     fn compare(&self, loaded: &Catalog, name: &str, text: &str) -> Result<Vec<String>, Problem> {

@@ -43,10 +43,10 @@ const MODEL_UPDATE: &str =
 
 const AGENT_LIST: &str = r#"{"type":"object","properties":{"agents":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"available":{"type":"boolean"},"description":{"type":"string"},"models":{"type":"array","items":{"type":"string"}},"tools":{"type":"array","items":{"type":"string"}},"tools_shown":{"type":"string"},"runs_as":{"type":"string"},"profile":{"type":"string"},"warnings":{"type":"array","items":{"type":"string"}}},"required":["name","available","models"]}},"total":{"type":"integer"}},"required":["agents","total"]}"#;
 const MODEL_LIST: &str = r#"{"type":"object","properties":{"models":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"wire":{"type":"string"},"model":{"type":"string"},"url":{"type":"string"},"key":{"type":"string","description":"Where its key is"},"window":{"type":"integer"},"max_output":{"type":"integer"},"parallel":{"type":"integer"},"prices":{"type":"object","additionalProperties":{"type":"string"}},"agents":{"type":"array","items":{"type":"string"}},"description":{"type":"string"},"builtIn":{"type":"boolean"}},"required":["name","wire","model"]}},"total":{"type":"integer"}},"required":["models","total"]}"#;
-const AGENT_SHOWN: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"agent":{"type":"object"},"yaml":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"}},"required":["name","agent","yaml"]}"#;
+const AGENT_SHOWN: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"available":{"type":"boolean"},"agent":{"type":"object"},"yaml":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"}},"required":["name","agent","yaml"]}"#;
 const MODEL_SHOWN: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"model":{"type":"object"},"yaml":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"},"builtIn":{"type":"boolean"}},"required":["name","model","yaml"]}"#;
 
-pub(in crate::agent::operation) const ROWS: [Operation; 12] = [
+pub(in crate::agent::operation) const ROWS: [Operation; 13] = [
     Operation {
         tool: "core_agent_create",
         method: Method::Post,
@@ -165,6 +165,21 @@ pub(in crate::agent::operation) const ROWS: [Operation; 12] = [
         description: "List the models that agents can ask, with their wires, windows and prices, and the agents that \
                       ask them.",
         output: MODEL_LIST,
+        ..MODEL
+    },
+    Operation {
+        tool: "core_model_test",
+        method: Method::Post,
+        path: "/models/{name}/test",
+        summary: "Test a model",
+        description: "Ask a model a few small questions and say what works: answers, stream, tools, a forced tool, output \
+                      by a schema, cache, usage, and the window that its server has really loaded. It costs what some \
+                      ten short answers cost.",
+        effect: Effect::Changes { idempotent: true },
+        slow: true,
+        problems: &[Kind::NotFound],
+        input: MODEL_NAMED,
+        output: r#"{"type":"object","properties":{"name":{"type":"string"},"model":{"type":"string"},"wire":{"type":"string"},"works":{"type":"boolean","description":"Whether nothing failed"},"checks":{"type":"array","items":{"type":"object","properties":{"check":{"type":"string"},"works":{"type":["boolean","null"],"description":"null where it cannot be said"},"detail":{"type":"string"}},"required":["check","works","detail"]}},"tokens":{"type":"integer"},"money":{"type":"string"}},"required":["name","works","checks"]}"#,
         ..MODEL
     },
     Operation {
