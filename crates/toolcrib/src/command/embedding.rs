@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
         }
         Action::List => match Files::read(&model::folder(&state)) {
             _ if !model::folder(&state).is_dir() => {
-                output.text("no model; add one with `toolcrib embedding add PATH`")?
+                output.text("no model; add one with `toolcrib embedding add PATH`")?;
             }
             Ok(files) => output.text(&format!("{}  {} bytes", shown(files.fingerprint()), files.model.len()))?,
             Err(error) => return Err(problem(&error).into()),

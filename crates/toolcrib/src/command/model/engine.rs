@@ -104,7 +104,7 @@ impl ModelServer<'_> {
             };
             let own = window(&model["max_model_len"]);
             let trained = window(&model["meta"]["n_ctx_train"]).or(own);
-            self.model(engine, &model["id"], loaded.or(own), trained, None)
+            Some(LocalModel { window: loaded.or(own), trained, ..self.model(engine, &model["id"])? })
         };
         models.iter().take(MODELS_MAX).filter_map(read).collect()
     }
@@ -133,7 +133,8 @@ impl ModelServer<'_> {
             let set = shown["parameters"].as_str().and_then(own_context);
             let usual = trained.map_or(OLLAMA_WINDOW, |trained| trained.min(OLLAMA_WINDOW));
             let window = loaded.or(set).unwrap_or(usual);
-            found.extend(self.model("Ollama", id, Some(window), trained, can("tools")));
+            let known = self.model("Ollama", id);
+            found.extend(known.map(|it| LocalModel { window: Some(window), trained, tools: can("tools"), ..it }));
         }
         found
     }
@@ -147,24 +148,17 @@ impl ModelServer<'_> {
             let loaded = window(&model["loaded_context_length"]);
             let capabilities = model["capabilities"].as_array();
             let tools = capabilities.map(|all| all.iter().any(|one| one == "tool_use"));
-            self.model("LM Studio", &model["id"], loaded, trained, tools)
+            Some(LocalModel { window: loaded, trained, tools, ..self.model("LM Studio", &model["id"])? })
         };
         models.iter().take(MODELS_MAX).filter_map(read).collect()
     }
 
     /// A model with a name that may stand in a definition and on a terminal.
-    fn model(
-        &self,
-        engine: &'static str,
-        id: &Value,
-        window: Option<u32>,
-        trained: Option<u32>,
-        tools: Option<bool>,
-    ) -> Option<LocalModel> {
+    fn model(&self, engine: &'static str, id: &Value) -> Option<LocalModel> {
         let id = id.as_str().filter(|id| !id.trim().is_empty() && id.len() <= ID_MAX)?;
         let url = format!("{}/v1", self.root);
         let is_plain = !id.chars().any(is_steering);
-        is_plain.then(|| LocalModel { engine, url, id: id.to_owned(), window, trained, tools })
+        is_plain.then(|| LocalModel { engine, url, id: id.to_owned(), window: None, trained: None, tools: None })
     }
 
     async fn get(&self, path: &str) -> Option<Value> {
