@@ -136,7 +136,7 @@ def main() -> int:
     for name, text, fault in misfits(dialogues):
         print(f"breaks its own schema: {name}: {text}: {fault}")
     rows: dict[str, list[Outcome]] = {}
-    fine = True
+    fine, unit = True, "dialogue"
     root = Path(tempfile.mkdtemp(prefix="bfcl-"))
     with stage(prices) as (apis, engine, drive):
         ways = given.shown.split(",") if given.binary else ["stand-in"]
@@ -146,7 +146,13 @@ def main() -> int:
                 if given.binary:
                     home = root / shown
                     gateway = stack.enter_context(served(given.binary.resolve(), home, apis, engine, prices))
-                    rows[shown] = [drive.with_gateway(gateway, one, shown, given.kill) for one in dialogues]
+                    unit = "dialogue" if gateway.converses else "turn of a dialogue"
+                    print(f"a run is a {unit}")
+                    rows[shown] = []
+                    for one in dialogues:
+                        rows[shown].append(drive.with_gateway(gateway, one, shown, given.kill))
+                        if len(rows[shown]) % 100 == 0:
+                            print(f"    {shown}: {len(rows[shown])} of {len(dialogues)}", flush=True)
                 else:
                     loop = stack.enter_context(contextlib.closing(StandIn(apis, engine)))
                     rows[shown] = [drive.with_stand_in(loop, one) for one in dialogues]
@@ -156,7 +162,7 @@ def main() -> int:
         print(text)
         said = ", ".join(f"{name.replace('_', ' ')} ${price}" for name, price in prices.items())
         if given.write:
-            write(given.write, f"Prices of a million tokens: {said}. A token is {TOKEN} bytes.\n\n{text}")
+            write(given.write, f"A run is a {unit}. A million tokens: {said}. A token is {TOKEN} bytes.\n\n{text}")
     if not given.keep and fine:
         shutil.rmtree(root)
     else:
