@@ -12,7 +12,7 @@ use toolcrib_base::Timestamp;
 
 use crate::answer::{Answer, Failure, ModelSpec};
 use crate::spending::{Cost, LimitName, RunLimits};
-use crate::tool::ToolSpec;
+use crate::tool::{Hints, ToolSpec};
 
 /// One entry of a journal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -195,12 +195,25 @@ pub struct Refusal {
     pub nearest: Vec<String>,
 }
 
+/// The tool that a call of a menu names in its arguments.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InnerTool {
+    /// Its effects.
+    #[serde(default)]
+    pub hints: Hints,
+    /// It is an agent: its calls spend what the run may spend.
+    #[serde(default)]
+    pub agent: bool,
+}
+
 /// What was decided of a call before any of its turn is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     /// It may be made.
     Allowed,
+    /// It may be made, and it calls the tool that its arguments name: its effects are those of that tool.
+    AllowedAs(InnerTool),
     /// It waits for this approval, which is for this call once.
     Held(String),
     /// It is not made. This is its result too.
@@ -421,6 +434,12 @@ pub enum Event {
     Shortened(Compaction),
     /// The run may go further.
     Raised(RunLimits),
+    /// Another message for the run. One that is done, or at a limit that counts for each message, goes on with it; to
+    /// one that is under way it is told when its turn is complete.
+    Said {
+        /// The message.
+        text: String,
+    },
     /// Someone cancels the run.
     Cancelled {
         /// Who.

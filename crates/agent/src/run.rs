@@ -62,6 +62,12 @@ pub struct Run {
     unsettled: UnsettledCalls,
     /// What the model is told when its turn is complete.
     notes: Vec<String>,
+    /// Messages that are not in the conversation yet.
+    said: Vec<String>,
+    /// The newest message that is.
+    last_message: Option<String>,
+    /// The last answer goes on: nothing may stand between it and the next one.
+    paused: bool,
     waiting: Option<Vec<WaitFor>>,
     /// It ends so as soon as nothing is under way and each call has its result.
     ending: Option<End>,
@@ -116,6 +122,8 @@ struct ModelState {
 #[derive(Debug, Clone, Default)]
 struct RunClock {
     active_ms: u64,
+    /// Those since the newest message.
+    message_ms: u64,
     last: Option<Timestamp>,
     still: bool,
 }
@@ -123,7 +131,9 @@ struct RunClock {
 impl RunClock {
     fn tick(&mut self, at: Timestamp, counts: bool) {
         if let Some(last) = self.last.filter(|_| counts && !self.still) {
-            self.active_ms += at.since(last);
+            let since = at.since(last);
+            self.active_ms += since;
+            self.message_ms += since;
         }
         self.last = Some(self.last.map_or(at, |last| last.max(at)));
     }
@@ -227,6 +237,6 @@ impl Run {
 
     /// What is left of its time.
     fn time_left(&self) -> Option<u64> {
-        self.limits.time_ms.map(|limit| limit.saturating_sub(self.clock.active_ms))
+        self.limits.time_ms.map(|limit| limit.saturating_sub(self.clock.message_ms))
     }
 }

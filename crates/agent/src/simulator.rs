@@ -1,6 +1,6 @@
 //! The loop against a simulated world, killed after every entry.
 //!
-//! By default some thousands of schedules; `TOOLCRIB_AGENT_SCHEDULES=100000` runs so many. Each of the ten planted bugs
+//! By default some thousands of schedules; `TOOLCRIB_AGENT_SCHEDULES=100000` runs so many. Each planted bug
 //! (`run/planted.rs`) must be found.
 
 mod process;

@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How far a run may go.
+/// How far a run may go. Rounds, time, attempts and repairs count from the newest message on; calls, tokens and money for
+/// the whole run, whatever was said in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunLimits {
-    /// Answers of the model, summaries aside.
+    /// Answers of the model to one message, summaries aside.
     pub rounds: u32,
     /// Calls in one answer; what is more is refused.
     pub calls_per_turn: u32,
@@ -16,7 +17,7 @@ pub struct RunLimits {
     pub tokens: Option<u64>,
     /// Picodollars (10⁻¹² dollars), those of sub-agents included.
     pub money: Option<u64>,
-    /// Milliseconds in which the run is active. Waiting for people is not counted.
+    /// Milliseconds in which the run is active for one message. Waiting for people is not counted.
     pub time_ms: Option<u64>,
     /// Milliseconds of one call.
     pub call_ms: u64,
@@ -61,6 +62,24 @@ pub enum LimitName {
     Time,
     /// What the agent may start and spend on one day. The loop does not know it: who keeps the journal does.
     Day,
+}
+
+impl LimitName {
+    /// Whether it counts for each message, so that another one goes on at it.
+    pub fn is_of_message(self) -> bool {
+        matches!(self, Self::Rounds | Self::Time)
+    }
+
+    /// What it limits, for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rounds => "rounds",
+            Self::Calls => "calls",
+            Self::Tokens => "tokens",
+            Self::Money => "money",
+            Self::Time => "time",
+        }
+    }
 }
 
 /// What was, or may be, spent.

@@ -241,3 +241,73 @@ async fn a_journal_is_read_as_it_was_written() {
     let read = crate::journal::read(bytes.as_bytes()).unwrap();
     assert_eq!(read.entries.iter().map(crate::journal::line).collect::<String>(), bytes);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_done_goes_on_with_another_message() {
+    let (world, runs) = World::new();
+    world.end_without_calls();
+    runs.start(start()).await.unwrap();
+    assert_eq!(world.rest().await.unwrap(), done());
+    let said = |text: &str| Event::Said { text: text.to_owned() };
+    for text in ["And now?", "And then?"] {
+        runs.tell("run_1", said(text)).await.unwrap();
+        assert_eq!(world.rest().await.unwrap(), done());
+        assert_eq!(runs.count(), 0);
+    }
+    let (run, _) = taken_over(&world.entries()).unwrap();
+    assert_eq!(run.rounds(), 3);
+    assert_eq!(replay(&world.entries()).unwrap().as_ref(), run.end());
+    // A message while the run is under way is told at the end of its turn.
+    let (world, runs) = World::new();
+    runs.start(start()).await.unwrap();
+    runs.tell("run_1", said("Be quick.")).await.unwrap();
+    while world.rest().await.unwrap() != approval() {}
+    runs.tell("run_1", granted()).await.unwrap();
+    while world.rest().await.unwrap() != done() {}
+    assert!(world.entries().iter().any(|entry| matches!(&entry.event, Event::Said { .. })));
+    assert!(world.faults().is_empty(), "{:?}", world.faults());
+    let cancelled = Event::Cancelled { by: "local".to_owned() };
+    assert!(matches!(runs.tell("run_2", cancelled).await, Err(DriveError::NoRun(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_goes_between_two_turns_or_before_its_call_leaves_is_refused() {
+    // Before its call leaves: what was allowed is refused now.
+    let (world, runs) = World::new();
+    runs.start(start()).await.unwrap();
+    world.sees(|event| matches!(event, Event::Decided { call, .. } if call.place == 3)).await;
+    world.takes_away("send");
+    assert_eq!(world.rest().await.unwrap(), approval());
+    assert_eq!(world.executed(), ["1.1", "1.2"]);
+    // Between two turns.
+    let (world, runs) = World::new();
+    runs.start(start()).await.unwrap();
+    world.sees(|event| matches!(event, Event::Asked(request) if request.number == 2)).await;
+    world.takes_away("guarded");
+    assert_eq!(world.rest().await.unwrap(), done());
+    let (run, _) = taken_over(&world.entries()).unwrap();
+    let shown = run.conversation().parts().iter().any(|part| format!("{part:?}").contains("no `guarded` any more"));
+    assert!(shown, "the model is told");
+    assert_eq!(replay(&world.entries()).unwrap().as_ref(), run.end());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_of_50_megabytes_is_cut_before_it_is_kept() {
+    let (world, runs) = World::new();
+    world.gives_results_of(50 * 1024 * 1024);
+    runs.start(start()).await.unwrap();
+    assert_eq!(world.rest().await.unwrap(), approval());
+    let entries = world.entries();
+    let results = entries.iter().filter_map(|entry| match &entry.event {
+        Event::Result { result, .. } => Some(result),
+        _ => None,
+    });
+    let results: Vec<_> = results.collect();
+    assert_eq!(results.len(), 3);
+    for result in results {
+        assert!(result.text.len() < 4 * 1024 * 1024 + 100, "{}", result.text.len());
+        assert!(result.text.ends_with("of 52428813 bytes, and the rest is not kept]"), "{}", &result.text[4_194_000..]);
+    }
+    let (run, _) = taken_over(&entries).unwrap();
+    assert!(run.conversation().bytes() < 20_000, "{}", run.conversation().bytes());
+}

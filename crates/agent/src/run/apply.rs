@@ -6,7 +6,7 @@ use toolcrib_base::Timestamp;
 
 #[cfg(test)]
 use super::planted::Bug;
-use super::repeats::Repetition;
+use super::repeats::{Repeats, Repetition};
 use super::turn::{Stage, Turn, TurnCall};
 use super::{Effect, MOST_LOST, ModelState, Phase, Run, texts};
 use crate::answer::{Answer, Failure, FailureKind, Finish};
@@ -30,10 +30,11 @@ const EMPTY_SUMMARIES: u32 = 2;
 /// Why it is not known what became of a call that was under way in another process.
 pub(super) const ORPHANED: &str = "the process that called is gone";
 
-/// Whether an entry would go on with a run that ended so. At a limit it may go on with more.
+/// Whether an entry would go on with a run that ended so and may not. At a limit it may go on with more.
 fn goes_on(end: &End, event: &Event) -> bool {
     match event {
         Event::Raised(_) => !matches!(end, End::Limit(_)),
+        Event::Said { .. } => !matches!(end, End::Done(_) | End::Limit(_)),
         Event::Started(_)
         | Event::Resumed
         | Event::Asked(_)
@@ -80,10 +81,16 @@ impl Run {
         if self.start.is_none() {
             return Err("the journal does not begin with `started`".to_owned());
         }
+        if let (Some(End::Limit(limit)), Event::Said { .. }) = (&self.ended, event)
+            && !limit.is_of_message()
+        {
+            return Err(format!("the run is at its limit of {}: raise that first", limit.as_str()));
+        }
         if self.ended.is_some() {
             return Ok(());
         }
         match event {
+            Event::Said { .. } if self.ending.is_some() => Err("the run is about to end".to_owned()),
             Event::Asked(request) if self.asking.under_way.is_some() || !matches!(self.phase, Phase::Ask) => {
                 Err(format!("request {} leaves before what is under way ended", request.number))
             }
@@ -136,6 +143,7 @@ impl Run {
         match event {
             Event::Settled { call, settlement, .. } => return self.settled(*call, settlement),
             Event::Raised(limits) => return self.raised(limits),
+            Event::Said { text } => self.said(text),
             _ if self.ended.is_some() => return Effect::Repeated,
             Event::Started(start) => self.started(start),
             Event::Forked { run, .. } => self.forked(run),
@@ -186,7 +194,7 @@ impl Run {
         self.spent = Cost::default();
         self.rounds_used = 0;
         self.calls_made = 0;
-        self.clock.active_ms = 0;
+        (self.clock.active_ms, self.clock.message_ms) = (0, 0);
     }
 
     /// What was under way is lost: what may be repeated will be, the rest is unknown (`next.rs` writes that).
@@ -229,6 +237,35 @@ impl Run {
         Effect::Changed
     }
 
+    /// Another message: what counts for each message begins again.
+    fn said(&mut self, text: &str) {
+        self.rounds_used = 0;
+        self.clock.message_ms = 0;
+        self.repairs = 0;
+        self.asking.failures = 0;
+        self.repeats = Repeats::default();
+        self.stuck = None;
+        if self.ended.take().is_some() {
+            self.clock.still = false;
+        }
+        self.said.push(text.to_owned());
+        if let Phase::Output(..) = self.phase {
+            // A fork at this round goes on with the message.
+            self.go_on_after_output();
+        } else if matches!(self.phase, Phase::Ask) && self.asking.under_way.is_none() {
+            self.tell_notes();
+        }
+    }
+
+    /// The run goes on though there was an output; what was said of it belongs to its round.
+    fn go_on_after_output(&mut self) {
+        self.phase = Phase::Ask;
+        if let Some(complete) = self.complete.last_mut() {
+            *complete = self.entries + 1;
+        }
+        self.tell_notes();
+    }
+
     fn cancelled(&mut self, by: &str) {
         if let Some(request) = self.asking.under_way.take() {
             self.spent = self.spent.plus(request.reserved);
@@ -260,9 +297,14 @@ impl Run {
         }
         self.rounds += 1;
         self.rounds_used += 1;
+        #[cfg(test)]
+        if self.has(Bug::CountsNoRounds) {
+            self.rounds_used = 0;
+        }
         self.conversation.push(Part::Answer { model: request.model, answer: Arc::new(answer.clone()) });
         self.asking.known_context = Some((answer.context, self.conversation.bytes()));
         let finish = answer.finish;
+        self.paused = finish == Finish::Paused;
         #[cfg(test)]
         let finish = if self.has(Bug::CallsFromCutAnswers) { Finish::Stop } else { finish };
         match finish {
@@ -270,7 +312,11 @@ impl Run {
             Finish::Filter => self.ending = Some(End::Filtered),
             Finish::Length => self.ending = Some(End::Length),
             // The model goes on with its own answer.
-            Finish::Paused => {}
+            Finish::Paused => self.complete.push(self.entries + 1),
+            Finish::Stop if answer.calls.is_empty() && self.has_messages() => {
+                self.complete.push(self.entries + 1);
+                self.tell_notes();
+            }
             Finish::Stop if answer.calls.is_empty() => {
                 let unchecked = self.start.as_ref().is_some_and(|start| start.output.is_some());
                 self.phase = Phase::Output(answer.text.clone(), !unchecked);
@@ -295,8 +341,10 @@ impl Run {
         }
         self.asking.empty_summaries = 0;
         let task = self.start.as_ref().map(|start| start.task.clone()).unwrap_or_default();
-        let text = texts::after_summary(&task, &answer.text, &self.unsettled.calls());
+        let text = texts::after_summary(&task, &answer.text, self.last_message.as_deref(), &self.unsettled.calls());
         self.conversation.start_over(text);
+        self.paused = false;
+        self.tell_notes();
         self.asking.known_context = None;
         self.asking.must_shorten = false;
     }
@@ -355,9 +403,8 @@ impl Run {
             None => *checked = true,
             Some(problem) if self.repairs < self.limits.repairs => {
                 self.repairs += 1;
-                self.phase = Phase::Ask;
                 self.conversation.push(Part::User(texts::misfit(problem)));
-                self.tell_notes();
+                self.go_on_after_output();
             }
             Some(problem) => self.ending = Some(End::Output(problem.to_owned())),
         }
@@ -378,6 +425,8 @@ impl Run {
 
     fn decided(&mut self, id: CallId, decision: &Decision) -> Effect {
         let closing = self.ending.is_some();
+        #[cfg(test)]
+        let reads_inner_writes = self.has(Bug::ReadsInnerWrites);
         let Some(call) = self.call_mut(id) else { return Effect::Repeated };
         let fits = match (&call.stage, decision) {
             (Stage::New | Stage::Refusable(_), _) => true,
@@ -391,6 +440,14 @@ impl Run {
         }
         match decision {
             Decision::Allowed => call.stage = Stage::Allowed,
+            Decision::AllowedAs(inner) => {
+                (call.hints, call.agent) = (inner.hints, inner.agent);
+                #[cfg(test)]
+                if reads_inner_writes {
+                    call.hints.read_only = true;
+                }
+                call.stage = Stage::Allowed;
+            }
             Decision::Held(approval) => call.stage = Stage::Held(approval.clone()),
             Decision::Refused(refusal) => {
                 let tool = call.tool.clone();
@@ -424,8 +481,7 @@ impl Run {
         }
         self.unsettled.settle(id);
         self.spent = self.spent.plus(result.spent);
-        let reader = self.start.as_ref().and_then(|start| start.reader.as_deref());
-        let text = texts::beginning(id, &result.text, self.limits.result_bytes, reader);
+        let text = texts::beginning(id, &result.text, self.limits.result_bytes, self.reader());
         self.done(id, text, result.is_error);
         Effect::Changed
     }
@@ -511,8 +567,7 @@ impl Run {
         let waits = self.call(id).is_some_and(|call| call.stage == Stage::Unsettled);
         match settlement {
             Settlement::Happened(result) if waits => {
-                let reader = self.start.as_ref().and_then(|start| start.reader.as_deref());
-                let text = texts::beginning(id, &result.text, self.limits.result_bytes, reader);
+                let text = texts::beginning(id, &result.text, self.limits.result_bytes, self.reader());
                 self.done(id, text, result.is_error);
             }
             Settlement::DidNot if waits => self.done(id, texts::DID_NOT_HAPPEN.to_owned(), true),
@@ -522,7 +577,7 @@ impl Run {
                 }
             }
             _ => {
-                self.notes.push(texts::settled(id, settlement));
+                self.notes.push(texts::settled(id, settlement, self.limits.result_bytes, self.reader()));
                 if matches!(self.phase, Phase::Ask) && self.asking.under_way.is_none() {
                     self.tell_notes();
                 }
@@ -593,9 +648,29 @@ impl Run {
         }
     }
 
+    fn has_messages(&self) -> bool {
+        #[cfg(test)]
+        if self.has(Bug::DropsMessages) {
+            return false;
+        }
+        !self.said.is_empty()
+    }
+
+    /// The conversation gets what waited for the end of a turn.
     fn tell_notes(&mut self) {
+        if self.paused {
+            return;
+        }
         for note in std::mem::take(&mut self.notes) {
             self.conversation.push(Part::User(note));
         }
+        for text in std::mem::take(&mut self.said) {
+            self.last_message = Some(text.clone());
+            self.conversation.push(Part::User(text));
+        }
+    }
+
+    fn reader(&self) -> Option<&str> {
+        self.start.as_ref().and_then(|start| start.reader.as_deref())
     }
 }

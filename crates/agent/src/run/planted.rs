@@ -1,4 +1,4 @@
-//! Ten bugs that the simulator must find, one at a time.
+//! Bugs that the simulator must find, one at a time.
 
 use super::Run;
 
@@ -25,10 +25,16 @@ pub(crate) enum Bug {
     RewritesHistory,
     /// An approval that comes after a restart is lost.
     LosesApprovals,
+    /// A call that a menu makes is a read, whatever it calls.
+    ReadsInnerWrites,
+    /// A message that comes while the model gives its last answer is left out.
+    DropsMessages,
+    /// Every answer gives the run the rounds of a new message.
+    CountsNoRounds,
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::RepeatsOrphans,
         Self::OvertakesWrites,
         Self::DropsRefusals,
@@ -39,6 +45,9 @@ impl Bug {
         Self::CallsFromCutAnswers,
         Self::RewritesHistory,
         Self::LosesApprovals,
+        Self::ReadsInnerWrites,
+        Self::DropsMessages,
+        Self::CountsNoRounds,
     ];
 }
 

@@ -1,5 +1,8 @@
 //! What a run does, one rule after another. What must hold in every schedule is the simulator's.
 
+mod menu;
+mod messages;
+
 use std::sync::Arc;
 
 use serde_json::json;
@@ -10,12 +13,12 @@ use super::Run;
 use crate::action::{Action, Ask, Call};
 use crate::answer::{Answer, Failure, FailureKind, Finish, ModelCall, ModelSpec, Price};
 use crate::conversation::Part;
-use crate::entry::{CallId, CallResult, Decision, End, Entry, Event, OnDenied, OnUnknown, Purpose, Refusal};
+use crate::entry::{CallId, CallResult, Decision, End, Entry, Event, InnerTool, OnDenied, OnUnknown, Purpose, Refusal};
 use crate::entry::{RefusalKind, Settlement, Start, WaitFor};
-use crate::fork;
 use crate::journal::JournalError;
 use crate::spending::{Cost, LimitName, RunLimits};
 use crate::tool::{Hints, ToolSpec};
+use crate::{fork, replay};
 
 /// A run and its journal, with words for what happens.
 struct Story {
@@ -599,4 +602,15 @@ fn entries_that_do_not_fit_are_refused() {
     assert_eq!(intent, "entry 4 of the journal does not fit: call 1.1 leaves without being allowed");
     let empty = Run::default().admit(&Event::Resumed).unwrap_err().to_string();
     assert_eq!(empty, "entry 1 of the journal does not fit: the journal does not begin with `started`");
+}
+
+#[test]
+fn a_long_result_that_a_person_gives_is_shown_by_its_beginning() {
+    let mut story = crashed(OnUnknown::Tell);
+    story.calls_give("seen");
+    let result = CallResult { text: "x".repeat(100_000), ..CallResult::default() };
+    let settlement = Settlement::Happened(result);
+    story.happens(Event::Settled { call: id("1.1"), settlement, by: "local".to_owned() });
+    let words = story.last_words();
+    assert!(words.len() < 3_000 && words.contains("of 100000 bytes; read more with `read_result`"), "{}", words.len());
 }

@@ -44,10 +44,11 @@ pub(super) fn unsettled(call: CallId) -> String {
     format!("it is not known whether the same call {call} happened, and no person has settled it")
 }
 
-pub(super) fn settled(call: CallId, settlement: &Settlement) -> String {
+pub(super) fn settled(call: CallId, settlement: &Settlement, bound: u64, reader: Option<&str>) -> String {
     match settlement {
         Settlement::Happened(result) => {
-            format!("call {call} was settled: it happened, with this result:\n{}", result.text)
+            let text = beginning(call, &result.text, bound, reader);
+            format!("call {call} was settled: it happened, with this result:\n{text}")
         }
         Settlement::DidNot => format!("call {call} was settled: it did not happen. It may be called again."),
         Settlement::Repeat => format!("call {call} was settled: it may be called once more."),
@@ -100,8 +101,11 @@ pub(super) fn summary_request(transcript: &str) -> String {
     )
 }
 
-pub(super) fn after_summary(task: &str, summary: &str, unsettled: &[CallId]) -> String {
+pub(super) fn after_summary(task: &str, summary: &str, message: Option<&str>, unsettled: &[CallId]) -> String {
     let mut text = format!("{task}\n\n[Summary of your work so far]\n{summary}");
+    if let Some(message) = message {
+        let _ = write!(text, "\n\n[The newest message, which the summary covers]\n{message}");
+    }
     for call in unsettled {
         let _ = write!(text, "\n[It is not known whether call {call} happened; the same call is refused.]");
     }

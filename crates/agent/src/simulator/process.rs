@@ -51,6 +51,9 @@ pub(super) struct Simulation {
     bug: Option<Bug>,
     waited: HashSet<CallId>,
     raised: bool,
+    /// Messages that may still be said, and those that were.
+    messages: usize,
+    said: Vec<String>,
     steps: usize,
 }
 
@@ -58,6 +61,7 @@ impl Simulation {
     pub(super) fn run(seed: u64, kill: Kill, bug: Option<Bug>) -> Self {
         let mut random = Random::new(seed);
         let start = world::start(&mut random);
+        let messages = random.below(4);
         let mut simulation = Self {
             world: World::new(random),
             run: Run::with(bug),
@@ -70,6 +74,8 @@ impl Simulation {
             bug,
             waited: HashSet::new(),
             raised: false,
+            messages,
+            said: Vec::new(),
             steps: 0,
         };
         let mut alive = simulation.append(Event::Started(Box::new(start)), true);
@@ -99,8 +105,12 @@ impl Simulation {
     }
 
     fn is_over(&self) -> bool {
-        let may_go_on = matches!(self.run.end(), Some(End::Limit(_))) && !self.raised;
-        self.run.end().is_some() && !may_go_on
+        match self.run.end() {
+            None => false,
+            Some(End::Done(_)) => self.messages == 0,
+            Some(End::Limit(limit)) => self.raised && (self.messages == 0 || !limit.is_of_message()),
+            Some(_) => true,
+        }
     }
 
     // === the journal ===
@@ -184,6 +194,9 @@ impl Simulation {
             self.append(Event::Cancelled { by: "local".to_owned() }, true)?;
             self.flight.clear();
         }
+        if self.messages > 0 && self.run.end().is_none() && self.world.random.chance(2) {
+            self.say()?;
+        }
         let actions = self.run.actions();
         if actions.is_empty() {
             return self.land();
@@ -207,7 +220,7 @@ impl Simulation {
             Action::Ask(ask) => self.ask(&ask),
             Action::Decide(calls) => {
                 for call in calls {
-                    let decision = self.world.decide(call.id, &call.tool);
+                    let decision = self.world.decide(call.id, &call.tool, &call.arguments);
                     self.append(Event::Decided { call: call.id, decision }, false)?;
                 }
                 Ok(())
@@ -218,7 +231,11 @@ impl Simulation {
                 self.append(Event::Checked { problem }, false)
             }
             Action::Wait(waits) => self.wait(&waits),
-            Action::End(_) => {
+            Action::End(end) => {
+                let is_raised = matches!(end, End::Limit(limit) if !self.raised && !limit.is_of_message());
+                if !is_raised && self.messages > 0 {
+                    return self.say();
+                }
                 self.raised = true;
                 let mut limits = self.run.limits().clone();
                 limits.rounds += 2;
@@ -229,6 +246,18 @@ impl Simulation {
                 self.append(Event::Raised(limits), true)
             }
         }
+    }
+
+    /// A person says something more, if the run takes it.
+    fn say(&mut self) -> Result<(), Death> {
+        let text = format!("Message {} for you.", self.messages);
+        let event = Event::Said { text: text.clone() };
+        if self.run.admit(&event).is_err() {
+            return Ok(());
+        }
+        self.messages -= 1;
+        self.said.push(text);
+        self.append(event, true)
     }
 
     fn ask(&mut self, ask: &Ask) -> Result<(), Death> {
@@ -361,7 +390,7 @@ impl Simulation {
                     match decision {
                         Decision::Refused(_) => drop(ended.insert(*call)),
                         Decision::Held(approval) => drop(held.insert(approval.clone(), *call)),
-                        Decision::Allowed => {}
+                        Decision::Allowed | Decision::AllowedAs(_) => {}
                     }
                 }
                 Event::Approval { approval, granted: false, .. } => ended.extend(held.get(approval)),
@@ -400,10 +429,44 @@ impl Simulation {
             if !decided.contains(&id) {
                 self.world.fault(format!("call {} left before {id} was decided", call.id));
             }
-            let must_end = !world::is_read_only(&earlier.name) || !world::is_read_only(&call.tool);
+            let is_read = world::is_read_only(&earlier.name, &earlier.arguments);
+            let must_end = !is_read || !world::is_read_only(&call.tool, &call.arguments);
             if place < call.id.place && must_end && !ended.contains(&id) {
                 self.world.fault(format!("call {} left before {id} ended", call.id));
             }
+        }
+    }
+
+    /// Answers since the newest message, summaries aside, each once.
+    fn rounds_of_message(&self) -> usize {
+        let (mut numbers, mut count) = (HashSet::new(), 0);
+        for entry in &self.journal {
+            match &entry.event {
+                Event::Said { .. } => count = 0,
+                Event::Answered { number, answer } if numbers.insert(*number) => {
+                    count += usize::from(answer.text.starts_with("Answer"));
+                }
+                _ => {}
+            }
+        }
+        count
+    }
+
+    /// Each message stands once and in order in a conversation that no summary replaced.
+    fn check_messages(&mut self) {
+        let conversation = self.run.conversation();
+        let is_done = matches!(self.run.end(), Some(End::Done(_)));
+        let is_replaced = self
+            .journal
+            .iter()
+            .any(|entry| matches!(&entry.event, Event::Asked(request) if request.purpose == Purpose::Summary));
+        let told = conversation.parts().iter().filter_map(|part| match &**part {
+            Part::User(text) => self.said.iter().find(|said| *said == text),
+            _ => None,
+        });
+        let told: Vec<_> = told.cloned().collect();
+        if is_done && !is_replaced && told != self.said {
+            self.world.fault(format!("{:?} was said, and the model was told {told:?}", self.said));
         }
     }
 
@@ -413,7 +476,7 @@ impl Simulation {
         let beyond = limits.tokens.is_some_and(|tokens| used.tokens > tokens)
             || limits.money.is_some_and(|money| used.money > money)
             || self.world.left.len() > usize::try_from(limits.calls).unwrap_or(usize::MAX)
-            || self.run.rounds() > limits.rounds;
+            || self.rounds_of_message() > usize::try_from(limits.rounds).unwrap_or(usize::MAX);
         // What a cut of power took from the journal was used nevertheless.
         if beyond && self.kill != Kill::PowerCuts {
             self.world.fault(format!("{used:?} and {} calls are beyond {limits:?}", self.world.left.len()));
@@ -439,6 +502,7 @@ impl Simulation {
     }
 
     fn check_end(&mut self) {
+        self.check_messages();
         match replay(&self.journal) {
             Ok(end) if end.as_ref() == self.run.end() => {}
             other if self.bug.is_none() => self.world.fault(format!("the replay does not reach the end: {other:?}")),

@@ -10,16 +10,19 @@ use super::random::Random;
 use crate::action::Call;
 use crate::answer::{Answer, Failure, FailureKind, Finish, ModelCall, ModelSpec, Price};
 use crate::conversation::{Conversation, Part, ShownResult};
-use crate::entry::{CallId, Decision, OnDenied, OnUnknown, Purpose, Refusal, RefusalKind, Request, Start};
+use crate::entry::{CallId, Decision, InnerTool, OnDenied, OnUnknown, Purpose, Refusal, RefusalKind, Request, Start};
 use crate::spending::{Cost, RunLimits};
 use crate::tool::{Hints, ToolSpec};
 
+/// Calls the tool that its arguments name.
+const MENU: &str = "menu";
 /// Read-only, idempotent, and held or denied by the policy.
-const TOOLS: [(&str, bool, bool); 8] = [
+const TOOLS: [(&str, bool, bool); 9] = [
     ("denied", false, false),
     ("guarded", false, false),
     ("list", true, true),
     ("look", true, true),
+    (MENU, false, false),
     ("private", true, true),
     ("put", false, true),
     ("send", false, false),
@@ -50,12 +53,20 @@ pub(super) struct World {
     pub(super) faults: Vec<String>,
 }
 
-pub(super) fn is_read_only(tool: &str) -> bool {
-    TOOLS.iter().any(|(name, read_only, _)| *name == tool && *read_only)
+/// The tool that a call means, if it means one.
+fn meant(tool: &str, arguments: &str) -> Option<&'static (&'static str, bool, bool)> {
+    let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
+    let inner = arguments["tool"].as_str().filter(|inner| *inner != MENU);
+    let wanted = if tool == MENU { inner? } else { tool };
+    TOOLS.iter().find(|(name, ..)| *name == wanted)
 }
 
-fn is_repeatable(tool: &str) -> bool {
-    TOOLS.iter().any(|(name, _, repeatable)| *name == tool && *repeatable)
+pub(super) fn is_read_only(tool: &str, arguments: &str) -> bool {
+    meant(tool, arguments).is_some_and(|(_, read_only, _)| *read_only)
+}
+
+fn is_repeatable(tool: &str, arguments: &str) -> bool {
+    meant(tool, arguments).is_some_and(|(_, _, repeatable)| *repeatable)
 }
 
 pub(super) fn start(random: &mut Random) -> Start {
@@ -180,6 +191,10 @@ impl World {
             let arguments = match self.random.below(20) {
                 0 => "{\"to\":".to_owned(),
                 1 => String::new(),
+                _ if name == MENU => {
+                    let (inner, ..) = TOOLS[self.random.below(TOOLS.len())];
+                    format!("{{\"tool\": \"{inner}\", \"n\": {}}}", self.random.below(20))
+                }
                 _ => format!("{{\"n\": {}}}", self.random.below(20)),
             };
             let id =
@@ -235,9 +250,12 @@ impl World {
 
     // === tools ===
 
-    pub(super) fn decide(&mut self, call: CallId, tool: &str) -> Decision {
+    pub(super) fn decide(&mut self, call: CallId, tool: &str, arguments: &str) -> Decision {
         let refuse = |kind, why: &str| Decision::Refused(Refusal { kind, why: why.to_owned(), nearest: Vec::new() });
-        match tool {
+        let Some((meant, read_only, idempotent)) = meant(tool, arguments) else {
+            return refuse(RefusalKind::UnknownTool, "the menu has no such tool");
+        };
+        match *meant {
             "denied" => refuse(RefusalKind::Denied, "the profile does not allow it"),
             "guarded" | "private" => {
                 let approval = format!("apr_{call}");
@@ -245,6 +263,10 @@ impl World {
                 Decision::Held(approval)
             }
             _ if self.random.chance(3) => refuse(RefusalKind::Invalid, "`n` is too large"),
+            _ if tool == MENU => {
+                let hints = Hints { read_only: *read_only, idempotent: *idempotent, destructive: false };
+                Decision::AllowedAs(InnerTool { hints, agent: false })
+            }
             _ => Decision::Allowed,
         }
     }
@@ -264,17 +286,18 @@ impl World {
     /// A call leaves the gateway.
     pub(super) fn leaves(&mut self, call: &Call) {
         self.left.insert(call.id);
-        if matches!(call.tool.as_str(), "guarded" | "private") && !self.granted.contains(&format!("apr_{}", call.id)) {
+        let meant = meant(&call.tool, &call.arguments).map_or("", |(name, ..)| *name);
+        if matches!(meant, "guarded" | "private") && !self.granted.contains(&format!("apr_{}", call.id)) {
             self.fault(format!("call {} left without its approval", call.id));
         }
-        if call.tool == "denied" {
+        if meant == "denied" {
             self.fault(format!("call {} is denied and left", call.id));
         }
     }
 
     /// A call has its effect.
     pub(super) fn execute(&mut self, call: &Call) {
-        if is_repeatable(&call.tool) {
+        if is_repeatable(&call.tool, &call.arguments) {
             return;
         }
         let deed = format!("{} {}", call.tool, call.arguments);
@@ -300,7 +323,7 @@ impl World {
 
     pub(super) fn result(&mut self, call: &Call) -> String {
         let long = if self.random.chance(30) { "x".repeat(500) } else { String::new() };
-        let count = self.random.below(if is_read_only(&call.tool) { 3 } else { 1_000_000 });
+        let count = self.random.below(if is_read_only(&call.tool, &call.arguments) { 3 } else { 1_000_000 });
         format!("result {count} of {} {}{long}", call.tool, call.arguments)
     }
 

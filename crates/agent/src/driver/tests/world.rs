@@ -16,7 +16,7 @@ use crate::answer::{Answer, Failure, FailureKind, Finish, ModelCall, ModelSpec};
 use crate::conversation::Part;
 use crate::driver::Surroundings;
 use crate::driver::{AskModel, CallOutcome, CallTool, CheckOutput, DriveError, Journal, Observe, Rest, Runs};
-use crate::entry::{CallId, CallResult, Decision, Entry, Event, OnUnknown, Settlement, Start};
+use crate::entry::{CallId, CallResult, Decision, Entry, Event, OnUnknown, Refusal, RefusalKind, Settlement, Start};
 use crate::spending::{Cost, RunLimits};
 use crate::tool::{Hints, ToolSpec};
 
@@ -29,6 +29,9 @@ struct Script {
     hanging: HashSet<String>,
     fail_first: Option<Option<u64>>,
     ends_at_once: bool,
+    /// Tools that are gone, and how long results are.
+    gone: HashSet<String>,
+    result_bytes: usize,
     faults: Vec<String>,
 }
 
@@ -149,6 +152,15 @@ impl World {
         self.script().ends_at_once = true;
     }
 
+    /// From now on there is no such tool.
+    pub(super) fn takes_away(&self, tool: &str) {
+        self.script().gone.insert(tool.to_owned());
+    }
+
+    pub(super) fn gives_results_of(&self, bytes: usize) {
+        self.script().result_bytes = bytes;
+    }
+
     pub(super) fn disk_has_room_for(&self, entries: usize) {
         self.script().room = entries;
     }
@@ -170,6 +182,11 @@ impl World {
             count.changed().await.unwrap();
         }
     }
+}
+
+fn gone(tool: &str) -> Refusal {
+    let why = format!("there is no `{tool}` any more");
+    Refusal { kind: RefusalKind::UnknownTool, why, nearest: Vec::new() }
 }
 
 fn call(id: &str, name: &str) -> ModelCall {
@@ -204,6 +221,9 @@ impl AskModel for World {
 impl CallTool for World {
     async fn decide(&self, _: &str, call: &OpenCall) -> Decision {
         yield_now().await;
+        if self.script().gone.contains(&call.tool) {
+            return Decision::Refused(gone(&call.tool));
+        }
         if call.tool == "guarded" { Decision::Held(format!("apr_{}", call.id)) } else { Decision::Allowed }
     }
 
@@ -220,6 +240,9 @@ impl CallTool for World {
             }
         }
         yield_now().await;
+        if self.script().gone.contains(&call.tool) {
+            return CallOutcome::Refused(gone(&call.tool));
+        }
         if self.script().hanging.contains(&call.tool) {
             std::future::pending::<()>().await;
         }
@@ -231,7 +254,8 @@ impl CallTool for World {
             script.executed.push(call.id);
         }
         yield_now().await;
-        CallOutcome::Result(CallResult { text: format!("result of {}", call.id), ..CallResult::default() })
+        let long = "ä".repeat(self.script().result_bytes / 2);
+        CallOutcome::Result(CallResult { text: format!("result of {}{long}", call.id), ..CallResult::default() })
     }
 }
 
