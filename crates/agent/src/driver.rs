@@ -105,6 +105,17 @@ pub enum CallOutcome {
     Refused(Refusal),
 }
 
+impl CallOutcome {
+    /// With as much of a result as is kept of it.
+    #[must_use]
+    pub fn kept(self) -> Self {
+        match self {
+            Self::Result(result) => Self::Result(result.kept()),
+            other => other,
+        }
+    }
+}
+
 /// All that a run needs.
 #[derive(Clone)]
 pub struct Surroundings {

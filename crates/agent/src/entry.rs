@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use toolcrib_base::Timestamp;
+use toolcrib_base::nearest::prefix;
 
 use crate::answer::{Answer, Failure, ModelSpec};
 use crate::spending::{Cost, LimitName, RunLimits};
@@ -231,6 +232,27 @@ pub struct CallResult {
     /// What a sub-agent spent.
     #[serde(default)]
     pub spent: Cost,
+}
+
+impl CallResult {
+    /// The bytes that are kept of a text: it is held in memory and in the journal, and read by parts. What a tool
+    /// returns beyond is not worth a full disk. However it is escaped, it fits one frame of a runner.
+    pub const KEPT_BYTES: usize = 512 * 1024;
+    /// Room for the words that say so.
+    const NOTE_BYTES: usize = 128;
+
+    /// The result with at most [`CallResult::KEPT_BYTES`] of text. It is cut in place: no second copy of it is made.
+    #[must_use]
+    pub fn kept(mut self) -> Self {
+        let total = self.text.len();
+        if total > Self::KEPT_BYTES {
+            let kept = prefix(&self.text, Self::KEPT_BYTES - Self::NOTE_BYTES).len();
+            self.text.truncate(kept);
+            self.text.shrink_to_fit();
+            self.text += &format!("\n[cut: these are the first {kept} of {total} bytes, and the rest is not kept]");
+        }
+        self
+    }
 }
 
 /// What a run waits for.

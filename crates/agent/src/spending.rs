@@ -65,9 +65,9 @@ pub enum LimitName {
 }
 
 impl LimitName {
-    /// Whether it counts for each message, so that another one goes on at it.
-    pub fn is_of_message(self) -> bool {
-        matches!(self, Self::Rounds | Self::Time)
+    /// Whether it counts for the whole run: then another message does not go on at it.
+    pub fn is_of_run(self) -> bool {
+        matches!(self, Self::Calls | Self::Tokens | Self::Money)
     }
 
     /// What it limits, for people.
@@ -78,6 +78,7 @@ impl LimitName {
             Self::Tokens => "tokens",
             Self::Money => "money",
             Self::Time => "time",
+            Self::Day => "the day",
         }
     }
 }

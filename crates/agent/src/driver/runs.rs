@@ -48,6 +48,23 @@ struct Place {
     _gone: watch::Sender<()>,
 }
 
+impl Place {
+    /// From now on nothing arrives here; who sends finds another place later. What arrived before is given.
+    fn close(&mut self) -> Vec<Event> {
+        self.news.close();
+        std::iter::from_fn(|| self.news.try_recv().ok()).collect()
+    }
+
+    /// News arrive here again. Those who found it closed look once more.
+    fn reopen(&mut self) {
+        let (sender, news) = mpsc::channel(NEWS);
+        let (gone, watching) = watch::channel(());
+        let handle = RunHandle { news: sender, gone: watching };
+        self.table.running.lock().unwrap_or_else(PoisonError::into_inner).insert(self.run.clone(), handle);
+        (self.news, self._gone) = (news, gone);
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         self.table.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.run);
@@ -98,17 +115,7 @@ impl Runs {
     pub async fn resume(&self, id: &str) -> Result<(), DriveError> {
         let Ok(place) = self.place(id)? else { return Ok(()) };
         let (runs, id) = (self.clone(), id.to_owned());
-        self.whole(async move {
-            let (mut run, resumed) = runs.read(&id).await?;
-            match resumed {
-                Some(event) => runs.write(&mut run, &id, event).await?,
-                // A run that ended says so in words.
-                None => run.admit(&Event::Resumed)?,
-            }
-            runs.go_on(place, run);
-            Ok(())
-        })
-        .await
+        self.whole(async move { runs.wake(place, &id, None).await }).await
     }
 
     /// Tells a run what came from outside: an approval, a settlement, more limits, a cancellation. It is in the journal
@@ -122,7 +129,7 @@ impl Runs {
             let mut handle = match self.place(id)? {
                 Ok(place) => {
                     let (runs, id) = (self.clone(), id.to_owned());
-                    return self.whole(async move { runs.tell_resting(place, &id, event).await }).await;
+                    return self.whole(async move { runs.wake(place, &id, Some(event)).await }).await;
                 }
                 Err(handle) => handle,
             };
@@ -145,14 +152,34 @@ impl Runs {
         self.scope.spawn(work).await.unwrap_or_else(|_| Err(stopped()))
     }
 
-    async fn tell_resting(&self, place: Place, id: &str, event: Event) -> Result<(), DriveError> {
-        let (mut run, resumed) = self.read(id).await?;
-        run.admit(&event)?;
-        if let Some(resumed) = resumed {
-            self.write(&mut run, id, resumed).await?;
+    /// Goes on with a run that has no task: by itself, or with what it is told. If it may not, it goes on with what was
+    /// sent to its place meanwhile, which was answered already.
+    async fn wake(&self, mut place: Place, id: &str, event: Option<Event>) -> Result<(), DriveError> {
+        let (mut run, mut resumed) = self.read(id).await?;
+        let is_resumed = event.is_none();
+        let begun = self.begin(&mut run, &mut resumed, event).await;
+        if begun.is_ok() {
+            self.go_on(place, run);
+            return Ok(());
         }
-        self.write(&mut run, id, event).await?;
-        self.go_on(place, run);
+        let mut goes_on = false;
+        for event in place.close() {
+            goes_on |= self.begin(&mut run, &mut resumed, Some(event)).await.is_ok();
+        }
+        if goes_on {
+            place.reopen();
+            self.go_on(place, run);
+        }
+        if goes_on && is_resumed { Ok(()) } else { begun }
+    }
+
+    async fn begin(&self, run: &mut Run, resumed: &mut Option<Event>, event: Option<Event>) -> Result<(), DriveError> {
+        let id = run.id().to_owned();
+        // A run that ended says so in words.
+        run.admit(event.as_ref().unwrap_or(&Event::Resumed))?;
+        for event in resumed.take().into_iter().chain(event) {
+            self.write(run, &id, event).await?;
+        }
         Ok(())
     }
 

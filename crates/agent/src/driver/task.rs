@@ -1,12 +1,10 @@
 //! One running run: its task owns the state, writes each entry before what it announces, and stops at a wait.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
-use toolcrib_base::nearest::prefix;
 use toolcrib_base::task::Stop;
 
 use super::{CallOutcome, DriveError, Rest, Surroundings, leaves};
@@ -15,10 +13,6 @@ use crate::answer::{Answer, Failure, FailureKind};
 use crate::entry::{CallId, CallResult, Decision, Entry, Event};
 use crate::journal::JournalError;
 use crate::run::Run;
-
-/// The bytes that are kept of a result: it is held in memory and in the journal, and read by parts. What a tool returns
-/// beyond is not worth a full disk.
-const KEPT_BYTES: usize = 4 * 1024 * 1024;
 
 /// What ended that was under way.
 enum Completion {
@@ -206,7 +200,7 @@ impl RunTask {
             let outcome = async move {
                 let within = Duration::from_millis(call.within_ms);
                 let outcome = match tokio::time::timeout(within, around.tools.call(&run, &call)).await {
-                    Ok(outcome) => outcome,
+                    Ok(outcome) => outcome.kept(),
                     Err(_) => late_call(&call),
                 };
                 Completion::Call(call.id, call.attempt, outcome)
@@ -236,7 +230,7 @@ impl RunTask {
                 Err(failure) => Event::AskFailed { number, failure },
             },
             Completion::Call(call, attempt, outcome) => match outcome {
-                CallOutcome::Result(result) => Event::Result { call, result: kept(result) },
+                CallOutcome::Result(result) => Event::Result { call, result },
                 CallOutcome::Unknown(why) => Event::Unknown { call, attempt, why },
                 CallOutcome::Waits(on) => Event::CallWaits { call, on },
                 CallOutcome::Held(approval) => Event::Decided { call, decision: Decision::Held(approval) },
@@ -245,18 +239,6 @@ impl RunTask {
         };
         self.append(vec![event], false).await
     }
-}
-
-/// A result without what follows its first [`KEPT_BYTES`]. It is cut in place: no second copy of it is made.
-fn kept(mut result: CallResult) -> CallResult {
-    let total = result.text.len();
-    if total > KEPT_BYTES {
-        let kept = prefix(&result.text, KEPT_BYTES).len();
-        result.text.truncate(kept);
-        result.text.shrink_to_fit();
-        let _ = write!(result.text, "\n[cut: these are the first {kept} of {total} bytes, and the rest is not kept]");
-    }
-    result
 }
 
 fn late(within: u64) -> Failure {

@@ -13,7 +13,7 @@ use toolcrib_base::task::Scope;
 
 use super::task::{RunTask, taken_over};
 use super::{DriveError, Journal, Rest, Runs};
-use crate::entry::{CallId, End, Event, WaitFor};
+use crate::entry::{CallId, CallResult, End, Event, WaitFor};
 use crate::spending::LimitName;
 use crate::{Settlement, replay};
 use world::{World, start};
@@ -271,6 +271,31 @@ async fn a_run_that_is_done_goes_on_with_another_message() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_said_while_an_ended_run_is_looked_at_is_not_lost() {
+    let said = || Event::Said { text: "And now?".to_owned() };
+    for polls in 0..12 {
+        let (world, runs) = World::new();
+        world.end_without_calls();
+        runs.start(start()).await.unwrap();
+        assert_eq!(world.rest().await.unwrap(), done());
+        // Someone looks whether it can be resumed, or raises it, which an ended run refuses, and is not done yet.
+        let (one, other) = (runs.clone(), runs.clone());
+        let resumed = world.scope().spawn(async move { one.resume("run_1").await });
+        let raised = Event::Raised(start().limits);
+        let raised = world.scope().spawn(async move { other.tell("run_1", raised).await });
+        for _ in 0..polls {
+            tokio::task::yield_now().await;
+        }
+        runs.tell("run_1", said()).await.unwrap();
+        assert_eq!(world.rest().await.unwrap(), done(), "after {polls}");
+        let _ = (resumed.await, raised.await);
+        let count = world.entries().iter().filter(|entry| matches!(entry.event, Event::Said { .. })).count();
+        let (run, _) = taken_over(&world.entries()).unwrap();
+        assert_eq!((count, run.rounds()), (1, 2), "after {polls}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_tool_that_goes_between_two_turns_or_before_its_call_leaves_is_refused() {
     // Before its call leaves: what was allowed is refused now.
     let (world, runs) = World::new();
@@ -305,8 +330,9 @@ async fn a_result_of_50_megabytes_is_cut_before_it_is_kept() {
     let results: Vec<_> = results.collect();
     assert_eq!(results.len(), 3);
     for result in results {
-        assert!(result.text.len() < 4 * 1024 * 1024 + 100, "{}", result.text.len());
-        assert!(result.text.ends_with("of 52428813 bytes, and the rest is not kept]"), "{}", &result.text[4_194_000..]);
+        assert!(result.text.len() <= CallResult::KEPT_BYTES, "{}", result.text.len());
+        assert_eq!(result.clone().kept(), *result, "what was cut is not cut again");
+        assert!(result.text.ends_with("of 52428813 bytes, and the rest is not kept]"), "{}", &result.text[524_000..]);
     }
     let (run, _) = taken_over(&entries).unwrap();
     assert!(run.conversation().bytes() < 20_000, "{}", run.conversation().bytes());

@@ -82,7 +82,7 @@ impl Run {
             return Err("the journal does not begin with `started`".to_owned());
         }
         if let (Some(End::Limit(limit)), Event::Said { .. }) = (&self.ended, event)
-            && !limit.is_of_message()
+            && limit.is_of_run()
         {
             return Err(format!("the run is at its limit of {}: raise that first", limit.as_str()));
         }

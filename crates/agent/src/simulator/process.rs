@@ -108,7 +108,7 @@ impl Simulation {
         match self.run.end() {
             None => false,
             Some(End::Done(_)) => self.messages == 0,
-            Some(End::Limit(limit)) => self.raised && (self.messages == 0 || !limit.is_of_message()),
+            Some(End::Limit(limit)) => self.raised && (self.messages == 0 || limit.is_of_run()),
             Some(_) => true,
         }
     }
@@ -232,7 +232,7 @@ impl Simulation {
             }
             Action::Wait(waits) => self.wait(&waits),
             Action::End(end) => {
-                let is_raised = matches!(end, End::Limit(limit) if !self.raised && !limit.is_of_message());
+                let is_raised = matches!(end, End::Limit(limit) if !self.raised && limit.is_of_run());
                 if !is_raised && self.messages > 0 {
                     return self.say();
                 }

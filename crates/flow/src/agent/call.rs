@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use toolcrib_agent::driver::{CallOutcome, CallTool};
-use toolcrib_agent::{Call, CallResult, Cost, Decision, OpenCall, Refusal, RefusalKind, WaitFor};
+use toolcrib_agent::{Call, CallResult, Cost, Decision, InnerTool, OpenCall, Refusal, RefusalKind, WaitFor};
 use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
@@ -16,6 +16,7 @@ use toolcrib_view::{Tool, View};
 use super::bridge::Bridge;
 use super::context::RunContext;
 use super::source::WAITS;
+use super::tools;
 use super::tools::{CALL, FIND};
 
 /// How deep arguments may nest.
@@ -30,6 +31,8 @@ struct IntendedCall {
     /// Its id, or the name of a meta-tool.
     id: String,
     arguments: Raw,
+    /// The effects of the tool, where the menu calls it.
+    inner: Option<InnerTool>,
 }
 
 fn refusal(kind: RefusalKind, why: impl Into<String>, nearest: Vec<String>) -> Refusal {
@@ -46,7 +49,7 @@ impl RunContext {
             return Err(refusal(RefusalKind::UnknownTool, format!("there is no `{name}`"), Vec::new()));
         };
         if tool.id != CALL {
-            return Ok(IntendedCall { id: tool.id.clone(), arguments });
+            return Ok(IntendedCall { id: tool.id.clone(), arguments, inner: None });
         }
         let Some(inner) = arguments.text("name").filter(|name| !name.is_empty()) else {
             return Err(invalid(format!("`{CALL}` needs `name`, the tool to call")));
@@ -55,7 +58,9 @@ impl RunContext {
         if inner_arguments.get("").is_none() && !inner_arguments.as_str().starts_with('{') {
             return Err(invalid(format!("`arguments` of `{CALL}` must be an object")));
         }
-        Ok(IntendedCall { id: inner.clone(), arguments: inner_arguments })
+        // Which effects it has is known when the tool is found.
+        let inner_tool = Some(InnerTool::default());
+        Ok(IntendedCall { id: inner.clone(), arguments: inner_arguments, inner: inner_tool })
     }
 
     /// The tool as the profile shows it now.
@@ -90,8 +95,10 @@ impl RunContext {
                 return Err(refusal(RefusalKind::Denied, why, Vec::new()));
             }
         }
+        let inner = meant.inner.map(|_| InnerTool { hints: tools::hints(&tool), agent: tools::is_agent(&tool) });
+        let meant = IntendedCall { id: tool.id.to_string(), inner, ..meant };
         if tool.checks_arguments() {
-            return Ok(IntendedCall { id: tool.id.to_string(), ..meant });
+            return Ok(meant);
         }
         let outcome = match tool.check_if_cheap().and_then(|check| check.at_once(&meant.arguments)) {
             Some(outcome) => outcome,
@@ -103,7 +110,7 @@ impl RunContext {
         };
         match outcome {
             CheckOutcome::Faults(faults) => Err(refusal(RefusalKind::Invalid, faults, Vec::new())),
-            CheckOutcome::Fits | CheckOutcome::Unchecked => Ok(IntendedCall { id: tool.id.to_string(), ..meant }),
+            CheckOutcome::Fits | CheckOutcome::Unchecked => Ok(meant),
         }
     }
 }
@@ -116,6 +123,7 @@ impl CallTool for Bridge {
             Err(problem) => return Decision::Refused(refused(&problem)),
         };
         match context.look(&call.tool, &call.arguments).await {
+            Ok(IntendedCall { inner: Some(inner), .. }) => Decision::AllowedAs(inner),
             Ok(_) => Decision::Allowed,
             Err(refusal) => Decision::Refused(refusal),
         }

@@ -49,7 +49,12 @@ impl JournalState {
         let state = &mut self.state;
         if !matches!(entry.event, Event::Waiting(_) | Event::Ended(_)) {
             let rests = matches!(state.status.as_str(), "waiting" | "ended");
-            let wakes = matches!(entry.event, Event::Continued | Event::Resumed | Event::Raised(_) | Event::Started(_));
+            let wakes = match entry.event {
+                Event::Continued | Event::Resumed | Event::Started(_) => true,
+                // A run that waits goes on waiting.
+                Event::Raised(_) | Event::Said { .. } => state.status == "ended",
+                _ => false,
+            };
             if !rests || wakes {
                 "running".clone_into(&mut state.status);
             }
@@ -71,7 +76,7 @@ impl JournalState {
                 self.moments.clear();
                 state.next_due = None;
             }
-            Event::Raised(_) => {
+            Event::Raised(_) | Event::Said { .. } => {
                 (state.end, state.output, state.ended_at) = (None, None, None);
             }
             Event::Ended(end) => {

@@ -145,6 +145,7 @@ fn event(event: &Event) -> Value {
         Event::Continued => json!({"event": "continued"}),
         Event::Checked { problem } => json!({"event": "checked", "problem": problem}),
         Event::Shortened(_) => json!({"event": "shortened"}),
+        Event::Said { text } => json!({"event": "said", "text": text}),
         Event::Raised(limits) => json!({"event": "raised", "limits": limits}),
         Event::Cancelled { by } => json!({"event": "cancelled", "by": by}),
         Event::Ended(end) => {

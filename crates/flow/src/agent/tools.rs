@@ -110,22 +110,31 @@ fn menu(acts: &[Act]) -> Vec<ToolSpec> {
         .collect()
 }
 
-fn spec(tool: &Tool, taken: &mut HashSet<String>, deferred: bool) -> ToolSpec {
+/// Whether a tool is an agent.
+pub(super) fn is_agent(tool: &Tool) -> bool {
+    tool.id.server.as_str() == SOURCE
+}
+
+/// The effects of a tool, as far as its server is believed.
+pub(super) fn hints(tool: &Tool) -> Hints {
     let annotations = &tool.annotations;
-    let agent = tool.id.server.as_str() == SOURCE;
+    Hints {
+        read_only: annotations.read_only == Some(true),
+        // A run of an agent that was begun for a call is found again by the call.
+        idempotent: annotations.idempotent == Some(true) || is_agent(tool),
+        destructive: annotations.destructive != Some(false),
+    }
+}
+
+fn spec(tool: &Tool, taken: &mut HashSet<String>, deferred: bool) -> ToolSpec {
     let input = tool.entry.input_schema();
     ToolSpec {
         name: model_name(&tool.name, taken),
         id: tool.id.to_string(),
         description: tool.description().to_owned(),
         schema: raw(input.as_ref().map_or(r#"{"type":"object"}"#, |schema| schema.as_str())),
-        hints: Hints {
-            read_only: annotations.read_only == Some(true),
-            // A run of an agent that was begun for a call is found again by the call.
-            idempotent: annotations.idempotent == Some(true) || agent,
-            destructive: annotations.destructive != Some(false),
-        },
-        agent,
+        hints: hints(tool),
+        agent: is_agent(tool),
         deferred,
     }
 }

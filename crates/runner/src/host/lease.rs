@@ -323,7 +323,7 @@ impl Lease {
         self.begin(request, false, async move {
             let within = Duration::from_millis(call.within_ms);
             let outcome = match tokio::time::timeout(within, around.tools.call(&run, &call)).await {
-                Ok(outcome) => outcome,
+                Ok(outcome) => outcome.kept(),
                 Err(_) => late_call(&call),
             };
             Outcome::Call(call.id, call.attempt, outcome)

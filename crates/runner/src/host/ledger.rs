@@ -213,6 +213,7 @@ impl Ledger {
                 | Event::Settled { .. }
                 | Event::Arrived(_)
                 | Event::Raised(_)
+                | Event::Said { .. }
                 | Event::Cancelled { .. } => {
                     accepted.sync = true;
                     self.is_news(&entry.event)
@@ -290,6 +291,7 @@ impl Ledger {
             | Event::Settled { .. }
             | Event::Arrived(_)
             | Event::Raised(_)
+            | Event::Said { .. }
             | Event::Cancelled { .. } => {
                 let written = written(&entry.event);
                 if let Some(place) = self.news.iter().position(|news| news.written == written) {

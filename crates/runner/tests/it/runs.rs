@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use toolcrib_agent::driver::{DriveError, DriveRuns, Rest};
-use toolcrib_agent::{CallResult, End, Event, Settlement, WaitFor, replay};
+use toolcrib_agent::{CallResult, End, Event, Part, Settlement, WaitFor, replay};
 use toolcrib_runner::HostConfig;
 
 use crate::wire::{Cut, connect, ready};
@@ -38,6 +38,39 @@ async fn a_run_is_executed_by_a_runner_and_waits_without_it() {
     assert_eq!(world.faults(), [""; 0]);
     // The loop was there, not here: it took the run over once for each time it had it, here it would not have.
     assert!(entries.iter().any(|entry| matches!(entry.event, Event::Resumed)));
+    drop(link);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_done_goes_on_with_another_message_at_a_runner() {
+    let (world, host) = World::new();
+    let link = connect(&world, &host, "one", Cut::Never);
+    ready(&host, 1).await;
+    host.start(start("run_1")).await.unwrap();
+    assert_eq!(world.rest("run_1").await.unwrap(), approval());
+    // To a run that waits it is told later.
+    let said = |text: &str| Event::Said { text: text.to_owned() };
+    host.tell("run_1", said("Be quick.")).await.unwrap();
+    assert_eq!(world.rest("run_1").await.unwrap(), approval());
+    host.tell("run_1", granted()).await.unwrap();
+    assert_eq!(world.rest("run_1").await.unwrap(), done());
+    host.tell("run_1", said("And now?")).await.unwrap();
+    assert_eq!(world.rest("run_1").await.unwrap(), done());
+    let entries = world.entries("run_1");
+    assert_eq!(replay(&entries).unwrap(), Some(End::Done("All is done.".to_owned())));
+    let run = toolcrib_agent::Run::fold(&entries).unwrap();
+    let told: Vec<_> = run
+        .conversation()
+        .parts()
+        .iter()
+        .filter_map(|part| match &**part {
+            Part::User(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .skip(1)
+        .collect();
+    assert_eq!(told, ["Be quick.", "And now?"]);
+    assert_eq!(world.executed("run_1"), once(&["1.1", "1.2", "1.3", "2.1"]));
     drop(link);
 }
 

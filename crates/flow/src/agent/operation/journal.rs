@@ -119,6 +119,9 @@ fn markdown(record: &Value, entries: &[toolcrib_agent::Entry]) -> String {
             Event::Unknown { call, why, .. } => {
                 let _ = writeln!(text, "It is not known whether call {call} happened: {why}.\n");
             }
+            Event::Said { text: message } => {
+                let _ = writeln!(text, "## {}, a message\n\n{}\n", entry.at, quoted(message));
+            }
             Event::Settled { call, by, .. } => {
                 let _ = writeln!(text, "Call {call} was settled by {by}.\n");
             }
