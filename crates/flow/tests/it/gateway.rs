@@ -1,5 +1,7 @@
 //! Workflows in a real gateway with fake servers: tools like any other, written and listed by operations, recorded.
 
+mod approvals;
+mod canaries;
 mod dying;
 mod grants;
 mod tasks;

@@ -635,6 +635,34 @@ async fn over_stdio_a_legacy_client_is_asked_while_its_call_waits() {
 }
 
 #[tokio::test]
+async fn over_stdio_a_call_waits_for_somebody_else() {
+    let patient = house(APPROVE, patient()).await;
+    let mut line = Line::open(&patient).await;
+    for (id, tool, expect) in
+        [(1, "core_approval_approve", "1"), (2, "core_approval_deny", "denied by `user:acme/olga`")]
+    {
+        line.call(id).await;
+        let approval = until_open(&ops(&patient)).await;
+        ops(&patient).operate(tool, &json!({ "id": approval })).await.expect("it is decided");
+        let answer = line.next().await;
+        assert_eq!(answer["id"], id, "its person was not asked: {answer}");
+        assert!(text_of(&answer["result"]).contains(expect), "{answer}");
+    }
+    assert_eq!(runs(&patient).await, 1);
+    // One that has waited in vain reads the next step, and gets the result by the same call.
+    let hasty = house(APPROVE, Setup::default()).await;
+    let mut line = Line::open(&hasty).await;
+    line.call(1).await;
+    let waits = line.next().await;
+    let id = id_of(&waits["result"]);
+    assert!(text_of(&waits["result"]).contains("Somebody else approves it"), "{waits}");
+    approve(&ops(&hasty), &id).await.expect("it is approved");
+    until(&ops(&hasty), &id, "done").await;
+    line.call(2).await;
+    assert_eq!(text_of(&line.next().await["result"]), "1");
+}
+
+#[tokio::test]
 async fn a_call_that_is_taken_back_waits_no_more() {
     let house = house(CONFIRM, patient()).await;
     let mut line = Line::open(&house).await;

@@ -120,7 +120,7 @@ async fn what_a_server_answers_is_cut_where_a_canary_is_in_it() {
         "tools/list" => say.result(r#"{"tools":[{"name":"leak"},{"name":"fail"}]}"#),
         "resources/list" => say.result(r#"{"resources":[{"uri":"file:///leak","name":"leak"}]}"#),
         "prompts/list" => say.result(r#"{"prompts":[{"name":"leak"}]}"#),
-        "tools/call" if heard.value()["params"]["name"] == "fail" => {
+        "tools/call" if heard.value()["name"] == "fail" => {
             say.error(-32_000, &format!("no {token}"));
         }
         "tools/call" => say.result(&format!(r#"{{"content":[{{"type":"text","text":"see {token}"}}]}}"#)),
@@ -234,4 +234,106 @@ async fn without_a_vault_no_canary_is_minted() {
     let house = TestGateway::settled(&[server("alpha", &[])]).await;
     let refused = admin(&house).call("core_canary_mint", &json!({"kind": "text"})).await;
     assert!(text_of(&refused).contains("no vault"), "{refused}");
+}
+
+/// The alphabet of base64.
+const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// As images and other bytes travel in JSON.
+fn base64(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let three = [chunk[0], *chunk.get(1).unwrap_or(&0), *chunk.get(2).unwrap_or(&0)];
+        let bits = u32::from_be_bytes([0, three[0], three[1], three[2]]);
+        for place in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * place)) as usize & 63];
+            text.push(if place <= chunk.len() { char::from(letter) } else { '=' });
+        }
+    }
+    text
+}
+
+const TOKEN: &str = "k3q7zd9xw5mtb2ra6hcvy4ne";
+
+/// Parts of messages that carry a canary in something else than a text.
+fn carriers() -> Vec<(&'static str, Value)> {
+    let mut parts = vec![
+        ("link", json!({"type": "resource_link", "uri": format!("https://example.com/{TOKEN}?a=b"), "name": "x"})),
+        ("name of a link", json!({"type": "resource_link", "uri": "https://example.com/", "name": TOKEN})),
+        ("uri", json!({"type": "resource", "resource": {"uri": format!("file:///{TOKEN}"), "text": ""}})),
+        ("note", json!({"type": "text", "text": "", "annotations": {"note": TOKEN}})),
+    ];
+    for offset in 0..3 {
+        // As a comment in an image that is not compressed there.
+        let mut image = b"\x89PNG\r\n\x1a\n\0\0\0\x20tEXtComment\0".to_vec();
+        image.extend(std::iter::repeat_n(b' ', offset));
+        image.extend(TOKEN.as_bytes());
+        image.extend(b"\0\xff\xfe\x80 and so on");
+        let data = base64(&image);
+        parts.push(("image", json!({"type": "image", "mimeType": "image/png", "data": data})));
+        parts.push(("audio", json!({"type": "audio", "mimeType": "audio/wav", "data": data})));
+        let blob = json!({"uri": "file:///x", "mimeType": "image/png", "blob": data});
+        parts.push(("blob", json!({"type": "resource", "resource": blob})));
+    }
+    parts
+}
+
+#[tokio::test]
+async fn a_canary_in_an_image_a_link_or_a_blob_is_found_on_both_ways() {
+    let parts: Vec<(&'static str, String)> =
+        carriers().into_iter().map(|(what, part)| (what, part.to_string())).collect();
+    let served = parts.clone();
+    let server = ScriptedServer::start(Speaks::Both, move |heard, say| match heard.method.as_str() {
+        "tools/list" => say.result(r#"{"tools":[{"name":"show","inputSchema":{"type":"object"}}]}"#),
+        "tools/call" => {
+            let number = heard.value()["arguments"]["number"].as_u64().unwrap_or(u64::MAX);
+            let part = usize::try_from(number).ok().and_then(|number| served.get(number));
+            say.result(&format!(r#"{{"content":[{}]}}"#, part.map_or("", |(_, part)| part)));
+        }
+        _ => {}
+    });
+    let house = TestGateway::open(&[over_stdio("alpha", &server)], setup());
+    house.settle().await;
+    house.gateway.path.canaries.look_for(&[("can_1".into(), Secret::new(TOKEN))]);
+    let show = |arguments: Value| json!({"name": "alpha_show", "arguments": arguments});
+    for (number, (what, part)) in parts.iter().enumerate() {
+        for (way, arguments) in [
+            ("sends", json!({"parts": [serde_json::from_str::<Value>(part).unwrap()]})),
+            ("reads", json!({ "number": number })),
+        ] {
+            let client = house.modern_of(&format!("{way}-{number}"), "default");
+            let answer = client.ask("tools/call", &show(arguments)).await;
+            assert!(is_halted(&answer) && !format!("{answer:?}").contains(TOKEN), "{way} {what}: {answer:?}");
+        }
+    }
+    let innocent = house.modern_of("innocent", "default");
+    assert!(!is_halted(&innocent.ask("tools/call", &show(json!({"number": 1_000}))).await));
+}
+
+#[tokio::test]
+async fn a_canary_in_a_header_halts_who_writes_it_by_mcp_and_no_one_else() {
+    let with_header = |name: &str| {
+        let text = format!(
+            "name: {name}\ntransport: http\nurl: http://127.0.0.1:9/mcp\nstart: manual\nheaders: {{X-Team: {TOKEN}}}\n\
+             tools: [{{name: x, inputSchema: {{type: object}}}}]\n"
+        );
+        (format!("servers/{name}.yaml"), text)
+    };
+    let house = TestGateway::open(&[server("alpha", &[])], setup());
+    house.settle().await;
+    house.gateway.path.canaries.look_for(&[("can_1".into(), Secret::new(TOKEN))]);
+    // Who writes files, or uses the control API as an administrator, puts canaries where they belong.
+    house.apply(&[with_header("beta")]).await;
+    let definition = json!({"transport": "http", "url": "http://127.0.0.1:9/mcp", "start": "manual",
+        "headers": {"X-Team": TOKEN}});
+    let by_rest = json!({"name": "gamma", "definition": definition});
+    let created = admin(&house).operate("core_mcpserver_create", &by_rest).await;
+    created.expect("it is created");
+    let client = house.modern("default");
+    let called = client.ask("tools/call", &json!({"name": "beta_x", "arguments": {}})).await;
+    assert!(!is_halted(&called), "headers are not looked at: {called:?}");
+    assert_eq!(halts(&house), []);
+    let by_mcp = json!({"name": "core_mcpserver_create", "arguments": by_rest});
+    assert!(is_halted(&admin(&house).ask("tools/call", &by_mcp).await));
+    assert_eq!(halts(&house), [("root".to_owned(), "can_1".to_owned())]);
 }

@@ -54,6 +54,7 @@ mod restart;
 mod results;
 mod review;
 mod rounds;
+mod run_calls;
 mod sessions;
 mod source;
 mod tasks;

@@ -312,7 +312,7 @@ fn a_result_that_waits_for_its_caller_is_deleted_after_everything_else() {
         assert!(approvals.decide(decision(&id, ApprovalState::Denied, "b")).unwrap());
     }
     open("apr_next");
-    assert_eq!(approvals.list(Some(ApprovalState::Denied)).unwrap().len(), 998, "a list has a thousand rows");
+    assert_eq!(approvals.list(Some(ApprovalState::Denied)).unwrap().len(), 1_000);
     assert_eq!(state(&approvals, "apr_read"), None, "what was read goes first");
     assert_eq!(state(&approvals, "apr_no_0"), None);
     assert_eq!(state(&approvals, "apr_no_10"), Some(ApprovalState::Denied), "the newest thousand stay");
