@@ -162,7 +162,7 @@ def main() -> int:
         print(text)
         said = ", ".join(f"{name.replace('_', ' ')} ${price}" for name, price in prices.items())
         if given.write:
-            write(given.write, f"A run is a {unit}. A million tokens: {said}. A token is {TOKEN} bytes.\n\n{text}")
+            write(given.write, f"A run is a {unit}; a token is {TOKEN} bytes.\nA million tokens: {said}.\n\n{text}")
     if not given.keep and fine:
         shutil.rmtree(root)
     else:
