@@ -6,10 +6,13 @@ mod unix;
 mod vsock;
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::Semaphore;
+use toolcrib_base::task::Scope;
 pub use toolcrib_transport::stream::ByteStream;
 use toolcrib_transport::stream::{TlsClient, TlsServer};
 
@@ -18,6 +21,10 @@ use unix::UnixDoor;
 
 /// How long the other side may take to answer at all.
 const CONNECT: Duration = Duration::from_secs(10);
+/// Connections of one listener at once, those that have proven nothing included.
+const CONNECTIONS: usize = 256;
+/// How long is waited when the system has no room for a connection.
+const NO_ROOM: Duration = Duration::from_millis(200);
 /// The longest answer of Firecracker: `OK`, a port and the end of the line.
 const FIRECRACKER_BYTES: usize = 32;
 
@@ -180,6 +187,47 @@ impl Listener {
             }
             #[cfg(target_os = "linux")]
             Door::Vsock(listener) => listener.accept().await.map(|stream| Visitor::Stream(ByteStream::over(stream))),
+        }
+    }
+}
+
+impl Listener {
+    /// Serves each connection in a task of `scope`, until the scope ends. What fails before it is open is logged.
+    pub async fn serve_each<F>(
+        self,
+        scope: Scope,
+        serve: impl Fn(ByteStream, Option<String>) -> F + Clone + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send,
+    {
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut stop = scope.stop_signal();
+        loop {
+            let accepting = async {
+                let place = Arc::clone(&places).acquire_owned().await;
+                (place, self.accept().await)
+            };
+            let (place, accepted) = tokio::select! {
+                () = stop.stopped() => return,
+                accepted = accepting => accepted,
+            };
+            let visitor = match accepted {
+                Ok(visitor) => visitor,
+                Err(error) => {
+                    tracing::warn!(address = %self.address, %error, "a connection cannot be accepted");
+                    tokio::time::sleep(NO_ROOM).await;
+                    continue;
+                }
+            };
+            let (serve, address) = (serve.clone(), self.address.to_string());
+            scope.spawn(async move {
+                let _place = place;
+                // The handshake of TLS is no one else's burden.
+                match visitor.open().await {
+                    Ok((stream, name)) => serve(stream, name).await,
+                    Err(error) => tracing::warn!(address, %error, "a connection is refused"),
+                }
+            });
         }
     }
 }

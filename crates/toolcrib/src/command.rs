@@ -51,6 +51,7 @@ mod registry;
 mod remote;
 mod repl;
 mod run;
+mod runner;
 mod secret;
 mod self_update;
 mod serve;
@@ -127,6 +128,8 @@ enum Command {
     Standalone(serve::Stdio),
     /// Proxy a stdio-only client to a gateway over HTTP
     Bridge(bridge::Arguments),
+    /// Execute the loops of a gateway's agent runs in this process
+    Runner(runner::Arguments),
     /// Print changes as they happen; with a flag, run the REPL or the bridge
     Agent(agent::Arguments),
     /// Show the gateway at work with built-in example servers
@@ -164,6 +167,7 @@ fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCode> {
         Command::Stdio(arguments) => serve::stdio(arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Standalone(arguments) => serve::standalone(arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Bridge(arguments) => bridge::run(arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Runner(arguments) => runner::run(arguments, environment),
         Command::Agent(arguments) => agent::run(arguments, environment),
         Command::Demo(arguments) => demo::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Verbs(verb) => verbs::run(verb, environment),

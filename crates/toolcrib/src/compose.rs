@@ -11,6 +11,7 @@ mod identity;
 mod listen;
 mod logins;
 mod models;
+pub(crate) mod runners;
 mod sealing;
 mod sign_on;
 mod sinks;
@@ -317,7 +318,8 @@ impl RunningGateway {
         let (keep_arguments, secret_actions) = (config.audit_arguments, config.secret_actions);
         let embed = crate::model::start(&config.home.state());
         let workflows = Workflows::new(store.runs(), &house);
-        let agents = models::agents(&store, client.clone(), &secrets, &clock, &house);
+        let asking = models::client(client.clone(), &secrets);
+        let (agents, runners) = runners::agents(&store, asking, &clock, &house, &config.runners);
         let services = Services::new(config.home.path(), store.services(), Arc::clone(&clock), &house);
         let builder = Gateway::builder(store, clock, servers, sessions)
             .loaded(loaded)
@@ -343,6 +345,7 @@ impl RunningGateway {
         services.enter(&gateway);
         workflows.grant_with(runs);
         workflows.enter(&gateway);
+        runners::start(&config, runners, &secrets, &house).await?;
         agents.enter(&gateway);
         let mut reported = ReportedProblems::default();
         reported.report(&gateway.loaded(), config.home.path());

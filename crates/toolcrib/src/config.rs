@@ -10,6 +10,7 @@ mod otlp;
 mod parse;
 mod part;
 mod reach;
+mod runners;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -31,6 +32,7 @@ pub(crate) use identity::{
 pub(crate) use key::{KEYS, Key};
 pub(crate) use otlp::{Otlp, TraceExport};
 pub(crate) use reach::{Protection, TlsConfig};
+pub(crate) use runners::{RunnerTlsConfig, RunnersConfig, at_home};
 
 /// Settings as the command line gave them: nothing is checked yet.
 #[derive(Debug, Clone, Default)]
@@ -82,6 +84,8 @@ pub(crate) struct Config {
     pub(crate) secret_actions: SecretActions,
     /// Calls that wait for a yes.
     pub(crate) approvals: ApprovalsConfig,
+    /// Who executes agent runs beside this process.
+    pub(crate) runners: RunnersConfig,
     /// How many events are kept, and for how long.
     pub(crate) events: Retention,
     /// How many runs that ended are kept, and for how long.
@@ -227,6 +231,7 @@ impl Config {
             is_momentary: false,
             secret_actions: SecretActions::default(),
             approvals: ApprovalsConfig::default(),
+            runners: RunnersConfig::default(),
             events: Retention::EVENTS,
             runs: Retention::RUNS,
             grace: Duration::ZERO,

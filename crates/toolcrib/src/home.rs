@@ -92,6 +92,11 @@ impl Home {
         self.state().join("certificate.pem")
     }
 
+    /// The secret that runners of this machine share with the gateway.
+    pub(crate) fn runner_secret_file(&self) -> PathBuf {
+        self.state().join("runner-secret")
+    }
+
     /// The folder of the servers' logs.
     pub(crate) fn logs(&self) -> PathBuf {
         self.state().join("logs")

@@ -30,6 +30,13 @@ pub(crate) struct Telemetry {
     exporter: Option<Exporter>,
 }
 
+/// Events to stderr alone, of a process without servers: `filter` says which.
+pub(crate) fn start_plain(filter: &str) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(filter).context("read the log filter")?;
+    let registry = tracing_subscriber::registry().with(stderr_layer(LogFormat::Human).with_filter(filter));
+    registry.try_init().context("start telemetry")
+}
+
 // === impl Telemetry ===
 
 impl Telemetry {

@@ -21,6 +21,15 @@ const FILE_MODE: u32 = 0o600;
 ///
 /// Call it while the state folder is held, so that two gateways do not make one each.
 pub(crate) fn obtain(path: &Path) -> Result<Secret, Problem> {
+    obtain_made(path, || own_secret::make(own_secret::GATEWAY_TOKEN))
+}
+
+/// The secret that this home's runners share with its gateway: kept in the same way.
+pub(crate) fn obtain_runner_secret(path: &Path) -> Result<Secret, Problem> {
+    obtain_made(path, random::token)
+}
+
+fn obtain_made(path: &Path, make: impl FnOnce() -> Secret) -> Result<Secret, Problem> {
     let failed = |error: &dyn std::fmt::Display| {
         Problem::new(Kind::Internal, format!("cannot save a token in `{}`: {error}", path.display()))
     };
@@ -38,7 +47,7 @@ pub(crate) fn obtain(path: &Path) -> Result<Secret, Problem> {
         Ok(None) => {}
         Err(error) => return Err(failed(&error)),
     }
-    let token = own_secret::make(own_secret::GATEWAY_TOKEN);
+    let token = make();
     write_private(path, token.expose().as_bytes()).map_err(|error| failed(&error))?;
     Ok(token)
 }

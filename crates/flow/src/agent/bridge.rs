@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 
 use tokio::sync::watch;
-use toolcrib_agent::driver::{DriveError, Observe, Rest, Runs, Surroundings};
+use toolcrib_agent::driver::{DriveError, DriveRuns, Observe, Rest, Surroundings};
 use toolcrib_agent::{End, Entry, Event, LimitName, Start, WaitFor};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem};
@@ -36,7 +36,7 @@ pub(super) struct Bridge {
     /// What agents may start and spend on one day.
     day_limits: RwLock<HashMap<String, AgentDayLimits>>,
     gateway: OnceLock<Weak<Gateway>>,
-    runs: OnceLock<Runs>,
+    runs: OnceLock<Arc<dyn DriveRuns>>,
     scope: Scope,
 }
 
@@ -47,7 +47,13 @@ impl fmt::Debug for Bridge {
 }
 
 impl Bridge {
-    pub(super) fn new(store: AgentRuns, send: Arc<dyn SendRequest>, clock: Arc<dyn Clock>, scope: &Scope) -> Arc<Self> {
+    pub(super) fn new(
+        store: AgentRuns,
+        send: Arc<dyn SendRequest>,
+        clock: Arc<dyn Clock>,
+        scope: &Scope,
+        driver: impl FnOnce(Surroundings, Scope) -> Arc<dyn DriveRuns>,
+    ) -> Arc<Self> {
         let bridge = Arc::new(Self {
             models: Models::new(),
             send,
@@ -67,13 +73,13 @@ impl Bridge {
             observer: Arc::new(Observer(Arc::downgrade(&bridge))),
             clock,
         };
-        let _ = bridge.runs.set(Runs::new(around, scope.clone()));
+        let _ = bridge.runs.set(driver(around, scope.clone()));
         bridge
     }
 
     /// The runs that have a task.
-    pub(super) fn runs(&self) -> &Runs {
-        self.runs.get().expect("set when it was made")
+    pub(super) fn runs(&self) -> &dyn DriveRuns {
+        self.runs.get().map(Arc::as_ref).expect("set when it was made")
     }
 
     /// Takes in what the definitions say.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use toolcrib_agent::driver::{DriveError, Rest};
+use toolcrib_agent::driver::{DriveError, DriveRuns, Rest, Runs, Surroundings};
 use toolcrib_agent::{Event, ParentCall, WaitFor};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ServerName};
@@ -173,11 +173,22 @@ impl Agents {
     /// None yet; [`Source::apply`] brings them. Runs are tasks of `scope`. Blocks: it reads what an earlier process left
     /// under way.
     pub fn new(store: AgentRuns, send: Arc<dyn SendRequest>, clock: Arc<dyn Clock>, scope: &Scope) -> Arc<Self> {
+        Self::driven_by(store, send, clock, scope, |around, scope| Arc::new(Runs::new(around, scope)))
+    }
+
+    /// The same where something else than this process alone executes the runs.
+    pub fn driven_by(
+        store: AgentRuns,
+        send: Arc<dyn SendRequest>,
+        clock: Arc<dyn Clock>,
+        scope: &Scope,
+        driver: impl FnOnce(Surroundings, Scope) -> Arc<dyn DriveRuns>,
+    ) -> Arc<Self> {
         let left = store.interrupted().unwrap_or_else(|error| {
             tracing::error!(%error, "cannot read interrupted runs");
             Vec::new()
         });
-        let bridge = Bridge::new(store, send, clock, scope);
+        let bridge = Bridge::new(store, send, clock, scope, driver);
         let inner = Arc::new(Inner { table: RwLock::default(), bridge });
         let name = ServerName::new(SOURCE).expect("`agent` is a name");
         Arc::new(Self { name, inner, scope: scope.clone(), left: Mutex::new(left) })

@@ -209,14 +209,9 @@ impl Ledger {
             let is_accepted = match &entry.event {
                 Event::Started(_) | Event::Forked { .. } => false,
                 Event::Resumed => self.is_new && entries.len() == 1,
-                Event::Approval { .. }
-                | Event::Settled { .. }
-                | Event::Arrived(_)
-                | Event::Raised(_)
-                | Event::Said { .. }
-                | Event::Cancelled { .. } => {
+                event if self.is_news(event) => {
                     accepted.sync = true;
-                    self.is_news(&entry.event)
+                    true
                 }
                 Event::Asked(request) => {
                     let ask = actions.iter().find_map(|action| match action {
@@ -244,8 +239,10 @@ impl Ledger {
     }
 
     fn is_news(&self, event: &Event) -> bool {
-        let written = written(event);
-        self.news.iter().any(|news| news.written == written)
+        !self.news.is_empty() && {
+            let written = written(event);
+            self.news.iter().any(|news| news.written == written)
+        }
     }
 
     /// Whether it says what was given, or less than was given: that a request or a call gave nothing in time.
@@ -272,6 +269,12 @@ impl Ledger {
     /// It does not fit.
     pub(super) fn apply(&mut self, entry: &Entry) -> Result<(), JournalError> {
         self.run.apply(entry)?;
+        if self.is_news(&entry.event) {
+            let written = written(&entry.event);
+            // One of them: the same may have been sent twice.
+            let place = self.news.iter().position(|news| news.written == written);
+            place.map(|place| self.news.remove(place));
+        }
         match &entry.event {
             Event::Answered { number, .. } | Event::AskFailed { number, .. } => {
                 self.given.remove(&Question::Answer(*number));
@@ -287,20 +290,9 @@ impl Ledger {
             Event::Checked { .. } => {
                 self.given.remove(&Question::Check);
             }
-            Event::Approval { .. }
-            | Event::Settled { .. }
-            | Event::Arrived(_)
-            | Event::Raised(_)
-            | Event::Said { .. }
-            | Event::Cancelled { .. } => {
-                let written = written(&entry.event);
-                if let Some(place) = self.news.iter().position(|news| news.written == written) {
-                    self.news.remove(place);
-                }
-                if matches!(entry.event, Event::Cancelled { .. }) {
-                    self.asks.clear();
-                    self.calls.clear();
-                }
+            Event::Cancelled { .. } => {
+                self.asks.clear();
+                self.calls.clear();
             }
             _ => {}
         }

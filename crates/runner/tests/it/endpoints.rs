@@ -20,21 +20,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves what comes, until the scope closes.
 fn serve(scope: &Scope, host: &RunnerHost, listener: Listener, secret: bool) {
-    let (host, scope_of_each) = (host.clone(), scope.clone());
-    scope.spawn(async move {
-        loop {
-            let visitor = listener.accept().await.unwrap();
-            let host = host.clone();
-            scope_of_each.spawn(async move {
-                let Ok((stream, name)) = visitor.open().await else { return };
-                let trust = match name {
-                    Some(name) if !secret => Trust::Certificate(name, None),
-                    _ => trust(),
-                };
-                host.serve(stream, trust).await;
-            });
+    let host = host.clone();
+    scope.spawn(listener.serve_each(scope.clone(), move |stream, name| {
+        let host = host.clone();
+        async move {
+            let trust = match name {
+                Some(name) if !secret => Trust::Certificate(name, None),
+                _ => trust(),
+            };
+            host.serve(stream, trust).await;
         }
-    });
+    }));
 }
 
 async fn runs_there(

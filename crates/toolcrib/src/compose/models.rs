@@ -7,13 +7,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
-use toolcrib_base::Clock;
-use toolcrib_base::task::Scope;
 use toolcrib_catalog::{ModelDefinition, SecretRef};
-use toolcrib_flow::agent::{Agents, ModelBody, ModelResponse, SendError, SendRequest};
+use toolcrib_flow::agent::{ModelBody, ModelResponse, SendError, SendRequest};
 use toolcrib_model::Wire;
 use toolcrib_protocol::http1::MediaType;
-use toolcrib_store::Store;
 use toolcrib_transport::http::client::{HttpClient, ResponseBody};
 
 use crate::secrets::HomeSecrets;
@@ -29,16 +26,9 @@ struct ModelClient {
     secrets: Arc<HomeSecrets>,
 }
 
-/// All agents, with the models that are asked this way.
-pub(super) fn agents(
-    store: &Store,
-    http: HttpClient,
-    secrets: &Arc<HomeSecrets>,
-    clock: &Arc<dyn Clock>,
-    house: &Scope,
-) -> Arc<Agents> {
-    let client = ModelClient { http, secrets: Arc::clone(secrets) };
-    Agents::new(store.agent_runs(), Arc::new(client), Arc::clone(clock), house)
+/// Asks models with the HTTP client of the process.
+pub(super) fn client(http: HttpClient, secrets: &Arc<HomeSecrets>) -> Arc<dyn SendRequest> {
+    Arc::new(ModelClient { http, secrets: Arc::clone(secrets) })
 }
 
 struct Body(ResponseBody);

@@ -38,7 +38,7 @@ pub(crate) enum Shape {
     List,
 }
 
-pub(crate) const KEYS: [Key; 32] = [
+pub(crate) const KEYS: [Key; 39] = [
     Key {
         name: "listen",
         flag: "listen",
@@ -272,6 +272,69 @@ pub(crate) const KEYS: [Key; 32] = [
         help: "Let the webhook have a private address, or one of this machine",
         shape: Shape::One,
         set: |config, value| parse::switch(value).map(|value| config.approvals.webhook_private = value),
+    },
+    Key {
+        name: "runners.listen",
+        flag: "runners-listen",
+        example: "ADDRESS,…",
+        default: None,
+        help: "Where runners connect: `unix:PATH`, `tcp:HOST:PORT` or `vsock:CID:PORT`",
+        shape: Shape::List,
+        set: |config, value| parse::runner_addresses(value).map(|value| config.runners.listen = value),
+    },
+    Key {
+        name: "runners.connect",
+        flag: "runners-connect",
+        example: "ADDRESS,…",
+        default: None,
+        help: "Runners that listen: the same, or `firecracker:PATH:PORT`",
+        shape: Shape::List,
+        set: |config, value| parse::runner_addresses(value).map(|value| config.runners.connect = value),
+    },
+    Key {
+        name: "runners.secret",
+        flag: "runners-secret",
+        example: "REFERENCE",
+        default: None,
+        help: "Secret that runners share with the gateway; without it the one in `state/runner-secret`",
+        shape: Shape::One,
+        set: |config, value| parse::secret(value).map(|value| config.runners.secret = Some(value)),
+    },
+    Key {
+        name: "runners.runs",
+        flag: "runners-runs",
+        example: "N",
+        default: Some("256"),
+        help: "Number of runs that one runner executes at once",
+        shape: Shape::One,
+        set: |config, value| parse::count(value).map(|value| config.runners.runs = value),
+    },
+    Key {
+        name: "runners.cert",
+        flag: "runners-cert",
+        example: "FILE",
+        default: None,
+        help: "Certificate that runners see over TCP, as PEM",
+        shape: Shape::One,
+        set: |config, value| parse::path(value).map(|value| config.runners.tls.cert = Some(value)),
+    },
+    Key {
+        name: "runners.key",
+        flag: "runners-key",
+        example: "FILE",
+        default: None,
+        help: "Private key of that certificate as PEM",
+        shape: Shape::One,
+        set: |config, value| parse::path(value).map(|value| config.runners.tls.key = Some(value)),
+    },
+    Key {
+        name: "runners.ca",
+        flag: "runners-ca",
+        example: "FILE",
+        default: None,
+        help: "Authority of the certificates that runners show over TCP, as PEM",
+        shape: Shape::One,
+        set: |config, value| parse::path(value).map(|value| config.runners.tls.ca = Some(value)),
     },
     Key {
         name: "events_kept",

@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::Uri;
 use toml::Value;
 use toolcrib_catalog::{Period, SecretAction, SecretRef};
+use toolcrib_runner::Address;
 use toolcrib_web::{Network, NetworkError};
 use tracing_subscriber::EnvFilter;
 
@@ -89,6 +90,17 @@ pub(super) fn path(value: &Value) -> Result<PathBuf, ParseError> {
     const EXPECTED: &str = "a path, from the root or from the home folder";
     let text = text(value, EXPECTED)?;
     if text.is_empty() || text.contains('\0') { Err(ParseError(EXPECTED)) } else { Ok(text.into()) }
+}
+
+/// Where runners are.
+pub(super) fn runner_addresses(value: &Value) -> Result<Vec<Address>, ParseError> {
+    const EXPECTED: &str =
+        "a list of `unix:PATH`, `tcp:HOST:PORT`, `vsock:CID:PORT` or `firecracker:PATH:PORT`, each once";
+    let items = value.as_array().ok_or(ParseError(EXPECTED))?;
+    let read = |item: &Value| item.as_str().and_then(|text| text.trim().parse().ok());
+    let addresses: Option<Vec<Address>> = items.iter().map(read).collect();
+    let differ = |addresses: &Vec<Address>| (1..addresses.len()).all(|at| !addresses[..at].contains(&addresses[at]));
+    addresses.filter(differ).ok_or(ParseError(EXPECTED))
 }
 
 pub(super) fn networks(value: &Value) -> Result<Vec<Network>, ParseError> {
