@@ -161,7 +161,9 @@ impl Desk {
                 if self.config.is_some_and(|applied| update.version < applied) {
                     return Err(ConnectionError::OldConfiguration(update.version));
                 }
-                self.config = Some(update.version);
+                if self.config.replace(update.version).is_none() {
+                    tracing::info!("the gateway's runs are executed here");
+                }
                 self.gateway.set_clock(update.now);
                 let ack = ConfigAck { version: update.version, applied: true };
                 self.frames.send(&Frame::new(FrameType::ConfigAck, frame.id.clone(), &ack)).await?;

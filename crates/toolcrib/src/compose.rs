@@ -315,7 +315,6 @@ impl RunningGateway {
         let mut known = vault.stamp();
         let servers = Servers::new(deps, Arc::clone(&secrets) as _, &store, house.clone()).at_home(config.home.path());
         let sessions = Sessions::new(config.limits.sessions, config.limits.session_idle, Arc::clone(&clock));
-        let (keep_arguments, secret_actions) = (config.audit_arguments, config.secret_actions);
         let embed = crate::model::start(&config.home.state());
         let workflows = Workflows::new(store.runs(), &house);
         let asking = models::client(client.clone(), &secrets);
@@ -324,8 +323,8 @@ impl RunningGateway {
         let builder = Gateway::builder(store, clock, servers, sessions)
             .loaded(loaded)
             .metrics(Arc::new(Metrics::new()))
-            .keep_arguments(keep_arguments)
-            .secret_actions(secret_actions)
+            .keep_arguments(config.audit_arguments)
+            .secret_actions(config.secret_actions)
             .events(told)
             .vault(Arc::clone(&secrets) as Arc<dyn KeepSecrets>)
             .logins(Arc::clone(&logins) as Arc<dyn toolcrib_call::Logins>)

@@ -68,6 +68,7 @@ const GUIDES: [&str; 29] = [
     "docs/guides/profiles.md",
     "docs/guides/registry.md",
     "docs/guides/remote-access.md",
+    "docs/guides/runners.md",
     "docs/guides/secrets.md",
     "docs/guides/servers.md",
     "docs/guides/service.md",
@@ -188,6 +189,11 @@ fn remote_access() {
 }
 
 #[test]
+fn runners() {
+    run("docs/guides/runners.md");
+}
+
+#[test]
 fn secrets() {
     run("docs/guides/secrets.md");
 }
@@ -240,6 +246,7 @@ async fn every_setting_is_documented() {
         let key = flag
             .replacen("tls-", "tls.", 1)
             .replacen("approvals-", "approvals.", 1)
+            .replacen("runners-", "runners.", 1)
             .replacen("audit-arguments", "audit.arguments", 1)
             .replacen("audit-days", "audit.days", 1)
             .replace('-', "_");

@@ -40,6 +40,7 @@ mod profile_key;
 mod registry;
 mod remote_access;
 mod run_tokens;
+mod runners;
 mod scenario;
 mod secrets;
 mod service;

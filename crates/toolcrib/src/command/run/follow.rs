@@ -184,7 +184,7 @@ fn words(entry: &Value) -> Option<String> {
         "ask_failed" => format!("✗ the model failed: {}", cut(&field(entry, "message"))),
         "unknown" => format!("? {} may have happened: {}", call(), cut(&field(entry, "why"))),
         "settled" => format!("… {} was settled: {}", call(), field(entry, "settlement")),
-        "resumed" => "… the run goes on after an interruption".to_owned(),
+        "resumed" => "… the run goes on in another process".to_owned(),
         "model_changed" => "… another model goes on".to_owned(),
         _ => return None,
     })
