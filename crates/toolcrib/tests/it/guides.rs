@@ -45,7 +45,7 @@ const REPEATED: [&str; 7] = [
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 29] = [
+const GUIDES: [&str; 30] = [
     "README.md",
     "docs/guides/approvals.md",
     "docs/guides/audit-sinks.md",
