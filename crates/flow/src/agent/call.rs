@@ -5,8 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use toolcrib_agent::driver::{CallOutcome, CallTool};
-use toolcrib_agent::{Call, CallResult, Cost, Decision, InnerTool, OpenCall, Refusal, RefusalKind, WaitFor};
-use toolcrib_base::nearest::similar;
+use toolcrib_agent::{Call, CallId, CallResult, Cost, Decision, Event, InnerTool, OpenCall};
+use toolcrib_agent::{Refusal, RefusalKind, WaitFor};
+use toolcrib_base::nearest::{prefix, similar};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Rules;
@@ -15,9 +16,10 @@ use toolcrib_view::{Tool, View};
 
 use super::bridge::Bridge;
 use super::context::RunContext;
+use super::keep;
 use super::source::WAITS;
 use super::tools;
-use super::tools::{CALL, FIND};
+use super::tools::{CALL, FIND, READER};
 
 /// How deep arguments may nest.
 const DEPTH: usize = 64;
@@ -138,6 +140,9 @@ impl CallTool for Bridge {
             Ok(meant) => meant,
             Err(refusal) => return CallOutcome::Refused(refusal),
         };
+        if meant.id == READER {
+            return self.read_result(&context, &meant.arguments).await;
+        }
         context.lend(call);
         let is_agent = meant.id.starts_with(AGENT);
         match context.invocation.call(&meant.id, meant.arguments).await {
@@ -154,6 +159,45 @@ impl CallTool for Bridge {
             Ok(result) => CallOutcome::Result(CallResult { spent: Cost::default(), ..read(&result) }),
             Err(problem) => failed(&problem, call),
         }
+    }
+}
+
+/// Bytes of a result that one call of the reader gives.
+const PIECE: usize = 12_000;
+
+impl Bridge {
+    /// More of a result that was too long to be shown whole, from the journal.
+    async fn read_result(&self, context: &RunContext, arguments: &Raw) -> CallOutcome {
+        let error = |text: String| CallOutcome::Result(CallResult { text, is_error: true, spent: Cost::default() });
+        let value = arguments.to_value();
+        let wanted = value["result"].as_str().and_then(CallId::parse);
+        let Some(wanted) = wanted else { return error("`result` is a call, such as 3.1".to_owned()) };
+        let entries = match keep::entries(&self.store, &context.start.run).await {
+            Ok(entries) => entries,
+            Err(problem) => return error(problem.message),
+        };
+        let text = entries.iter().rev().find_map(|entry| match &entry.event {
+            Event::Result { call, result } if *call == wanted => Some(result.text.as_str()),
+            _ => None,
+        });
+        let Some(text) = text else { return error(format!("call {wanted} has no result")) };
+        let mut from = usize::try_from(value["offset"].as_u64().unwrap_or(0)).unwrap_or(usize::MAX).min(text.len());
+        while !text.is_char_boundary(from) {
+            from -= 1;
+        }
+        // A piece is not to be cut again.
+        let most = usize::try_from(context.start.limits.result_bytes / 4 * 3).unwrap_or(PIECE).clamp(256, PIECE);
+        let piece = prefix(&text[from..], most);
+        let next = from + piece.len();
+        let more = if next < text.len() {
+            format!(
+                "\n[bytes {from} to {next} of {}; go on with {{\"result\": \"{wanted}\", \"offset\": {next}}}]",
+                text.len()
+            )
+        } else {
+            String::new()
+        };
+        CallOutcome::Result(CallResult { text: format!("{piece}{more}"), ..CallResult::default() })
     }
 }
 

@@ -10,7 +10,7 @@ use toolcrib_catalog as catalog;
 use toolcrib_catalog::{AgentDefinition, ObjectName, ToolsShown};
 
 use super::models::Models;
-use super::tools::{ToolChoice, ToolDisplay};
+use super::tools::{READER, ToolChoice, ToolDisplay, reader};
 
 /// The agent of a run that names none.
 pub(super) const NO_AGENT: &str = "default";
@@ -88,18 +88,22 @@ impl Order {
         narrow(&mut limits.tokens, self.allowance.tokens);
         narrow(&mut limits.money, self.allowance.money);
         let instructions = definition.and_then(|agent| agent.instructions.as_deref()).unwrap_or(INSTRUCTIONS);
+        let mut tools = choice.choose(shown, first.window, searches);
+        if tools.iter().all(|tool| tool.name != READER) && !tools.is_empty() {
+            tools.push(reader());
+        }
         let start = Start {
             run,
             agent: self.agent_name().to_owned(),
             instructions: instructions.to_owned(),
             task: self.task.clone(),
             models: entries.iter().map(|entry| entry.spec()).collect(),
-            tools: choice.choose(shown, first.window, searches),
+            tools,
             output: definition.and_then(|agent| agent.output.as_ref()).map(schema).transpose()?,
             limits,
             on_denied: definition.map_or(OnDenied::Tell, |agent| on_denied(agent.on_denied)),
             on_unknown: definition.map_or(OnUnknown::Tell, |agent| on_unknown(agent.on_unknown)),
-            reader: None,
+            reader: Some(READER.to_owned()),
             profile: profile.to_string(),
             allowed: patterns.map(|patterns| patterns.iter().map(ToString::to_string).collect()),
             parent: self.parent.clone(),

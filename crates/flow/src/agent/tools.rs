@@ -12,6 +12,13 @@ use toolcrib_view::{Tool, View};
 
 /// What finds tools.
 pub(super) const FIND: &str = "find_tools";
+/// What reads more of a long result: it is the run's own, and no tool of the gateway.
+pub(super) const READER: &str = "read_result";
+const READER_SCHEMA: &str = concat!(
+    r#"{"type":"object","properties":{"result":{"type":"string","description":"The call, such as 3.1"},"#,
+    r#""offset":{"type":"integer","minimum":0,"default":0,"description":"The byte to begin at"}},"#,
+    r#""required":["result"],"additionalProperties":false}"#
+);
 /// What calls a tool that was found.
 pub(super) const CALL: &str = "call_tool";
 /// The longest name of a tool that every provider accepts.
@@ -91,6 +98,19 @@ impl ToolChoice<'_> {
             }
             ToolDisplay::Native => menu(&[Act::Find, Act::Describe, Act::Call]),
         }
+    }
+}
+
+/// What reads more of a long result.
+pub(super) fn reader() -> ToolSpec {
+    ToolSpec {
+        name: READER.to_owned(),
+        id: READER.to_owned(),
+        description: "Read more of a result that was too long to be shown whole.".to_owned(),
+        schema: raw(READER_SCHEMA),
+        hints: Hints { read_only: true, idempotent: true, destructive: false },
+        agent: false,
+        deferred: false,
     }
 }
 

@@ -45,8 +45,9 @@ const REPEATED: [&str; 7] = [
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 30] = [
+const GUIDES: [&str; 31] = [
     "README.md",
+    "docs/guides/agents.md",
     "docs/guides/approvals.md",
     "docs/guides/audit-sinks.md",
     "docs/guides/audit.md",
@@ -81,6 +82,11 @@ const GUIDES: [&str; 30] = [
 #[test]
 fn readme() {
     run("README.md");
+}
+
+#[test]
+fn agents() {
+    run("docs/guides/agents.md");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
+mod agent_runs;
 mod approvals;
 mod audit_sinks;
 mod audit_storm;
