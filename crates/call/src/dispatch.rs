@@ -171,6 +171,9 @@ fn no_place(server: &Server, lane: Lane<'_>, why: NoPlace) -> Problem {
     Problem::new(Kind::Busy, message).hint(hint)
 }
 
+/// The hint of every problem behind which the call may have run.
+pub const MAY_HAVE_RUN: &str = "The call may have run; check before you repeat it.";
+
 /// A server that cannot be asked, in words for the client.
 pub(crate) fn unavailable(error: &CallError) -> Problem {
     let problem = Problem::new(error.kind(), error.to_string());
@@ -183,6 +186,6 @@ pub(crate) fn unavailable(error: &CallError) -> Problem {
         CallError::Ended(_) => problem,
         CallError::Link { .. } if error.is_unproven() => problem
             .hint("The call has not run; another token is tried at once, and `core_auth_status` says how it stands."),
-        CallError::Link { .. } => problem.hint("The call may have run; check before you repeat it."),
+        CallError::Link { .. } => problem.hint(MAY_HAVE_RUN),
     }
 }

@@ -65,6 +65,7 @@ pub use canaries::{Canaries, FoundCanary};
 pub use client::{ClientOptions, name_at_servers, principal_at_servers};
 pub use consent::{Consent, GivenConsent};
 pub use context::RequestContext;
+pub use dispatch::MAY_HAVE_RUN;
 pub use environment::EnvironmentChange;
 pub use guard::{CallGuard, GuardedCall};
 pub use halts::{Halt, HaltCause, HaltSubject, Halts};

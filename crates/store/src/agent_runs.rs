@@ -350,6 +350,15 @@ impl AgentRuns {
         self.ids("SELECT run FROM agent_run_wait WHERE wait = ?1 ORDER BY run", [wait])
     }
 
+    /// All that runs wait for whose text begins so, each once.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn waits_of(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT DISTINCT wait FROM agent_run_wait WHERE wait >= ?1 AND substr(wait, 1, length(?1)) = ?1";
+        self.ids(sql, [prefix])
+    }
+
     /// The ids of runs that wait for a moment that has come, the longest first, at most 256.
     ///
     /// # Errors

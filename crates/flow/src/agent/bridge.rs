@@ -10,8 +10,8 @@ use toolcrib_agent::driver::{DriveError, DriveRuns, Observe, Rest, Surroundings}
 use toolcrib_agent::{End, Entry, Event, LimitName, Start, WaitFor};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem};
-use toolcrib_call::Invocation;
 use toolcrib_call::admission::closing_problem;
+use toolcrib_call::{ApprovalEnd, ApprovalOutcome, Invocation};
 use toolcrib_catalog::{AgentDefinition, Catalog, Dollars};
 use toolcrib_gateway::{Gateway, ObjectEvent};
 use toolcrib_protocol::{RequestTrace, Revision};
@@ -186,6 +186,38 @@ impl Bridge {
         }
     }
 
+    /// Runs that wait for an approval go on, with the yes or the no.
+    pub(super) async fn approval_ended(&self, end: &ApprovalEnd) {
+        let event = || Event::Approval {
+            approval: end.id.clone(),
+            granted: end.outcome == ApprovalOutcome::Granted,
+            note: end.note.clone(),
+        };
+        self.arrived(&WaitFor::Approval(end.id.clone()), event).await;
+    }
+
+    /// The same for approvals that ended while no one listened: before a run had written down that it waits (`ids` are
+    /// those that it waits for), or while no gateway ran.
+    pub(super) async fn look_for_ended_approvals(&self, ids: Option<Vec<String>>) {
+        let Some(gateway) = self.gateway() else { return };
+        let ids = match ids {
+            Some(ids) => ids,
+            None => {
+                let store = self.store.clone();
+                let waits = tokio::task::spawn_blocking(move || store.waits_of("approval:")).await;
+                let Ok(Ok(waits)) = waits else { return };
+                waits.iter().filter_map(|wait| wait.strip_prefix("approval:").map(str::to_owned)).collect()
+            }
+        };
+        for id in ids {
+            match gateway.path.approval_end(&id).await {
+                Ok(Some(end)) => self.approval_ended(&end).await,
+                Ok(None) => {}
+                Err(problem) => tracing::error!(approval = id, %problem, "an approval cannot be read"),
+            }
+        }
+    }
+
     /// Tells every run that waits for something that it is there.
     pub(super) async fn arrived(&self, what: &WaitFor, event: impl Fn() -> Event) {
         let (store, key) = (self.store.clone(), wait_key(what));
@@ -241,10 +273,25 @@ impl Observe for Observer {
                 let reason = if is_done { "RunCompleted" } else { "RunEnded" };
                 bridge.happened(agent, reason, format!("run `{run}` ended: {}", end.name()), !is_done);
                 let (bridge, what) = (Arc::clone(&bridge), WaitFor::Run(run.to_owned()));
-                let scope = bridge.scope.clone();
-                scope.spawn(async move { bridge.arrived(&what, || Event::Arrived(what.clone())).await });
+                let (scope, run) = (bridge.scope.clone(), run.to_owned());
+                scope.spawn(async move {
+                    bridge.arrived(&what, || Event::Arrived(what.clone())).await;
+                    if let Some(gateway) = bridge.gateway()
+                        && let Err(problem) = gateway.path.end_approvals_of_run(&run, "its run has ended").await
+                    {
+                        tracing::error!(run, %problem, "what a run waited for cannot be ended");
+                    }
+                });
             }
-            Ok(Rest::Waiting(_)) => bridge.happened(agent, "RunWaiting", format!("run `{run}` waits"), false),
+            Ok(Rest::Waiting(waits)) => {
+                bridge.happened(agent, "RunWaiting", format!("run `{run}` waits"), false);
+                let ids = waits.iter().filter_map(|wait| match wait {
+                    WaitFor::Approval(id) => Some(id.clone()),
+                    _ => None,
+                });
+                let (ids, scope, bridge) = (ids.collect(), bridge.scope.clone(), Arc::clone(&bridge));
+                scope.spawn(async move { bridge.look_for_ended_approvals(Some(ids)).await });
+            }
             Ok(Rest::Stopped) => {}
             Err(DriveError::Storage(problem)) if problem.kind == Kind::Busy => {
                 // The limit of the day: the run can go on tomorrow, or with more.

@@ -9,6 +9,7 @@ use toolcrib_agent::{Call, CallId, CallResult, Cost, Decision, Event, InnerTool,
 use toolcrib_agent::{Refusal, RefusalKind, WaitFor};
 use toolcrib_base::nearest::{prefix, similar};
 use toolcrib_base::{Kind, Problem};
+use toolcrib_call::{CallDecision, CallPlace, MAY_HAVE_RUN, RunCallOutcome};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Rules;
 use toolcrib_view::schema::CheckOutcome;
@@ -80,6 +81,56 @@ impl RunContext {
         })
     }
 
+    /// What the rules say, and the approval that the call waits for.
+    async fn decide(
+        &self,
+        name: &str,
+        arguments: &str,
+        call: CallId,
+    ) -> Result<(IntendedCall, Option<String>), Refusal> {
+        let intended = self.look(name, arguments).await?;
+        if intended.id == READER || !intended.id.contains('/') {
+            return Ok((intended, None));
+        }
+        self.may_as_caller(&intended, call).await?;
+        match self.invocation.decide(&intended.id, &intended.arguments, &call.to_string()).await {
+            CallDecision::Allowed => Ok((intended, None)),
+            CallDecision::Held(approval) => Ok((intended, Some(approval))),
+            CallDecision::Refused(problem) => Err(refused(&problem)),
+        }
+    }
+
+    /// Whether the caller may do it in its own profile, where the agent has another one.
+    async fn may_as_caller(&self, intended: &IntendedCall, call: CallId) -> Result<(), Refusal> {
+        let Some(own) = self.own.as_ref().filter(|_| intended.id.contains('/')) else { return Ok(()) };
+        match own.decide(&intended.id, &intended.arguments, &call.to_string()).await {
+            CallDecision::Allowed => Ok(()),
+            CallDecision::Refused(problem) => Err(refused(&problem)),
+            // The yes would be for a call in that profile, and the agent makes it in its own.
+            CallDecision::Held(_) => {
+                let why = format!("`{}` needs a yes in the profile of the caller", intended.id);
+                Err(refusal(RefusalKind::Denied, why, Vec::new()))
+            }
+        }
+    }
+
+    /// What a tool gave, as the run keeps it.
+    fn result(&self, id: &str, result: &Raw) -> CallOutcome {
+        if id.starts_with(AGENT) {
+            return match result.get("_meta").and_then(|meta| meta.text(WAITS)) {
+                Some(run) => CallOutcome::Waits(WaitFor::Run(run)),
+                None => CallOutcome::Result(read(result)),
+            };
+        }
+        // What shows tools that are deferred reads the names that were found.
+        if id == FIND && self.start.tools.iter().any(|tool| tool.deferred) {
+            let text = result.get("structuredContent").map_or_else(String::new, |found| found.as_str().to_owned());
+            return CallOutcome::Result(CallResult { text, ..CallResult::default() });
+        }
+        // What another server claims to have spent is nothing.
+        CallOutcome::Result(CallResult { spent: Cost::default(), ..read(result) })
+    }
+
     /// What is known before the gateway's rules are asked.
     async fn look(&self, name: &str, arguments: &str) -> Result<IntendedCall, Refusal> {
         let meant = self.meant(name, arguments)?;
@@ -124,9 +175,10 @@ impl CallTool for Bridge {
             Ok(context) => context,
             Err(problem) => return Decision::Refused(refused(&problem)),
         };
-        match context.look(&call.tool, &call.arguments).await {
-            Ok(IntendedCall { inner: Some(inner), .. }) => Decision::AllowedAs(inner),
-            Ok(_) => Decision::Allowed,
+        match context.decide(&call.tool, &call.arguments, call.id).await {
+            Ok((IntendedCall { inner: Some(inner), .. }, None)) => Decision::AllowedAs(inner),
+            Ok((_, None)) => Decision::Allowed,
+            Ok((_, Some(approval))) => Decision::Held(approval),
             Err(refusal) => Decision::Refused(refusal),
         }
     }
@@ -143,21 +195,21 @@ impl CallTool for Bridge {
         if meant.id == READER {
             return self.read_result(&context, &meant.arguments).await;
         }
+        if let Err(refusal) = context.may_as_caller(&meant, call.id).await {
+            return CallOutcome::Refused(refusal);
+        }
         context.lend(call);
-        let is_agent = meant.id.starts_with(AGENT);
-        match context.invocation.call(&meant.id, meant.arguments).await {
-            Ok(result) if is_agent => match result.get("_meta").and_then(|meta| meta.text(WAITS)) {
-                Some(run) => CallOutcome::Waits(WaitFor::Run(run)),
-                None => CallOutcome::Result(read(&result)),
-            },
-            // What shows tools that are deferred reads the names that were found.
-            Ok(result) if meant.id == FIND && context.start.tools.iter().any(|tool| tool.deferred) => {
-                let found = result.get("structuredContent").map_or_else(String::new, |found| found.as_str().to_owned());
-                CallOutcome::Result(CallResult { text: found, ..CallResult::default() })
+        let place = call.id.to_string();
+        let place = CallPlace { name: &place, approval: call.approval.as_deref() };
+        match context.invocation.make(&meant.id, meant.arguments, place).await {
+            RunCallOutcome::Result { result, problem } => {
+                // Its end is not known where the server may have done it.
+                let lost = problem.filter(|problem| problem.hint.as_deref() == Some(MAY_HAVE_RUN) && call.durable);
+                lost.map_or_else(|| context.result(&meant.id, &result), |lost| CallOutcome::Unknown(lost.message))
             }
-            // What another server claims to have spent is nothing.
-            Ok(result) => CallOutcome::Result(CallResult { spent: Cost::default(), ..read(&result) }),
-            Err(problem) => failed(&problem, call),
+            RunCallOutcome::Held(approval) => CallOutcome::Held(approval),
+            RunCallOutcome::Refused(problem) => CallOutcome::Refused(refused(&problem)),
+            RunCallOutcome::Unknown(problem) => CallOutcome::Unknown(problem.message),
         }
     }
 }
@@ -198,18 +250,6 @@ impl Bridge {
             String::new()
         };
         CallOutcome::Result(CallResult { text: format!("{piece}{more}"), ..CallResult::default() })
-    }
-}
-
-/// What an error of the gateway means for the call.
-fn failed(problem: &Problem, call: &Call) -> CallOutcome {
-    match problem.kind {
-        Kind::UnknownTool | Kind::NotFound | Kind::InvalidParams | Kind::Forbidden | Kind::Unauthenticated => {
-            CallOutcome::Refused(refused(problem))
-        }
-        // It may have left, and what became of it is not known.
-        Kind::Timeout | Kind::Cancelled | Kind::Internal if call.durable => CallOutcome::Unknown(problem.to_string()),
-        _ => CallOutcome::Result(CallResult { text: problem.to_string(), is_error: true, spent: Cost::default() }),
     }
 }
 

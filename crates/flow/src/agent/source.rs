@@ -11,7 +11,7 @@ use toolcrib_agent::driver::{DriveError, DriveRuns, Rest, Runs, Surroundings};
 use toolcrib_agent::{Event, ParentCall, WaitFor};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ServerName};
-use toolcrib_call::{Halts, Invocation, Source};
+use toolcrib_call::{ApprovalEnd, Halts, Invocation, Source};
 use toolcrib_catalog::{AgentDefinition, Catalog, DefinitionProblem};
 use toolcrib_gateway::Gateway;
 use toolcrib_protocol::Raw;
@@ -207,6 +207,7 @@ impl Agents {
                     tracing::warn!(run, %error, "an interrupted run cannot go on");
                 }
             }
+            bridge.look_for_ended_approvals(None).await;
         });
         let (bridge, mut stop) = (Arc::clone(&self.inner.bridge), self.scope.stop_signal());
         self.scope.spawn(async move {
@@ -296,6 +297,11 @@ impl Source for Agents {
                 });
             }
         }
+    }
+
+    fn approval_ended(&self, end: &ApprovalEnd) {
+        let (bridge, end) = (Arc::clone(&self.inner.bridge), end.clone());
+        self.scope.spawn(async move { bridge.approval_ended(&end).await });
     }
 
     fn operations(&self) -> &'static [Operation] {

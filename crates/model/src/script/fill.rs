@@ -14,6 +14,8 @@ pub(super) struct Words<'a> {
     numbers: Vec<String>,
     quoted: Vec<&'a str>,
     paths: Vec<&'a str>,
+    /// Where the last choice that was named ends in the task.
+    chosen_until: usize,
 }
 
 impl<'a> Words<'a> {
@@ -29,7 +31,7 @@ impl<'a> Words<'a> {
         let is_path = |word: &&&str| word.contains('/') || word.contains('.') && word.parse::<f64>().is_err();
         let mut paths: Vec<&str> = words.iter().filter(is_path).copied().collect();
         paths.reverse();
-        Self { task, numbers, quoted, paths }
+        Self { task, numbers, quoted, paths, chosen_until: 0 }
     }
 
     /// A value for `schema`, which is that of the property `name`.
@@ -41,10 +43,7 @@ impl<'a> Words<'a> {
             return value.clone();
         }
         if let Some(choices) = schema.get("enum").and_then(Value::as_array).filter(|choices| !choices.is_empty()) {
-            let task = self.task.to_lowercase();
-            let said =
-                choices.iter().find(|choice| choice.as_str().is_some_and(|text| task.contains(&text.to_lowercase())));
-            return said.unwrap_or(&choices[0]).clone();
+            return self.choice(choices);
         }
         let choice = ["anyOf", "oneOf"].iter().find_map(|key| schema.get(*key)?.as_array()?.first());
         if let Some(choice) = choice {
@@ -70,6 +69,20 @@ impl<'a> Words<'a> {
             "null" => Value::Null,
             _ => Value::String(self.text(name, schema)),
         }
+    }
+
+    /// The choice that the task names first and that no other property got; the longest of those that begin there.
+    fn choice(&mut self, choices: &[Value]) -> Value {
+        let task = self.task.to_lowercase();
+        let at = |choice: &Value| {
+            let text = choice.as_str()?.to_lowercase();
+            let found = task.match_indices(&text).map(|(at, _)| at).find(|at| *at >= self.chosen_until)?;
+            Some((found, usize::MAX - text.len()))
+        };
+        let named = choices.iter().filter_map(|choice| Some((at(choice)?, choice))).min_by_key(|(at, _)| *at);
+        let Some(((begin, rest), choice)) = named else { return choices[0].clone() };
+        self.chosen_until = begin + (usize::MAX - rest);
+        choice.clone()
     }
 
     /// The required properties, or the first one where none is required.
