@@ -1,8 +1,10 @@
-//! `toolcrib eval`: how well a gateway answers, measured on questions with known answers.
+//! `toolcrib eval`: how well a gateway answers and how well agents do their tasks, where it is known what is right.
 
+mod run;
 mod set;
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -29,6 +31,8 @@ pub(crate) struct Arguments {
 enum Action {
     /// Send every query of a set to `find_tools` and score the answers
     Search(Search),
+    /// Run tasks with agents or models, and check what each run did
+    Run(Box<run::RunArguments>),
 }
 
 #[derive(Debug, clap::Args)]
@@ -65,8 +69,14 @@ const COLUMNS: &[Column] = &[
     Column::new("p95", |row| millis(&row["ms_p95"])),
 ];
 
-pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<()> {
-    let Action::Search(search) = &arguments.action;
+pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<ExitCode> {
+    match &arguments.action {
+        Action::Search(search) => search_sets(search, environment).map(|()| ExitCode::SUCCESS),
+        Action::Run(arguments) => run::run(arguments, environment),
+    }
+}
+
+fn search_sets(search: &Search, environment: &Environment) -> anyhow::Result<()> {
     // All are read before anything starts, so that a bad line is reported at once.
     let sets = set::folders(&search.folder)?.iter().map(|folder| Set::read(folder)).collect::<Result<Vec<_>, _>>()?;
     let homes = super::temporary_home("toolcrib-eval-")?;

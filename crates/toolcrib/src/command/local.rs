@@ -36,7 +36,7 @@ pub(crate) enum LocalCommand {
     Model(model::Arguments),
     /// Add, show or remove a local model that improves search
     Embedding(embedding::Arguments),
-    /// Measure search quality on queries with known answers
+    /// Measure search on known answers, and agents on tasks with assertions
     Eval(eval::Arguments),
     /// Run behaviour tests, each against its own gateway
     Test(Box<test::Arguments>),
@@ -66,7 +66,7 @@ pub(super) fn run(command: LocalCommand, environment: &Environment) -> anyhow::R
         LocalCommand::Secret(arguments) => secret::run(&arguments, environment),
         LocalCommand::Model(arguments) => model::run(&arguments, environment),
         LocalCommand::Embedding(arguments) => embedding::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
-        LocalCommand::Eval(arguments) => eval::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
+        LocalCommand::Eval(arguments) => eval::run(&arguments, environment),
         LocalCommand::Test(arguments) => test::run(&arguments),
         LocalCommand::Completion(arguments) => completion::run(&arguments).map(|()| ExitCode::SUCCESS),
         LocalCommand::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),

@@ -57,6 +57,7 @@ const GUIDES: [&str; 31] = [
     "docs/guides/cli.md",
     "docs/guides/clients.md",
     "docs/guides/control-api.md",
+    "docs/guides/evaluations.md",
     "docs/guides/events.md",
     "docs/guides/getting-started.md",
     "docs/guides/guards.md",
@@ -132,6 +133,11 @@ fn canaries() {
 #[test]
 fn control_api() {
     run("docs/guides/control-api.md");
+}
+
+#[test]
+fn evaluations() {
+    run("docs/guides/evaluations.md");
 }
 
 #[test]

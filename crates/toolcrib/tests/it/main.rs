@@ -18,6 +18,7 @@ mod contexts;
 mod demo;
 mod ending;
 mod eval;
+mod eval_run;
 mod failing;
 mod failures;
 mod first_start;
