@@ -49,6 +49,22 @@ pub trait Source: ToolSource {
     ) -> BoxFuture<'static, Result<Value, Problem>>;
 }
 
+/// How far a follower of a run is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunPosition {
+    /// The entries that it has.
+    pub entries: u64,
+    /// The bytes that it has of the answer that is being written after them.
+    pub text: usize,
+}
+
+/// Follows runs, for a caller to whom an operation on the run has shown that it is there.
+pub trait FollowRuns: fmt::Debug + Send + Sync {
+    /// What there is after a position, as soon as there is more, or nothing after a while: `{run, status, entries, next,
+    /// partial, waits}`, where `partial` is text after the position and `waits` stands where the run waits.
+    fn follow(&self, run: &str, position: RunPosition) -> BoxFuture<'static, Result<Value, Problem>>;
+}
+
 /// All sources, in the order in which they were handed in.
 pub type Sources = Arc<[Arc<dyn Source>]>;
 

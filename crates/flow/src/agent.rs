@@ -10,6 +10,7 @@ mod bridge;
 mod call;
 mod context;
 mod dialogue;
+mod follow;
 mod fork;
 mod keep;
 mod models;

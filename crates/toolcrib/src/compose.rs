@@ -33,6 +33,7 @@ use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, SystemClock};
 use toolcrib_call::Servers;
 use toolcrib_call::{LiveEvents, Source};
 use toolcrib_catalog::{Catalog, DefinitionProblem};
+use toolcrib_flow::agent::Agents;
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
 use toolcrib_gateway::Gateway;
@@ -86,6 +87,7 @@ const LAST_WORDS: Duration = Duration::from_secs(30);
 struct RunningGateway {
     gateway: Arc<Gateway>,
     workflows: Arc<Workflows>,
+    agents: Arc<Agents>,
     logins: Arc<GatewayLogins>,
     /// Where access tokens count, until the doors open.
     front: Option<Front>,
@@ -381,7 +383,7 @@ impl RunningGateway {
                 };
             }
         });
-        Ok(Self { gateway, workflows, logins, front, config, doors, house })
+        Ok(Self { gateway, workflows, agents, logins, front, config, doors, house })
     }
 
     fn open_doors(&mut self, listener: Listener, token: Secret) -> anyhow::Result<()> {
@@ -396,6 +398,7 @@ impl RunningGateway {
         let limits = self.config.limits.clone();
         let site = Site::new(Arc::clone(&self.gateway), guard, limits, self.doors.clone())
             .with_logins(Some(self.logins.logins().clone()))
+            .with_runs(Arc::clone(&self.agents) as _)
             .with_front(self.front.take());
         let workers = Workers::for_each_core().context("start the threads that serve HTTP")?;
         self.doors.spawn(toolcrib_web::serve(listener, Arc::new(site), self.doors.clone(), workers));

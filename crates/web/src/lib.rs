@@ -23,7 +23,7 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::task::{Scope, Stop};
 use toolcrib_base::{Kind, Limits, Problem, ProfileName};
-use toolcrib_call::ProfileSnapshot;
+use toolcrib_call::{FollowRuns, ProfileSnapshot};
 use toolcrib_gateway::Gateway;
 use toolcrib_login::Logins;
 use toolcrib_protocol::RequestTrace;
@@ -54,6 +54,8 @@ pub struct Site {
     logins: Option<LoginPages>,
     /// `None`: access tokens do not count.
     front: Option<Front>,
+    /// `None`: there are no agents.
+    runs: Option<Arc<dyn FollowRuns>>,
     sse_clients: SseClients,
     bodies: Bodies,
     /// The document of the control API, made when it is first asked for.
@@ -64,13 +66,31 @@ impl Site {
     /// A site that no one has visited yet. In `scope` run the tasks that outlive a request's first answer.
     pub fn new(gateway: Arc<Gateway>, guard: Guard, limits: Limits, scope: Scope) -> Self {
         let (sse_clients, bodies) = (SseClients::new(limits.sessions), Bodies::new(limits.bodies_bytes));
-        Self { gateway, guard, limits, scope, logins: None, front: None, sse_clients, bodies, openapi: OnceLock::new() }
+        Self {
+            gateway,
+            guard,
+            limits,
+            scope,
+            logins: None,
+            front: None,
+            runs: None,
+            sse_clients,
+            bodies,
+            openapi: OnceLock::new(),
+        }
     }
 
     /// The same with the pages of logins to servers, if there are logins.
     #[must_use]
     pub fn with_logins(mut self, logins: Option<Logins>) -> Self {
         self.logins = logins.map(LoginPages::new);
+        self
+    }
+
+    /// The same with doors of agents, whose runs are followed by these.
+    #[must_use]
+    pub fn with_runs(mut self, runs: Arc<dyn FollowRuns>) -> Self {
+        self.runs = Some(runs);
         self
     }
 

@@ -194,6 +194,11 @@ impl Agents {
         Arc::new(Self { name, inner, scope: scope.clone(), left: Mutex::new(left) })
     }
 
+    /// What runs share.
+    pub(super) fn inner(&self) -> Arc<Inner> {
+        Arc::clone(&self.inner)
+    }
+
     /// Tells the agents that the gateway is there: what an earlier process left under way goes on.
     pub fn enter(&self, gateway: &Arc<Gateway>) {
         if !self.inner.bridge.enter(gateway) {

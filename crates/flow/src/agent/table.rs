@@ -32,6 +32,11 @@ impl Table {
     pub(super) fn get(&self, name: &str) -> Option<&Arc<AgentDefinition>> {
         self.agents.get(name)
     }
+
+    /// The names of all agents.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.agents.keys().map(ObjectName::as_str)
+    }
 }
 
 fn offer(agent: &AgentDefinition) -> Option<Offer> {

@@ -1,8 +1,9 @@
 //! `/api/v1/…`: the control API. One route for each operation of the gateway's table, the OpenAPI document that is made
-//! of the same table, and the events.
+//! of the same table, the events, and the doors of agents.
 //!
 //! To add a route, add an operation (`gateway/src/operation.rs`); only what is no operation gets a file here.
 
+mod agents;
 mod arguments;
 mod events;
 mod openapi;
@@ -13,9 +14,9 @@ use http::header::{AUTHORIZATION, ETAG, HeaderValue, LOCATION};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
-use toolcrib_base::{Kind, Problem, ProfileName, Proof};
+use toolcrib_base::{Kind, Problem, Proof};
 use toolcrib_call::ProfileSnapshot;
-use toolcrib_protocol::{Raw, Revision};
+use toolcrib_protocol::{Raw, RequestTrace, Revision};
 use toolcrib_session::{Caller, Principal, ShareKey};
 use toolcrib_store::Door;
 use toolcrib_transport::http::body::Body;
@@ -23,7 +24,7 @@ use toolcrib_transport::http::tls::ClientCertificate;
 use toolcrib_view::{Operation, OperationTable, Permission, RoutedOperation};
 
 use super::mcp::read;
-use crate::guard::{Admission, ProfileKeys};
+use crate::guard::{Admission, KnownToken, ProfileKeys};
 use crate::{Site, Visitor, respond};
 
 /// Where the control API begins.
@@ -37,6 +38,9 @@ pub(super) async fn answer(site: &Arc<Site>, visitor: Visitor, request: Request<
         ("GET", "/events") => return events::answer(site, &visitor.principal, &head),
         (_, "/openapi.json" | "/events") => return respond::wrong_method("GET"),
         _ => {}
+    }
+    if let Some(door) = agents::Door::of(path) {
+        return Box::pin(agents::answer(site, visitor, head, body, door)).await;
     }
     match site.gateway.operations.find(head.method.as_str(), path) {
         RoutedOperation::Nothing => respond::refusal(&unknown(&site.gateway.operations, path)),
@@ -82,17 +86,8 @@ async fn operate(
     route: OperationRoute<'_>,
 ) -> Result<Raw, RouteError> {
     let OperationRoute { operation, values } = route;
-    let Visitor { principal, token, is_barred, mut snapshot, address, trace } = visitor;
-    let mut caller = Caller {
-        principal,
-        profile: ProfileName::new("default").expect("`default` is a name"),
-        door: Door::REST,
-        revision: Revision::LATEST_LEGACY,
-        session: None,
-        meta: None,
-        trace,
-        chain: None,
-    };
+    let Visitor { principal, token, is_barred, snapshot, address, trace } = visitor;
+    let mut caller = newcomer(principal, trace);
     if is_barred {
         let asked = super::profile_of(site, &head.uri);
         let profile = asked.as_ref().unwrap_or(&caller.profile);
@@ -106,19 +101,7 @@ async fn operate(
     if let Some(profile) = arguments::profile(operation, &query)? {
         caller.profile = profile;
     }
-    if snapshot.as_ref().is_none_or(|snapshot| snapshot.profile().name != caller.profile) {
-        snapshot = site.gateway.snapshot(&caller.profile).ok();
-    }
-    // Who was let in by the keys of one profile is in this one only by its own, and the role is that of this profile.
-    caller.principal = match token {
-        Some(token) => match Admission::of_token(token, &caller.profile) {
-            Admission { principal, is_barred: true, .. } => {
-                return Err(site.no_profile(&principal, &caller.profile).into());
-            }
-            Admission { principal, .. } => principal,
-        },
-        None => opened(site, caller.principal, snapshot.as_ref(), head)?,
-    };
+    let snapshot = enter(site, &mut caller, token, snapshot, head)?;
     if snapshot.is_none() && operation.is_in_profile() {
         return Err(site.no_profile(&caller.principal, &caller.profile).into());
     }
@@ -135,6 +118,44 @@ async fn operate(
     let given = arguments::RequestParts { values, query, headers: &head.headers, body, depth: site.limits.depth };
     let arguments = given.gather(operation)?;
     Ok(site.gateway.operate(operation, snapshot.as_ref(), &caller, arguments).await?)
+}
+
+/// A caller that is in no profile yet but the default one.
+fn newcomer(principal: Principal, trace: RequestTrace) -> Caller {
+    Caller {
+        principal,
+        profile: crate::route::default_profile().clone(),
+        door: Door::REST,
+        revision: Revision::LATEST_LEGACY,
+        session: None,
+        meta: None,
+        trace,
+        chain: None,
+    }
+}
+
+/// Brings a caller into its profile, and gives what decides there.
+fn enter(
+    site: &Site,
+    caller: &mut Caller,
+    token: Option<Arc<KnownToken>>,
+    mut snapshot: Option<ProfileSnapshot>,
+    head: &Parts,
+) -> Result<Option<ProfileSnapshot>, Problem> {
+    if snapshot.as_ref().is_none_or(|snapshot| snapshot.profile().name != caller.profile) {
+        snapshot = site.gateway.snapshot(&caller.profile).ok();
+    }
+    // Who was let in by the keys of one profile is in this one only by its own, and the role is that of this profile.
+    caller.principal = match token {
+        Some(token) => match Admission::of_token(token, &caller.profile) {
+            Admission { principal, is_barred: true, .. } => {
+                return Err(site.no_profile(&principal, &caller.profile));
+            }
+            Admission { principal, .. } => principal,
+        },
+        None => opened(site, caller.principal.clone(), snapshot.as_ref(), head)?,
+    };
+    Ok(snapshot)
 }
 
 /// Who the caller is in a profile: its own keys decide, as at its own address.

@@ -17,9 +17,12 @@ use tokio::net::{TcpListener, TcpStream};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, ManualClock, Secret, SystemClock, Timestamp};
 use toolcrib_call::Source;
+use toolcrib_catalog::ModelDefinition;
+use toolcrib_flow::agent::{Agents, ModelResponse, SendError, SendRequest};
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
 use toolcrib_login::Logins;
+use toolcrib_model::Wire;
 use toolcrib_protocol::sse::{self, Event};
 use toolcrib_testgateway::{File, Setup, TestGateway};
 use toolcrib_testkit::eventually;
@@ -80,6 +83,21 @@ impl Clock for Fuse {
     fn now(&self) -> Timestamp {
         assert!(!self.lit.swap(false, Ordering::SeqCst), "the fuse was lit");
         Timestamp(SystemClock.now().0 + self.ahead.load(Ordering::SeqCst))
+    }
+}
+
+/// Only scripted models are asked here.
+#[derive(Debug)]
+struct NoModels;
+
+#[async_trait::async_trait]
+impl SendRequest for NoModels {
+    async fn send(&self, _: &Arc<ModelDefinition>, _: Wire, _: Bytes) -> Result<ModelResponse, SendError> {
+        Err(SendError::Network("there is no network here".to_owned()))
+    }
+
+    async fn look(&self, _: &Arc<ModelDefinition>, _: &'static str) -> Option<Bytes> {
+        None
     }
 }
 
@@ -342,10 +360,13 @@ impl ServedGateway {
         let workflows = Workflows::new(setup.store.runs(), &setup.scope);
         let clock = Arc::new(SystemClock) as Arc<dyn Clock>;
         let services = Services::new(setup.home.path(), setup.store.services(), clock, &setup.scope);
-        let sources = [Arc::clone(&workflows) as Arc<dyn Source>, Arc::clone(&services) as Arc<dyn Source>];
+        let clock = Arc::new(SystemClock) as Arc<dyn Clock>;
+        let agents = Agents::new(setup.store.agent_runs(), Arc::new(NoModels), clock, &setup.scope);
+        let sources = [Arc::clone(&workflows) as Arc<dyn Source>, Arc::clone(&services) as _, Arc::clone(&agents) as _];
         let gateway = TestGateway::open(files, Setup { sources: Arc::new(sources), ..setup });
         workflows.enter(&gateway.gateway);
         services.enter(&gateway.gateway);
+        agents.enter(&gateway.gateway);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let guard =
@@ -358,6 +379,7 @@ impl ServedGateway {
         let scope = gateway.scope();
         let site = Site::new(Arc::clone(&gateway.gateway), guard, limits, scope.clone());
         let site = site.with_logins(logins(address, scope)).with_front(front(Arc::clone(&fuse) as Arc<dyn Clock>));
+        let site = site.with_runs(agents);
         scope.spawn(toolcrib_web::serve(listener, Arc::new(site), scope.clone(), Workers::none()));
         Self { gateway, address, time, fuse }
     }

@@ -35,7 +35,13 @@ pub(super) async fn start(asking: &OperationCall) -> Result<Value, Problem> {
         Some(name) => {
             Some(asking.inner.table().get(name).cloned().filter(|_| is_shown(asking, name)).ok_or_else(|| {
                 let shown: String = name.chars().take(64).collect();
-                Problem::new(Kind::NotFound, format!("agent `{shown}` not found"))
+                let problem = Problem::new(Kind::NotFound, format!("agent `{shown}` not found"));
+                let table = asking.inner.table();
+                let known = table.names().filter(|known| is_shown(asking, known));
+                match toolcrib_base::nearest::similar(&shown, known).first() {
+                    Some(near) => problem.hint(format!("Did you mean `{near}`?")),
+                    None => problem.hint("To see the agents of this profile, list its tools `agent_…`."),
+                }
             })?)
         }
     };

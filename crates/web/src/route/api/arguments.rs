@@ -129,7 +129,7 @@ fn typed(mut arguments: Value, schema: &Value) -> Value {
 }
 
 /// Percent-decoding; `+` is a blank in a query.
-fn decoded(text: &str, in_query: bool) -> Result<String, Problem> {
+pub(super) fn decoded(text: &str, in_query: bool) -> Result<String, Problem> {
     let wrong = || Problem::new(Kind::InvalidParams, "the URL is not percent-encoded UTF-8");
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
