@@ -21,8 +21,8 @@ use toolcrib_view::{Effect, Method, Operation, Permission};
 use super::source::Inner;
 use crate::arguments::OperationArguments;
 use schema::{
-    ENTRIES, ENTRIES_OUTPUT, EXPORT, EXPORT_OUTPUT, FORK, LIST, LIST_OUTPUT, NAMED, REPLAY_OUTPUT, RESUME, SETTLE,
-    SHOWN, START,
+    ENTRIES, ENTRIES_OUTPUT, EXPORT, EXPORT_OUTPUT, FORK, LIST, LIST_OUTPUT, MESSAGE, NAMED, REPLAY_OUTPUT, RESUME,
+    SETTLE, SHOWN, START,
 };
 
 /// All of them.
@@ -62,6 +62,7 @@ pub(super) async fn run(
         "core_run_fork" => journal::fork(&asking).await,
         "core_run_get" => runs::get(&asking).await,
         "core_run_list" => runs::list(&asking).await,
+        "core_run_message" => runs::message(&asking).await,
         "core_run_replay" => journal::replay(&asking).await,
         "core_run_resume" => runs::resume(&asking).await,
         "core_run_settle" => runs::settle(&asking).await,
@@ -143,6 +144,21 @@ const ROWS: &[Operation] = &[
                       own runs in this profile.",
         input: LIST,
         output: LIST_OUTPUT,
+        ..RUN
+    },
+    Operation {
+        tool: "core_run_message",
+        method: Method::Post,
+        path: "/runs/{run}/message",
+        summary: "Say more in a run",
+        description: "Go on with a run that is done, with another message: the conversation grows at its end. A run that \
+                      is under way reads it after its turn. With `wait` the answer comes when the run has ended or waits \
+                      for a person.",
+        effect: Effect::Unknown,
+        slow: true,
+        problems: &[Kind::NotFound, Kind::Conflict],
+        input: MESSAGE,
+        output: SHOWN,
         ..RUN
     },
     Operation {

@@ -74,6 +74,8 @@ enum Action {
     Show(OneArguments),
     /// Follow a run live
     Follow(FollowArguments),
+    /// Say more in a run, and follow it
+    Message(MessageArguments),
     /// Go on with a run that ended at a limit or was interrupted
     Resume(ResumeArguments),
     /// Say of a call whose end is not known whether it happened
@@ -112,6 +114,19 @@ struct OneArguments {
 struct FollowArguments {
     /// The run's id, or its beginning
     run: String,
+    /// Print each entry as a line of JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+#[derive(Debug, clap::Args)]
+struct MessageArguments {
+    /// The run's id, or its beginning
+    run: String,
+    /// What to say
+    message: String,
     /// Print each entry as a line of JSON
     #[arg(long)]
     json: bool,
@@ -214,6 +229,7 @@ impl Arguments {
             Some(Action::List(arguments)) => &arguments.client,
             Some(Action::Show(arguments) | Action::Cancel(arguments) | Action::Replay(arguments)) => &arguments.client,
             Some(Action::Follow(arguments)) => &arguments.client,
+            Some(Action::Message(arguments)) => &arguments.client,
             Some(Action::Resume(arguments)) => &arguments.client,
             Some(Action::Settle(arguments)) => &arguments.client,
             Some(Action::Fork(arguments)) => &arguments.client,
@@ -258,7 +274,15 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
             Ok(())
         }
         Action::Show(one) => show(&rest.get(&path(&one.run, "")).await?, output),
-        Action::Follow(one) => follow::follow(rest, &one.run, one.json, output).await,
+        Action::Follow(one) => follow::follow(rest, &one.run, 0, one.json, output).await,
+        Action::Message(one) => {
+            // What was there before is not told again.
+            let known = rest.get(&path(&one.run, "/replay")).await?.to_value()["entries"].as_u64().unwrap_or(0);
+            let mut body = Map::new();
+            body.insert("message".to_owned(), one.message.as_str().into());
+            post(rest, &path(&one.run, "/message"), body).await?;
+            follow::follow(rest, &one.run, known, one.json, output).await
+        }
         Action::Resume(one) => {
             let mut body = Map::new();
             one.limits.put(&mut body);
@@ -313,7 +337,7 @@ async fn start(start: &StartArguments, rest: &Rest, output: Output) -> anyhow::R
     if start.detach {
         return show(&begun, output);
     }
-    follow::follow(rest, &id, start.json, output).await
+    follow::follow(rest, &id, 0, start.json, output).await
 }
 
 async fn post(rest: &Rest, path: &str, body: Map<String, Value>) -> Result<Raw, Problem> {

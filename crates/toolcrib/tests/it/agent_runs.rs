@@ -34,8 +34,12 @@ fn post() -> Arc<ScriptedServer> {
     Arc::new(ScriptedServer::start(Speaks::Both, |heard, say| match heard.method.as_str() {
         "tools/list" => say.result(TOOLS),
         "tools/call" => {
-            if heard.value()["name"] == "send" {
+            let value = heard.value();
+            if value["name"] == "send" {
                 say.wait_for_release(1);
+            }
+            if value["arguments"]["to"] == "nowhere" {
+                return say.cut();
             }
             say.result(r#"{"content":[{"type":"text","text":"noted"}]}"#);
         }
@@ -108,6 +112,8 @@ async fn a_task_becomes_calls_with_the_model_that_needs_no_key() {
     let forked = json(home, &["run", "fork", id, "--at", "2"]).await;
     let ended = until(home, forked["run"].as_str().unwrap(), "ended").await;
     assert_eq!((ended["end"].as_str(), ended["calls"].as_u64()), (Some("done"), Some(1)), "{ended}");
+    let more = run(home, &["run", "message", id, "convert the length of 5 mile to metre"], &[]).await;
+    assert!(more.code == 0 && more.stdout.contains("5 mile"), "{more:?}");
     let spans = json(home, &["run", "export", id, "--format", "otlp"]).await;
     let names: Vec<&str> = spans["resourceSpans"][0]["scopeSpans"][0]["spans"]
         .as_array()
@@ -239,6 +245,70 @@ async fn a_model_over_http_is_asked_again_and_runs_no_call_of_a_cut_answer() {
     let log = std::fs::read(home.join("state/toolcrib.db-wal")).unwrap_or_default();
     let key = b"secret-key-1";
     assert!(![&dump, &log].iter().any(|file| file.windows(key.len()).any(|part| part == key)), "no key is stored");
+    gateway.signal(Signal::TERM);
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_amid_a_write_leaves_it_unknown() {
+    let (home, post) = (tempfile::tempdir().unwrap(), post());
+    let home = home.path();
+    post.release();
+    write(home, "servers/post.yaml", &format!("name: post\ntransport: http\nurl: {}\nstart: eager\n", post.url()));
+    let script = SCRIPT.replace("ada", "nowhere");
+    write(home, "models/script.yaml", &script);
+    let mut gateway = serve(home, 1).await;
+    let id = detached(home, &["--model", "script", "Send it."]).await;
+    let ended = until(home, &id, "ended").await;
+    assert_eq!(
+        (ended["end"].as_str(), ended["unsettled"].to_string()),
+        (Some("done"), r#"["1.2"]"#.to_owned()),
+        "{ended}"
+    );
+    assert_eq!(sends(&post), 1, "the same call is refused until it is settled");
+    gateway.signal(Signal::TERM);
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn a_run_waits_for_a_yes_over_a_restart_and_goes_on_with_the_result() {
+    let (home, post) = (tempfile::tempdir().unwrap(), post());
+    let home = home.path();
+    post.release();
+    write(home, "servers/post.yaml", &format!("name: post\ntransport: http\nurl: {}\nstart: eager\n", post.url()));
+    write(home, "models/script.yaml", SCRIPT);
+    write(home, "profiles/default.yaml", "name: default\ntools: {approve: ['post/send']}\n");
+    let mut gateway = serve(home, 1).await;
+    let id = detached(home, &["--model", "script", "Send it."]).await;
+    let waits = until(home, &id, "waiting").await;
+    assert_eq!(waits["waits"][0]["for"], "approval", "{waits}");
+    let first = waits["waits"][0]["what"].as_str().unwrap().to_owned();
+    gateway.signal(Signal::KILL);
+    gateway.end().await;
+    let mut gateway = serve(home, 1).await;
+    assert_eq!(until(home, &id, "waiting").await["waits"][0]["what"], first.as_str());
+    assert_eq!(sends(&post), 0);
+    let yes = run(home, &["approval", "approve", &first], &[]).await;
+    assert_eq!(yes.code, 0, "{yes:?}");
+    // The second turn sends once more: another call, which needs a yes of its own.
+    let second = async {
+        loop {
+            let shown = json(home, &["run", "show", &id]).await;
+            let what = shown["waits"][0]["what"].as_str().unwrap_or_default().to_owned();
+            if !what.is_empty() && what != first {
+                return what;
+            }
+        }
+    };
+    let mut other = String::new();
+    eventually("another approval", async { other = second.await }).await;
+    assert_eq!(sends(&post), 1);
+    let no = run(home, &["approval", "deny", &other, "--reason", "once is enough"], &[]).await;
+    assert_eq!(no.code, 0, "{no:?}");
+    let ended = until(home, &id, "ended").await;
+    assert_eq!((ended["end"].as_str(), sends(&post)), (Some("done"), 1), "{ended}");
+    let text = run(home, &["run", "export", &id, "--format", "json"], &[]).await.stdout;
+    assert!(text.contains("once is enough") && text.contains("noted"), "{text}");
     gateway.signal(Signal::TERM);
     gateway.end().await;
 }

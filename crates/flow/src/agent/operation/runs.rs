@@ -133,6 +133,17 @@ pub(super) async fn cancel(asking: &OperationCall) -> Result<Value, Problem> {
     settled(asking, &run.id).await
 }
 
+pub(super) async fn message(asking: &OperationCall) -> Result<Value, Problem> {
+    let run = find_given(asking).await?;
+    let text = asking.given.text("message")?.to_owned();
+    tell(asking, &run, Event::Said { text }).await?;
+    if asking.given.flag("wait") {
+        asking.inner.outcome(&run.id, PATIENCE, |_| ()).await?;
+        return whole(asking, &find(asking, &run.id).await?).await;
+    }
+    settled(asking, &run.id).await
+}
+
 pub(super) async fn resume(asking: &OperationCall) -> Result<Value, Problem> {
     let run = find_given(asking).await?;
     let more = limits(asking)?;

@@ -61,3 +61,7 @@ pub(super) const START: &str = concat!(
     limits!(),
     r#"},"required":["task"],"additionalProperties":false}"#
 );
+pub(super) const MESSAGE: &str = named!(
+    r#","message":{"type":"string","minLength":1,"description":"What to say"},"wait":{"type":"boolean","default":false}"#,
+    r#""message""#
+);

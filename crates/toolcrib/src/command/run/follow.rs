@@ -20,9 +20,9 @@ const SHOWN: usize = 160;
 ///
 /// # Errors
 /// The gateway is gone; the run ended without a result.
-pub(super) async fn follow(rest: &Rest, run: &str, json: bool, output: Output) -> anyhow::Result<()> {
+pub(super) async fn follow(rest: &Rest, run: &str, after: u64, json: bool, output: Output) -> anyhow::Result<()> {
     let mut screen = Screen { json, quiet: output.quiet, live: output.shows_progress() && !json, partial: 0 };
-    let mut next = 0;
+    let mut next = after;
     loop {
         let seen = screen.partial;
         let asked = path(run, &format!("/entries?after={next}&wait={WAIT}&seen={seen}"));
