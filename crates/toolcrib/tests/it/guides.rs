@@ -45,7 +45,7 @@ const REPEATED: [&str; 7] = [
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 31] = [
+const GUIDES: [&str; 32] = [
     "README.md",
     "docs/guides/agents.md",
     "docs/guides/approvals.md",
