@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 
+use async_trait::async_trait;
 use tokio::sync::watch;
-use toolcrib_agent::driver::{DriveError, DriveRuns, Observe, Rest, Surroundings};
-use toolcrib_agent::{End, Entry, Event, LimitName, Start, WaitFor};
+use toolcrib_agent::driver::{AskModel, CallOutcome, CallTool, DriveError, DriveRuns, Journal};
+use toolcrib_agent::driver::{Observe, Rest, Surroundings};
+use toolcrib_agent::{Answer, Ask, Call, Decision, End, Entry, Event, Failure, LimitName, OpenCall, Start, WaitFor};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem};
 use toolcrib_call::admission::closing_problem;
@@ -19,7 +21,9 @@ use toolcrib_session::{Caller, Principal};
 use toolcrib_store::{AgentDayLimits, AgentRuns};
 use toolcrib_view::ObjectKind;
 
+use super::call::refused;
 use super::context::{Feed, RunContext};
+use super::dialogue;
 use super::keep::{self, JournalState};
 use super::models::Models;
 use super::output::OutputCheck;
@@ -66,11 +70,11 @@ impl Bridge {
             scope: scope.clone(),
         });
         let around = Surroundings {
-            models: Arc::clone(&bridge) as _,
-            tools: Arc::clone(&bridge) as _,
-            journal: Arc::clone(&bridge) as _,
+            models: Arc::new(BridgeHandle(Arc::downgrade(&bridge))),
+            tools: Arc::new(BridgeHandle(Arc::downgrade(&bridge))),
+            journal: Arc::new(BridgeHandle(Arc::downgrade(&bridge))),
             outputs: Arc::new(OutputCheck),
-            observer: Arc::new(Observer(Arc::downgrade(&bridge))),
+            observer: Arc::new(BridgeHandle(Arc::downgrade(&bridge))),
             clock,
         };
         let _ = bridge.runs.set(driver(around, scope.clone()));
@@ -238,10 +242,53 @@ impl Bridge {
     }
 }
 
-/// Sees what happens in runs, for those who watch and for runs that wait for others.
-struct Observer(Weak<Bridge>);
+/// The bridge as the driver has it: the bridge has the driver, and neither keeps the other and the store from ending.
+struct BridgeHandle(Weak<Bridge>);
 
-impl Observe for Observer {
+impl BridgeHandle {
+    fn bridge(&self) -> Result<Arc<Bridge>, Problem> {
+        self.0.upgrade().ok_or_else(closing_problem)
+    }
+}
+
+#[async_trait]
+impl AskModel for BridgeHandle {
+    async fn ask(&self, run: &str, ask: &Ask, observer: &dyn Observe) -> Result<Answer, Failure> {
+        let bridge = self.bridge().map_err(|problem| dialogue::unusable(problem.to_string()))?;
+        bridge.ask(run, ask, observer).await
+    }
+}
+
+#[async_trait]
+impl CallTool for BridgeHandle {
+    async fn decide(&self, run: &str, call: &OpenCall) -> Decision {
+        match self.bridge() {
+            Ok(bridge) => bridge.decide(run, call).await,
+            Err(problem) => Decision::Refused(refused(&problem)),
+        }
+    }
+
+    async fn call(&self, run: &str, call: &Call) -> CallOutcome {
+        match self.bridge() {
+            Ok(bridge) => bridge.call(run, call).await,
+            Err(problem) => CallOutcome::Refused(refused(&problem)),
+        }
+    }
+}
+
+#[async_trait]
+impl Journal for BridgeHandle {
+    async fn append(&self, run: &str, entries: &[Entry], sync: bool) -> Result<(), Problem> {
+        self.bridge()?.append(run, entries, sync).await
+    }
+
+    async fn read(&self, run: &str) -> Result<Option<Vec<Entry>>, Problem> {
+        self.bridge()?.read(run).await
+    }
+}
+
+/// Sees what happens in runs, for those who watch and for runs that wait for others.
+impl Observe for BridgeHandle {
     fn delta(&self, run: &str, text: &str) {
         let Some(bridge) = self.0.upgrade() else { return };
         let context = bridge.contexts().get(run).cloned();

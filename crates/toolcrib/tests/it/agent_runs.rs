@@ -18,6 +18,7 @@ const TOOLS: &str = r#"{"tools":[
     {"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},
     {"name":"send","inputSchema":{"type":"object","properties":{"to":{"type":"string"}},"required":["to"]},
      "annotations":{"readOnlyHint":false,"idempotentHint":false}}]}"#;
+const KEY: &str = "tcb_agent-runs-test-key-0123456789abcdef";
 /// Looks and sends in one turn, then says what came of it.
 const SCRIPT: &str = r#"
 name: script
@@ -277,9 +278,16 @@ async fn a_run_waits_for_a_yes_over_a_restart_and_goes_on_with_the_result() {
     post.release();
     write(home, "servers/post.yaml", &format!("name: post\ntransport: http\nurl: {}\nstart: eager\n", post.url()));
     write(home, "models/script.yaml", SCRIPT);
-    write(home, "profiles/default.yaml", "name: default\ntools: {approve: ['post/send']}\n");
+    write(home, "agents/clerk.yaml", "name: clerk\nmodel: script\n");
+    let hash = toolcrib_catalog::KeyHash::of(KEY).to_string();
+    let profile = "name: agents\nkeys: [{name: bot, hash: 'HASH'}]\ntools: {approve: ['post/send']}\n";
+    write(home, "profiles/agents.yaml", &profile.replace("HASH", &hash));
     let mut gateway = serve(home, 1).await;
-    let id = detached(home, &["--model", "script", "Send it."]).await;
+    // Who asks may not approve: the run is one of a key.
+    let started = ["run", "--detach", "--profile", "agents", "--agent", "clerk", "Send it.", "-o", "json"];
+    let started = run(home, &started, &[("TOOLCRIB_TOKEN", KEY)]).await;
+    let shown: Value = serde_json::from_str(&started.stdout).unwrap_or_else(|_| panic!("{started:?}"));
+    let id = shown["run"].as_str().unwrap().to_owned();
     let waits = until(home, &id, "waiting").await;
     assert_eq!(waits["waits"][0]["for"], "approval", "{waits}");
     let first = waits["waits"][0]["what"].as_str().unwrap().to_owned();

@@ -81,14 +81,20 @@ async fn validation_never_passes_unseen() {
 #[tokio::test]
 async fn schemas_are_printed() {
     let home = tempfile::tempdir().unwrap();
-    for (kind, key) in
-        [("entry", "authorization"), ("server", "session"), ("profile", "exposure"), ("workflow", "steps")]
-    {
+    for (kind, key) in [
+        ("entry", "authorization"),
+        ("server", "session"),
+        ("profile", "exposure"),
+        ("workflow", "steps"),
+        ("model", "wire"),
+        ("agent", "tools"),
+    ] {
         let ran = registry(home.path(), &["schema", kind]).await;
         let schema: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert!(schema["properties"][key].is_object() && schema["additionalProperties"] == false, "{}", ran.stdout);
     }
-    registry(home.path(), &["schema", "thing"])
-        .await
-        .fails(64, &["expected `entry`, `server`, `profile`, `service-class`, `service` or `workflow`"]);
+    registry(home.path(), &["schema", "thing"]).await.fails(
+        64,
+        &["expected `entry`, `server`, `profile`, `model`, `agent`, `service-class`, `service` or `workflow`"],
+    );
 }

@@ -70,7 +70,6 @@ async fn ended(house: &ServedGateway, run: &str) -> Value {
             if shown["status"] == "ended" {
                 return shown;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
     eventually("the end of the run", end).await

@@ -30,7 +30,7 @@ use super::{RouteError, arguments, enter, for_caller, newcomer, read};
 use crate::{Site, Visitor, respond};
 
 /// An operation that is being done.
-type Operated<'a> = Pin<Box<dyn Future<Output = Result<Value, Problem>> + Send + 'a>>;
+type OperationFuture<'a> = Pin<Box<dyn Future<Output = Result<Value, Problem>> + Send + 'a>>;
 
 /// A way to speak with an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,7 +179,7 @@ fn object(bytes: Bytes, depth: usize) -> Result<Map<String, Value>, Problem> {
 
 impl DoorRequest {
     /// Does an operation as the caller. Boxed: the future of an operation is nested deeply.
-    fn operate<'a>(&'a self, tool: &'a str, arguments: &Value) -> Operated<'a> {
+    fn operate<'a>(&'a self, tool: &'a str, arguments: &Value) -> OperationFuture<'a> {
         let arguments = Raw::from_value(arguments);
         Box::pin(async move {
             let gateway = &self.site.gateway;

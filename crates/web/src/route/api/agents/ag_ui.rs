@@ -13,7 +13,7 @@ use toolcrib_call::RunPosition;
 use toolcrib_protocol::sse::Event;
 use toolcrib_transport::http::body::Body;
 
-use super::follower::{self, Followed, Narrate};
+use super::follower::{self, FollowedRun, Narrate};
 use super::{DoorRequest, input};
 
 /// The longest id of a thread or a run of the client.
@@ -47,7 +47,7 @@ pub(super) async fn answer(request: DoorRequest) -> Result<Response<Body>, Probl
         narrator.run = run;
     }
     let run = narrator.run.clone();
-    let followed = Followed { run, narrator, first, entries: position.entries, ends_with_client: true };
+    let followed = FollowedRun { run, narrator, first, entries: position.entries, ends_with_client: true };
     Ok(follower::stream(request, followed))
 }
 

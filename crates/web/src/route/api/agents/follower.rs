@@ -34,7 +34,7 @@ pub(super) trait Narrate: Send + 'static {
 }
 
 /// What a stream is of.
-pub(super) struct Followed<N> {
+pub(super) struct FollowedRun<N> {
     /// The run.
     pub(super) run: String,
     /// Tells it.
@@ -64,7 +64,7 @@ enum StreamEnd {
 }
 
 /// The stream of a run.
-pub(super) fn stream<N: Narrate>(mut request: DoorRequest, followed: Followed<N>) -> Response<Body> {
+pub(super) fn stream<N: Narrate>(mut request: DoorRequest, followed: FollowedRun<N>) -> Response<Body> {
     // It was read; a stream may last for days.
     request.body = Map::new();
     let (queue, stream) = mpsc::channel(QUEUE);
@@ -82,8 +82,8 @@ pub(super) fn stream<N: Narrate>(mut request: DoorRequest, followed: Followed<N>
     respond::events(Stream(stream))
 }
 
-async fn tell<N: Narrate>(request: &DoorRequest, followed: Followed<N>, queue: mpsc::Sender<Event>) -> StreamEnd {
-    let Followed { run, mut narrator, first, entries, .. } = followed;
+async fn tell<N: Narrate>(request: &DoorRequest, followed: FollowedRun<N>, queue: mpsc::Sender<Event>) -> StreamEnd {
+    let FollowedRun { run, mut narrator, first, entries, .. } = followed;
     let mut position = RunPosition { entries, text: 0 };
     let mut stop = request.site.scope.stop_signal();
     let halts = Arc::clone(&request.site.gateway.path.halts);

@@ -8,7 +8,7 @@ use toolcrib_base::Problem;
 use toolcrib_protocol::sse::Event;
 use toolcrib_transport::http::body::Body;
 
-use super::follower::{self, Followed, Narrate, event_id};
+use super::follower::{self, FollowedRun, Narrate, event_id};
 use super::{DoorRequest, input};
 
 pub(super) async fn answer(request: DoorRequest) -> Result<Response<Body>, Problem> {
@@ -18,7 +18,7 @@ pub(super) async fn answer(request: DoorRequest) -> Result<Response<Body>, Probl
         None => request.start(&input::task(&request.body)?).await?,
     };
     let narrator = StreamNarrator { run: run.clone(), after, ..StreamNarrator::default() };
-    let followed = Followed { run, narrator, first: Vec::new(), entries: 0, ends_with_client: false };
+    let followed = FollowedRun { run, narrator, first: Vec::new(), entries: 0, ends_with_client: false };
     Ok(follower::stream(request, followed))
 }
 
