@@ -283,6 +283,9 @@ async fn a_run_waits_for_a_yes_over_a_restart_and_goes_on_with_the_result() {
     let profile = "name: agents\nkeys: [{name: bot, hash: 'HASH'}]\ntools: {approve: ['post/send']}\n";
     write(home, "profiles/agents.yaml", &profile.replace("HASH", &hash));
     let mut gateway = serve(home, 1).await;
+    let alone = ["run", "--profile", "agents", "--model", "script", "Send it."];
+    let alone = run(home, &alone, &[("TOOLCRIB_TOKEN", KEY)]).await;
+    assert!(alone.code != 0 && alone.stderr.contains("only the owner and operators"), "{alone:?}");
     // Who asks may not approve: the run is one of a key.
     let started = ["run", "--detach", "--profile", "agents", "--agent", "clerk", "Send it.", "-o", "json"];
     let started = run(home, &started, &[("TOOLCRIB_TOKEN", KEY)]).await;

@@ -102,7 +102,7 @@ async fn local_servers_are_found_and_their_models_added() {
     assert_eq!(ran.stderr, "an agent asks it with `model: gemma-3`; `toolcrib model test gemma-3` says what works\n");
     let file = std::fs::read_to_string(home.join("models/gemma-3.yaml")).unwrap();
     let expected = format!(
-        "name: gemma-3\nwire: chat\nurl: http://{}/v1\nmodel: google/gemma-3\nwindow: 4096\ndiffers:\n  max_completion_tokens: false\n",
+        "name: gemma-3\nwire: chat\nurl: \"http://{}/v1\"\nmodel: google/gemma-3\nwindow: 4096\ndiffers:\n  max_completion_tokens: false\n",
         studio.address()
     );
     assert_eq!(file, expected);
