@@ -18,6 +18,8 @@ use toolcrib_store::{Door, HaltRecord, StoreError};
 
 /// The principal of the token file.
 const ADMIN: &str = "admin";
+/// The id of the halt of everyone that stands for halts that could not be read.
+const UNREAD: &str = "hlt_unread";
 /// What the holder of the token file may do although it is halted, by the names of the operations.
 const LIFTING: [&str; 2] = ["halt_list", "halt_lift"];
 /// The longest name of what is halted, and the longest reason, in bytes: both are kept and shown.
@@ -242,7 +244,7 @@ impl Halts {
             Err(error) => {
                 tracing::error!(%error, "the halts cannot be read, so everyone but the bearer of the token is halted");
                 table.all = Some(Arc::new(Halt {
-                    id: "hlt_unread".into(),
+                    id: UNREAD.into(),
                     subject: HaltSubject::Client("every".into()),
                     reason: error.to_string().into(),
                     canary: None,
@@ -466,6 +468,9 @@ impl Halts {
             return Err(Problem::new(Kind::Forbidden, message)
                 .hint("Run `toolcrib halt lift` on the machine of the gateway, as the user who runs it."));
         }
+        if &*halt.id == UNREAD {
+            return self.read_again(halt, caller);
+        }
         self.store.lift(id, &caller.principal.id)?;
         let before = self.table.load();
         // That of everyone stands for halts that could not be read, and is lifted by its own id alone.
@@ -474,6 +479,27 @@ impl Halts {
         before.named().filter(|other| other.id != halt.id).for_each(|other| table.insert(Arc::clone(other)));
         self.replace(table);
         tracing::warn!(halt = &*halt.id, by = caller.principal.id.as_str(), "a halt was lifted");
+        Ok(halt)
+    }
+
+    /// Lifts the halt of everyone that stands for halts that could not be read: once they can be, by who reads the token
+    /// file. Those that were added meanwhile stay.
+    fn read_again(&self, halt: Arc<Halt>, caller: &Caller) -> Result<Arc<Halt>, Problem> {
+        if !holds_token_file(caller) {
+            let message = "only the holder of the token file lifts the halt that stands for those that cannot be read";
+            return Err(Problem::new(Kind::Forbidden, message)
+                .hint("Run `toolcrib halt lift` on the machine of the gateway, as the user who runs it."));
+        }
+        let mut table = HaltTable::default();
+        for record in self.store.in_force()? {
+            match Halt::of_record(record) {
+                Ok(halt) => table.insert(Arc::new(halt)),
+                Err(problem) => tracing::error!("a halt is of no kind that this toolcrib knows: {problem}"),
+            }
+        }
+        self.table.load().named().for_each(|other| table.insert(Arc::clone(other)));
+        self.replace(table);
+        tracing::warn!(by = caller.principal.id.as_str(), "the halts were read again");
         Ok(halt)
     }
 

@@ -101,6 +101,8 @@ pub struct ShownCall {
     pub chain: String,
     /// The arguments as they will be sent, for policies alone.
     original: String,
+    bridge: Option<String>,
+    led_by: Option<Arc<CallChain>>,
 }
 
 // === impl ShownCall ===
@@ -108,7 +110,13 @@ pub struct ShownCall {
 impl ShownCall {
     /// What policies look at who decide about approvers.
     pub fn moment(&self, at: Timestamp) -> Moment<'_> {
-        Moment { arguments: Some(self.original.as_bytes()), ..Moment::at(at) }
+        Moment {
+            arguments: Some(self.original.as_bytes()),
+            actor: self.principal.identity.actors.first().map(|actor| &**actor),
+            bridge: self.bridge.as_deref(),
+            chain: self.led_by.as_deref(),
+            ..Moment::at(at)
+        }
     }
 }
 
@@ -314,6 +322,8 @@ impl Approvals {
             principal: held.caller.principal(),
             door: held.caller.door(),
             chain: shown_chain(&held.caller.principal().identity, &approval.call.chain),
+            bridge: held.caller.bridge.clone(),
+            led_by: held.caller.chain(),
             original: held.arguments,
         })
     }

@@ -75,7 +75,7 @@ pub enum Fault {
     #[error("the row is not chained to the previous one")]
     WrongPrevious,
     /// The recorded head is further on: this row and those after it were deleted.
-    #[error("the newest rows are missing")]
+    #[error("the newest rows are missing, or another log stands in the place of this one")]
     TailMissing,
     /// The recorded head is before this row, or names another hash: the row was added or replaced.
     #[error("the row does not match the recorded head")]
