@@ -1,4 +1,4 @@
-//! What a call costs more in a runner than in the gateway: `cargo run --release -p toolcrib-runner --example speed`.
+//! What a call costs more in a runner than in the gateway: `cargo run --release -p toolcrib-runner --example call_speed`.
 //!
 //! The same run, whose model asks for one call after the other, is executed here and by a runner behind a Unix socket.
 //! Tools, model and journal are in memory and take no time, so what differs is the way.
