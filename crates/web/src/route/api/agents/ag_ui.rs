@@ -4,6 +4,7 @@
 //!
 //! A page's own tools, its state and `forwardedProps` are not read.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use http::Response;
@@ -189,6 +190,8 @@ struct AgUiNarrator {
     told: usize,
     /// The calls of the last answer.
     calls: Vec<Value>,
+    /// The calls that were told.
+    made: HashSet<String>,
     /// Which call waits for an approval.
     held: Map<String, Value>,
     /// What was just answered, and may still stand among what is waited for.
@@ -241,14 +244,18 @@ impl AgUiNarrator {
         let place = call.rsplit('.').next().and_then(|place| place.parse::<usize>().ok()).unwrap_or(0);
         let made = self.calls.get(place.wrapping_sub(1)).cloned().unwrap_or_default();
         let id = self.call_id(call);
-        let name = made["tool"].as_str().unwrap_or_default();
-        out.push(data(&json!({
-            "type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": name, "parentMessageId": self.message_id(),
-        })));
-        if let Some(arguments) = made["arguments"].as_str().filter(|arguments| !arguments.is_empty()) {
-            out.push(data(&json!({"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": arguments})));
+        // What was allowed may still be held or refused when it is made: it is one call.
+        if self.made.insert(id.clone()) {
+            let name = made["tool"].as_str().unwrap_or_default();
+            out.push(data(&json!({
+                "type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": name,
+                "parentMessageId": self.message_id(),
+            })));
+            if let Some(arguments) = made["arguments"].as_str().filter(|arguments| !arguments.is_empty()) {
+                out.push(data(&json!({"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": arguments})));
+            }
+            out.push(data(&json!({"type": "TOOL_CALL_END", "toolCallId": id})));
         }
-        out.push(data(&json!({"type": "TOOL_CALL_END", "toolCallId": id})));
         if let Some(approval) = entry["approval"].as_str() {
             self.held.insert(approval.to_owned(), id.into());
         } else if entry["decision"] == "refused" {
@@ -378,4 +385,95 @@ impl Narrate for AgUiNarrator {
 /// An event of AG-UI: its type is in its data.
 fn data(value: &Value) -> Event {
     Event::data(value.to_string().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn narrator(after: u64) -> AgUiNarrator {
+        let (thread, run_id, run) = ("t".to_owned(), "r".to_owned(), "abc".to_owned());
+        AgUiNarrator { thread, run_id, run, after, ..AgUiNarrator::default() }
+    }
+
+    fn read(events: &[Event]) -> Vec<Value> {
+        events.iter().map(|event| serde_json::from_slice(&event.data).unwrap()).collect()
+    }
+
+    fn entries() -> Vec<Value> {
+        let events = [
+            json!({"event": "asked", "request": 1}),
+            json!({"event": "answered", "text": "", "calls": [{"tool": "write", "arguments": "{}"}]}),
+            json!({"event": "decided", "call": "1.1", "decision": "allowed"}),
+            json!({"event": "decided", "call": "1.1", "decision": "held", "approval": "apr_1"}),
+            json!({"event": "waiting", "on": []}),
+        ];
+        let numbered = |(at, mut event): (usize, Value)| {
+            event["number"] = (at + 1).into();
+            event
+        };
+        events.into_iter().enumerate().map(numbered).collect()
+    }
+
+    #[test]
+    fn what_waits_for_a_person_is_an_interrupt_and_its_answer_is_of_that_run_and_call() {
+        let mut narrator = narrator(0);
+        let mut events = Vec::new();
+        for entry in entries() {
+            narrator.entry(&entry, &mut events);
+        }
+        let waits =
+            json!([{"for": "approval", "what": "apr_1", "next": "x RUN"}, {"for": "settlement", "what": "1.2"}]);
+        // Time passes by itself: no one is asked.
+        assert!(!narrator.rest("waiting", &json!([{"for": "time", "what": "later"}]), &mut events));
+        assert!(!narrator.rest("running", &Value::Null, &mut events));
+        assert!(narrator.rest("waiting", &waits, &mut events));
+        let told = read(&events);
+        let types: Vec<&str> = told.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        assert_eq!(types, ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "RUN_FINISHED"]);
+        let interrupts = &told[3]["outcome"]["interrupts"];
+        assert_eq!(interrupts[0]["id"], "abc:5:approval:apr_1");
+        assert_eq!(
+            (&interrupts[0]["toolCallId"], &interrupts[1]["toolCallId"]),
+            (&json!("abc:1.1"), &json!("abc:1.2"))
+        );
+        assert_eq!(interrupts[0]["metadata"]["wait"]["next"], "x abc");
+
+        let body = json!({"resume": [{"interruptId": interrupts[0]["id"], "status": "resolved", "payload": true}]});
+        let answers = answers(body.as_object().unwrap()).unwrap();
+        let expected = ("abc", 5, "approval", "apr_1", true);
+        let given = &answers[0];
+        assert_eq!((&*given.run, given.number, &*given.kind, &*given.what, given.is_yes), expected);
+        assert!(given.is_of(&waits[0]) && !given.is_of(&waits[1]));
+    }
+
+    #[test]
+    fn who_goes_on_is_told_only_what_is_new() {
+        let mut narrator = narrator(5);
+        narrator.answered.push(("approval".to_owned(), "apr_1".to_owned()));
+        let mut events = Vec::new();
+        for entry in entries() {
+            narrator.entry(&entry, &mut events);
+        }
+        // The answer is on its way: the same question is not asked again.
+        assert!(!narrator.rest("waiting", &json!([{"for": "approval", "what": "apr_1"}]), &mut events));
+        assert_eq!(events, []);
+        narrator.entry(&json!({"event": "result", "call": "1.1", "text": "done", "number": 6}), &mut events);
+        assert_eq!(read(&events)[0]["toolCallId"], "abc:1.1");
+        // Another question is.
+        assert!(narrator.rest("waiting", &json!([{"for": "approval", "what": "apr_2"}]), &mut events));
+    }
+
+    #[test]
+    fn a_yes_is_never_guessed() {
+        let of = |status: &str, payload: Value| {
+            let body = json!({"resume": [{"interruptId": "a:1:approval:x", "status": status, "payload": payload}]});
+            answers(body.as_object().unwrap()).map(|answers| answers[0].is_yes).map_err(|problem| problem.message)
+        };
+        assert_eq!(of("cancelled", json!(true)), Ok(false));
+        assert_eq!(of("resolved", json!({"approved": false})), Ok(false));
+        for payload in [json!(null), json!({}), json!("true"), json!({"approved": "true"}), json!(1)] {
+            assert!(of("resolved", payload.clone()).is_err_and(|what| what.contains("payload")), "{payload}");
+        }
+    }
 }
