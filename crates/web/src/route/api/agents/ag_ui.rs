@@ -153,7 +153,13 @@ impl Answer {
                 if let Some(reason) = self.payload["reason"].as_str() {
                     arguments["reason"] = reason.into();
                 }
-                request.operate(tool, &arguments).await?;
+                if let Err(problem) = request.operate(tool, &arguments).await {
+                    // Another person may have said it a moment ago, and the run goes on with that.
+                    let known = request.operate("core_approval_show", &json!({"id": self.what})).await;
+                    if !known.is_ok_and(|approval| approval["state"].as_str().is_some_and(|state| state != "open")) {
+                        return Err(problem);
+                    }
+                }
             }
             "settlement" => {
                 let how = self.payload["settlement"].as_str().ok_or_else(|| {
