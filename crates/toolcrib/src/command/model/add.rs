@@ -20,7 +20,7 @@ use crate::output::{Format, Output};
 pub(super) struct Arguments {
     /// The model's name, as agents will name it [default: look for local servers]
     name: Option<String>,
-    /// The base of its API, such as https://api.example.com/v1
+    /// The base of its API, such as `https://api.example.com/v1`
     #[arg(long, value_name = "URL", requires = "name")]
     url: Option<String>,
     /// How it is asked: chat, responses or messages
