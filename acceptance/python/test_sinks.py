@@ -290,7 +290,8 @@ async def test_nothing_is_lost_or_reordered(receivers: tuple[Rsyslog, Collector]
     assert gateway.program.returncode == 0
     written = gateway.seqs()
     assert written == list(range(1, len(written) + 1)), "a file has each event once"
-    assert len(written) > 600
+    # The kill may take events of the calls just before it, and nothing of the others.
+    assert len(written) >= 480
     last = len(written)
     # Whoever was away until the end gets the rest after the next start.
     gateway.start()
