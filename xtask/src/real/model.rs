@@ -48,7 +48,8 @@ pub(super) fn run(workspace: &Workspace, stage: &Stage) -> Result<Tally> {
     fs::write(home.join("servers/shelf.yaml"), SERVER)?;
     let shelf = Shelf { stage, binary: build(workspace, stage)?, home };
     let model = model.to_str().context("the path of the model is not text")?.to_owned();
-    let mut tally = note("`embedding add` takes a folder", &shelf.toolcrib(&["embedding", "add", &model])?, "384 dimensions");
+    let mut tally =
+        note("`embedding add` takes a folder", &shelf.toolcrib(&["embedding", "add", &model])?, "384 dimensions");
     tally += note("`embedding list` shows it", &shelf.toolcrib(&["embedding", "list"])?, "bytes");
     tally += shelf.asked("gateway-model-new", "a search asks the model as soon as it has read the tools")?;
     let vectors = shelf.home.join("state/vectors.bin");
