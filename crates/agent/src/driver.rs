@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use toolcrib_base::{Clock, Problem};
 
 use crate::action::{Action, Ask, Call, OpenCall};
-use crate::answer::{Answer, Failure};
+use crate::answer::{Answer, Failure, FailureKind};
 use crate::entry::{CallResult, Decision, End, Entry, Event, Refusal, Start, WaitFor};
 use crate::journal::JournalError;
 use crate::start::StartError;
@@ -114,6 +114,23 @@ impl CallOutcome {
             other => other,
         }
     }
+}
+
+impl CallOutcome {
+    /// Of a call that had no answer in its time: what changes something may have happened.
+    pub fn late(call: &Call) -> Self {
+        let why = format!("no answer within {} ms", call.within_ms);
+        if call.durable {
+            return Self::Unknown(why);
+        }
+        Self::Result(CallResult { text: why, is_error: true, ..CallResult::default() })
+    }
+}
+
+/// Of a request that had no answer in the time that its run had left.
+pub fn late(within_ms: u64) -> Failure {
+    let message = format!("no answer within the {within_ms} ms that the run had left");
+    Failure { kind: FailureKind::Timeout, message, retry_after_ms: None, spent: None }
 }
 
 /// All that a run needs.

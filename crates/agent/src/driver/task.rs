@@ -7,10 +7,10 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
 use toolcrib_base::task::Stop;
 
-use super::{CallOutcome, DriveError, Rest, Surroundings, leaves};
+use super::{CallOutcome, DriveError, Rest, Surroundings, late, leaves};
 use crate::action::{Action, Ask, Call};
-use crate::answer::{Answer, Failure, FailureKind};
-use crate::entry::{CallId, CallResult, Decision, Entry, Event};
+use crate::answer::{Answer, Failure};
+use crate::entry::{CallId, Decision, Entry, Event};
 use crate::journal::JournalError;
 use crate::run::Run;
 
@@ -201,7 +201,7 @@ impl RunTask {
                 let within = Duration::from_millis(call.within_ms);
                 let outcome = match tokio::time::timeout(within, around.tools.call(&run, &call)).await {
                     Ok(outcome) => outcome.kept(),
-                    Err(_) => late_call(&call),
+                    Err(_) => CallOutcome::late(&call),
                 };
                 Completion::Call(call.id, call.attempt, outcome)
             };
@@ -239,19 +239,6 @@ impl RunTask {
         };
         self.append(vec![event], false).await
     }
-}
-
-fn late(within: u64) -> Failure {
-    let message = format!("no answer within the {within} ms that the run had left");
-    Failure { kind: FailureKind::Timeout, message, retry_after_ms: None, spent: None }
-}
-
-fn late_call(call: &Call) -> CallOutcome {
-    let why = format!("no answer within {} ms", call.within_ms);
-    if call.durable {
-        return CallOutcome::Unknown(why);
-    }
-    CallOutcome::Result(CallResult { text: why, is_error: true, ..CallResult::default() })
 }
 
 /// Reads a run that is to go on, with the entry that says so.

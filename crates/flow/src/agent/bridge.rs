@@ -29,6 +29,7 @@ use super::models::Models;
 use super::output::OutputCheck;
 use super::send::SendRequest;
 use super::shown::wait_key;
+use super::source::blocking;
 
 /// What runs share.
 pub(super) struct Bridge {
@@ -154,10 +155,7 @@ impl Bridge {
             return Ok(context);
         }
         let gateway = self.gateway().ok_or_else(closing_problem)?;
-        let (store, id) = (self.store.clone(), run.to_owned());
-        let read = tokio::task::spawn_blocking(move || keep::read(&store, &id)).await;
-        let read = read.map_err(|error| Problem::new(Kind::Internal, error.to_string()))??;
-        let Some((record, entries)) = read else {
+        let Some((record, entries)) = keep::read(&self.store, run).await? else {
             return Err(Problem::new(Kind::NotFound, format!("there is no run `{run}`")));
         };
         let Some(start) = entries.iter().find_map(|entry| match &entry.event {
@@ -183,7 +181,7 @@ impl Bridge {
         Ok(Arc::clone(self.contexts().entry(run.to_owned()).or_insert(context)))
     }
 
-    /// What the audit log and people are told of a run.
+    /// Reports what happened to a run, in the events of its agent.
     pub(super) fn happened(&self, agent: &str, reason: &'static str, message: String, warning: bool) {
         if let Some(gateway) = self.gateway() {
             gateway.happened(ObjectEvent { kind: ObjectKind::Agent, name: agent.to_owned(), reason, message, warning });
@@ -208,8 +206,10 @@ impl Bridge {
             Some(ids) => ids,
             None => {
                 let store = self.store.clone();
-                let waits = tokio::task::spawn_blocking(move || store.waits_of("approval:")).await;
-                let Ok(Ok(waits)) = waits else { return };
+                let waits = blocking(move || store.waits_of("approval:")).await.unwrap_or_else(|problem| {
+                    tracing::error!(%problem, "cannot find the approvals that runs wait for");
+                    Vec::new()
+                });
                 waits.iter().filter_map(|wait| wait.strip_prefix("approval:").map(str::to_owned)).collect()
             }
         };
@@ -225,15 +225,10 @@ impl Bridge {
     /// Tells every run that waits for something that it is there.
     pub(super) async fn arrived(&self, what: &WaitFor, event: impl Fn() -> Event) {
         let (store, key) = (self.store.clone(), wait_key(what));
-        let waiting = tokio::task::spawn_blocking(move || store.waiting_on(&key)).await;
-        let ids = match waiting {
-            Ok(Ok(ids)) => ids,
-            Ok(Err(error)) => {
-                tracing::error!(%error, "cannot find the runs that wait");
-                return;
-            }
-            Err(_) => return,
-        };
+        let ids = blocking(move || store.waiting_on(&key)).await.unwrap_or_else(|problem| {
+            tracing::error!(%problem, "cannot find the runs that wait");
+            Vec::new()
+        });
         for id in ids {
             if let Err(error) = self.runs().tell(&id, event()).await {
                 tracing::warn!(run = id, %error, "a run cannot go on");

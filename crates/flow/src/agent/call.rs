@@ -58,7 +58,7 @@ impl RunContext {
             return Err(invalid(format!("`{CALL}` needs `name`, the tool to call")));
         };
         let inner_arguments = arguments.get("arguments").unwrap_or_else(Raw::empty_object);
-        if inner_arguments.get("").is_none() && !inner_arguments.as_str().starts_with('{') {
+        if !inner_arguments.as_str().starts_with('{') {
             return Err(invalid(format!("`arguments` of `{CALL}` must be an object")));
         }
         // Which effects it has is known when the tool is found.

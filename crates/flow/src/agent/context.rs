@@ -13,7 +13,7 @@ use toolcrib_session::Caller;
 use toolcrib_view::Tool;
 
 use super::keep::JournalState;
-use super::tools::SOURCE;
+use super::tools::{SOURCE, is_named};
 
 /// One run.
 pub(super) struct RunContext {
@@ -74,8 +74,7 @@ impl RunContext {
         let (server, name) = (tool.id.server.as_str(), &*tool.id.tool);
         let is_itself = server == SOURCE && name == self.start.agent;
         let is_listed = || self.start.tools.iter().any(|listed| listed.id == tool.id.to_string());
-        let matches = |glob: &Glob| glob.matches_id(server, name) || glob.matches(&tool.name);
-        !is_itself && (is_listed() || self.allowed.as_ref().is_none_or(|allowed| allowed.iter().any(matches)))
+        !is_itself && (is_listed() || self.allowed.as_ref().is_none_or(|allowed| is_named(allowed, tool)))
     }
 
     /// Those who watch.

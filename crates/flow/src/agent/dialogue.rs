@@ -45,7 +45,7 @@ pub(super) fn conversation(ask: &Ask, start: &Start) -> Result<model::Conversati
             Part::User(text) => conversation.say(text.clone()),
             Part::Answer { answer, .. } => {
                 let kept: KeptAnswer = serde_json::from_str(answer.raw.get())
-                    .map_err(|error| unreadable(format!("an answer in the journal cannot be read: {error}")))?;
+                    .map_err(|error| unusable(format!("an answer in the journal cannot be read: {error}")))?;
                 conversation.items.push(model::Item::Model(Turn::new(kept.origin, &kept.answer)));
             }
             Part::Results(results) => {
@@ -175,10 +175,6 @@ pub(super) fn unusable(message: String) -> Failure {
     Failure { kind: FailureKind::Invalid, message, retry_after_ms: None, spent: Some(Cost::default()) }
 }
 
-fn unreadable(message: String) -> Failure {
-    unusable(message)
-}
-
 fn json(text: &str) -> Result<Json, Failure> {
-    Json::parse(text.to_owned()).map_err(|error| unreadable(format!("a schema is not JSON: {error}")))
+    Json::parse(text.to_owned()).map_err(|error| unusable(format!("a schema is not JSON: {error}")))
 }

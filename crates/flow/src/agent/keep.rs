@@ -137,14 +137,20 @@ pub(super) fn is_done(record: &AgentRunRecord) -> bool {
     record.state.end.as_deref() == Some(End::Done(String::new()).name())
 }
 
-/// A run's row and its entries, if there is one. Blocks.
-pub(super) fn read(store: &AgentRuns, run: &str) -> Result<Option<(AgentRunRecord, Vec<Entry>)>, Problem> {
-    let failed =
-        |error: String| Problem::new(Kind::Internal, format!("the journal of run `{run}` cannot be read: {error}"));
-    let Some(record) = store.get(run).map_err(|error| failed(error.to_string()))? else { return Ok(None) };
-    let lines = store.read(run).map_err(|error| failed(error.to_string()))?.unwrap_or_default();
-    let entries = parse(&lines).map_err(|error| failed(error.to_string()))?;
-    Ok(Some((record, entries)))
+/// A run's row and its entries, if there is one.
+///
+/// # Errors
+/// Its journal cannot be read.
+pub(super) async fn read(store: &AgentRuns, run: &str) -> Result<Option<(AgentRunRecord, Vec<Entry>)>, Problem> {
+    let (store, id) = (store.clone(), run.to_owned());
+    let read = move || -> Result<_, String> {
+        let Some(record) = store.get(&id).map_err(|error| error.to_string())? else { return Ok(None) };
+        let lines = store.read(&id).map_err(|error| error.to_string())?.unwrap_or_default();
+        let entries = parse(&lines).map_err(|error| error.to_string())?;
+        Ok(Some((record, entries)))
+    };
+    let done = tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(error.to_string()));
+    done.map_err(|error| Problem::new(Kind::Internal, format!("the journal of run `{run}` cannot be read: {error}")))
 }
 
 fn parse(lines: &[String]) -> Result<Vec<Entry>, toolcrib_agent::JournalError> {
@@ -161,10 +167,10 @@ fn parse(lines: &[String]) -> Result<Vec<Entry>, toolcrib_agent::JournalError> {
 /// # Errors
 /// There is no such run, or its journal cannot be read.
 pub(super) async fn entries(store: &AgentRuns, run: &str) -> Result<Vec<Entry>, Problem> {
-    let (store, id) = (store.clone(), run.to_owned());
-    let read = tokio::task::spawn_blocking(move || read(&store, &id)).await;
-    let read = read.map_err(|error| Problem::new(Kind::Internal, error.to_string()))??;
-    read.map(|(_, entries)| entries).ok_or_else(|| Problem::new(Kind::NotFound, format!("there is no run `{run}`")))
+    read(store, run)
+        .await?
+        .map(|(_, entries)| entries)
+        .ok_or_else(|| Problem::new(Kind::NotFound, format!("there is no run `{run}`")))
 }
 
 #[async_trait]
@@ -203,9 +209,6 @@ impl Journal for Bridge {
     }
 
     async fn read(&self, run: &str) -> Result<Option<Vec<Entry>>, Problem> {
-        let (store, id) = (self.store.clone(), run.to_owned());
-        let read = tokio::task::spawn_blocking(move || read(&store, &id)).await;
-        let read = read.map_err(|error| Problem::new(Kind::Internal, error.to_string()))??;
-        Ok(read.map(|(_, entries)| entries))
+        Ok(read(&self.store, run).await?.map(|(_, entries)| entries))
     }
 }

@@ -15,7 +15,6 @@ use serde_json::Value;
 use toolcrib_base::{Kind, Problem, random};
 use toolcrib_call::Invocation;
 use toolcrib_call::admission::closing_problem;
-use toolcrib_gateway::Gateway;
 use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::source::Inner;
@@ -52,7 +51,7 @@ pub(super) async fn run(
     invocation: Invocation,
 ) -> Result<Value, Problem> {
     let given = OperationArguments::of(&invocation);
-    let _gateway: Arc<Gateway> = inner.bridge.gateway().ok_or_else(closing_problem)?;
+    inner.bridge.gateway().ok_or_else(closing_problem)?;
     let asking = OperationCall { inner, invocation, given };
     match operation.tool {
         "core_model_test" => model_test::run(&asking).await,

@@ -58,7 +58,7 @@ pub(super) fn wait_key(wait: &WaitFor) -> String {
     }
 }
 
-/// What is told of an end beside its name.
+/// The text of an end beside its name.
 pub(super) fn end_text(end: &End) -> Option<String> {
     match end {
         End::Done(text)

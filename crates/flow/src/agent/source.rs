@@ -239,12 +239,19 @@ impl Agents {
 /// Runs that wait for a moment that has come go on.
 async fn wake_due(bridge: &Arc<Bridge>) {
     let (store, now) = (bridge.store.clone(), bridge.clock.now());
-    let Ok(due) = blocking(move || store.due(now)).await else { return };
+    let due = blocking(move || store.due(now)).await.unwrap_or_else(|problem| {
+        tracing::warn!(%problem, "cannot find the runs whose time has come");
+        Vec::new()
+    });
     for run in due {
-        let waits = bridge.context(&run).await;
-        let Ok(context) = waits else { continue };
-        let moments = context.moments();
-        for at in moments.into_iter().filter(|at| *at <= now) {
+        let context = match bridge.context(&run).await {
+            Ok(context) => context,
+            Err(problem) => {
+                tracing::warn!(run, %problem, "a run whose time has come cannot go on");
+                continue;
+            }
+        };
+        for at in context.moments().into_iter().filter(|at| *at <= now) {
             if let Err(error) = bridge.runs().tell(&run, Event::Arrived(WaitFor::Time(at))).await {
                 tracing::warn!(run, %error, "a run cannot go on");
             }

@@ -61,9 +61,7 @@ impl ToolChoice<'_> {
     pub(super) fn allows(&self, tool: &Tool) -> bool {
         let (server, name) = (tool.id.server.as_str(), &*tool.id.tool);
         let is_itself = server == SOURCE && name == self.agent;
-        let is_allowed = self.patterns.is_none_or(|patterns| {
-            patterns.iter().any(|pattern| pattern.matches_id(server, name) || pattern.matches(&tool.name))
-        });
+        let is_allowed = self.patterns.is_none_or(|patterns| is_named(patterns, tool));
         !is_itself && is_allowed && self.own.is_none_or(|own| own.tool_by_id(&tool.id).is_some())
     }
 
@@ -89,14 +87,13 @@ impl ToolChoice<'_> {
             ToolDisplay::All => all,
             // Where nothing may be used there is nothing to find.
             _ if all.is_empty() => all,
-            ToolDisplay::Menu => menu(&[Act::Find, Act::Describe, Act::Call]),
             ToolDisplay::Native if searches => {
                 let mut tools = self.all(true);
                 tools.retain(|tool| tool.name != FIND);
                 tools.extend(menu(&[Act::Find]));
                 tools
             }
-            ToolDisplay::Native => menu(&[Act::Find, Act::Describe, Act::Call]),
+            ToolDisplay::Menu | ToolDisplay::Native => menu(&[Act::Find, Act::Describe, Act::Call]),
         }
     }
 }
@@ -128,6 +125,12 @@ fn menu(acts: &[Act]) -> Vec<ToolSpec> {
             deferred: false,
         })
         .collect()
+}
+
+/// Whether patterns name a tool, by its id or by the name that its profile gives it.
+pub(super) fn is_named(patterns: &[Glob], tool: &Tool) -> bool {
+    let (server, name) = (tool.id.server.as_str(), &*tool.id.tool);
+    patterns.iter().any(|pattern| pattern.matches_id(server, name) || pattern.matches(&tool.name))
 }
 
 /// Whether a tool is an agent.

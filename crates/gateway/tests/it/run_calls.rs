@@ -1,4 +1,4 @@
-//! Calls of runs that need a yes: decided without being made, told of the end, made once after it. And what ends with a
+//! Calls of runs that need a yes: decided without being made, made once after the yes. And what ends with a
 //! run.
 
 use std::fmt;

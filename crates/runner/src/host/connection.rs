@@ -223,7 +223,7 @@ async fn take(
         | FrameType::Rest => {
             let OfLease { lease } = frame.read()?;
             let queue = connection.leases().get(&lease).cloned();
-            // Frames of a lease that ended may be under way still: the runner is told of the end.
+            // Frames of a lease that ended may be under way still: the runner hears of the end.
             if let Some(queue) = queue
                 && let Err(mpsc::error::TrySendError::Full(_)) = queue.try_send(incoming)
             {

@@ -12,8 +12,8 @@ use futures_util::future::{AbortHandle, BoxFuture, FutureExt, abortable};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot, watch};
-use toolcrib_agent::driver::{CallOutcome, DriveError, Rest};
-use toolcrib_agent::{Action, Answer, Ask, Call, CallResult, Entry, Event, Failure, FailureKind, Run};
+use toolcrib_agent::driver::{CallOutcome, DriveError, Rest, late};
+use toolcrib_agent::{Action, Answer, Ask, Call, Entry, Event, Failure, Run};
 
 use super::HostState;
 use super::connection::Connection;
@@ -324,7 +324,7 @@ impl Lease {
             let within = Duration::from_millis(call.within_ms);
             let outcome = match tokio::time::timeout(within, around.tools.call(&run, &call)).await {
                 Ok(outcome) => outcome.kept(),
-                Err(_) => late_call(&call),
+                Err(_) => CallOutcome::late(&call),
             };
             Outcome::Call(call.id, call.attempt, outcome)
         });
@@ -463,17 +463,4 @@ impl Lease {
             }
         }
     }
-}
-
-fn late(within: u64) -> Failure {
-    let message = format!("no answer within the {within} ms that the run had left");
-    Failure { kind: FailureKind::Timeout, message, retry_after_ms: None, spent: None }
-}
-
-fn late_call(call: &Call) -> CallOutcome {
-    let why = format!("no answer within {} ms", call.within_ms);
-    if call.durable {
-        return CallOutcome::Unknown(why);
-    }
-    CallOutcome::Result(CallResult { text: why, is_error: true, ..CallResult::default() })
 }

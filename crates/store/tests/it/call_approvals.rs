@@ -317,7 +317,7 @@ fn a_result_that_waits_for_its_caller_is_deleted_after_everything_else() {
     assert_eq!(state(&approvals, "apr_no_0"), None);
     assert_eq!(state(&approvals, "apr_no_10"), Some(ApprovalState::Denied), "the newest thousand stay");
     assert_eq!(state(&approvals, "apr_waits"), Some(ApprovalState::Done));
-    // So many results that nobody fetches are more than anyone is going to.
+    // So many results that no one fetches are more than anyone is going to.
     for number in 0..1_000 {
         run(&format!("apr_{number}"));
     }

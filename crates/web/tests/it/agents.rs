@@ -256,7 +256,7 @@ async fn an_approval_interrupts_a_run_of_ag_ui_and_the_next_input_goes_on_with_i
         let resume = json!([{"interruptId": interrupt["id"], "status": "resolved", "payload": payload}]);
         at_work("ag-ui", &input(&json!({"runId": "r2", "resume": resume})), &ann)
     };
-    // A yes is never guessed, and nobody approves a call of one's own.
+    // A yes is never guessed, and no one approves a call of their own.
     house.ask(answer(json!({}))).await.problem(400);
     house.ask(answer(json!({"approved": true}))).await.problem(403);
     let approval = interrupt["metadata"]["wait"]["what"].as_str().unwrap();

@@ -24,8 +24,11 @@ pub(super) async fn entries(asking: &OperationCall) -> Result<Value, Problem> {
     if let Some(mut feed) = asking.inner.bridge.watched(&run.id) {
         let more = async {
             loop {
-                let now = feed.borrow_and_update().clone();
-                let is_more = now.entries > after || now.partial.chars().count() as u64 > seen || now.rest.is_some();
+                // Its text is not copied: it grows with each piece that arrives.
+                let is_more = {
+                    let now = feed.borrow_and_update();
+                    now.entries > after || now.rest.is_some() || now.partial.chars().count() as u64 > seen
+                };
                 if is_more || feed.changed().await.is_err() {
                     return;
                 }
