@@ -4,7 +4,7 @@ use super::Finding;
 use crate::workspace::{Package, Workspace};
 
 /// The `may use` column of the map in the design. Names are folders; the package is `toolcrib-<folder>`.
-const MAY_USE: [(&str, &[&str]); 30] = [
+const MAY_USE: [(&str, &[&str]); 31] = [
     ("base", &[]),
     ("protocol", &["base"]),
     ("search", &["base"]),
@@ -51,8 +51,10 @@ const MAY_USE: [(&str, &[&str]); 30] = [
             "call",
             "gateway",
             "flow",
+            "ui",
         ],
     ),
+    ("ui", &["base"]),
     ("scenario", &["base", "protocol", "catalog", "transport"]),
     (
         "toolcrib",
@@ -105,7 +107,7 @@ const MAY_USE: [(&str, &[&str]); 30] = [
 ];
 
 /// Values in, values out: these crates know no runtime, also not through a feature of `base`.
-const PURE: [&str; 5] = ["protocol", "search", "policy", "scan", "model"];
+const PURE: [&str; 6] = ["protocol", "search", "policy", "scan", "model", "ui"];
 const RUNTIME: [&str; 8] = ["tokio", "tokio-util", "hyper", "hyper-util", "axum", "reqwest", "mio", "async-std"];
 /// `login` for OAuth; the others to compare with it.
 const NAMES_RMCP: [&str; 3] = ["login", "testkit", "bench"];

@@ -1,0 +1,41 @@
+// The one script of our own: signing in by the code of `toolcrib ui`, copying, the search box by Ctrl+K, and saying
+// that the connection is lost. Pages work without it.
+"use strict";
+
+// The code stands in the fragment, which no server and no log sees.
+const form = document.getElementById("code-form");
+if (form && location.hash.startsWith("#code=")) {
+  form.elements.code.value = location.hash.slice(6);
+  history.replaceState(null, "", location.pathname + location.search);
+  form.submit();
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-copy]");
+  if (!button) return;
+  const source = document.getElementById(button.dataset.copy);
+  navigator.clipboard.writeText(source.textContent).then(() => {
+    button.textContent = "Copied";
+  });
+});
+
+document.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key === "k") {
+    const box = document.getElementById("go");
+    if (box) {
+      event.preventDefault();
+      box.focus();
+      box.select();
+    }
+  }
+});
+
+// A live part that is not connected says so; what happened meanwhile is shown when it is back.
+document.addEventListener("htmx:sse:error", () => document.body.classList.add("lost"));
+document.addEventListener("htmx:sse:after:connection", () => document.body.classList.remove("lost"));
+
+// A select that filters acts at once; without a script its form has a button.
+document.addEventListener("change", (event) => {
+  const select = event.target.closest("select[data-submit]");
+  if (select) select.form.requestSubmit();
+});

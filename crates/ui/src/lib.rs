@@ -1,0 +1,14 @@
+//! Values to HTML: the pages of the web user interface. Pure: no files, no sockets, no clock, and no logic of its own;
+//! what a page shows is what an operation answered.
+//!
+//! To add a page: its type in `page/`, its template in `templates/page/`, and the route that fills it in the folder
+//! `route/ui/page/` of `web`.
+
+pub mod asset;
+pub mod filters;
+pub mod frame;
+pub mod page;
+pub mod text;
+
+pub use asset::Asset;
+pub use frame::{Frame, Mode, NavGroup, NavLink, Notice, Theme};

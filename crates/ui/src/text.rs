@@ -1,0 +1,77 @@
+//! Text that others wrote, as HTML: escaped, and with its invisible characters made visible.
+
+use std::fmt::{self, Display, Write};
+
+use askama::filters::HtmlSafe;
+use unicode_general_category::{GeneralCategory, get_general_category};
+
+/// A text whose invisible characters show as their code points.
+#[derive(Debug, Clone)]
+pub struct Visible(pub String);
+
+impl Display for Visible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in self.0.chars() {
+            match character {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                '\n' | '\t' => f.write_char(character)?,
+                _ if is_invisible(character) => {
+                    write!(f, "<span class=\"invisible\">U+{:04X}</span>", u32::from(character))?;
+                }
+                _ => f.write_char(character)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl HtmlSafe for Visible {}
+
+/// Whether a reader does not see it: controls, formats such as those that turn the direction of text, tags, what is
+/// private or not assigned, separators of lines, and blanks that look like nothing.
+pub fn is_invisible(character: char) -> bool {
+    use GeneralCategory::{Control, Format, LineSeparator, ParagraphSeparator, PrivateUse, Surrogate, Unassigned};
+    let is_category = matches!(
+        get_general_category(character),
+        Control | Format | LineSeparator | ParagraphSeparator | PrivateUse | Surrogate | Unassigned
+    );
+    // Fillers and joiners that are letters or marks by their category.
+    is_category
+        || matches!(character, '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{2800}' | '\u{34f}')
+        || matches!(u32::from(character), 0xfe00..=0xfe0f | 0xe0100..=0xe01ef | 0x17b4..=0x17b5)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(Visible(text.to_owned()).to_string(), expected);
+    }
+
+    #[test]
+    fn what_no_one_sees_is_shown() {
+        check("a\u{200b}b", "a<span class=\"invisible\">U+200B</span>b");
+        check("\u{202e}gpj", "<span class=\"invisible\">U+202E</span>gpj");
+        check("\u{e0041}", "<span class=\"invisible\">U+E0041</span>");
+        check("\x1b[31m", "<span class=\"invisible\">U+001B</span>[31m");
+        check("\u{fe0f}", "<span class=\"invisible\">U+FE0F</span>");
+        check("a\nb\tc ü 漢", "a\nb\tc ü 漢");
+        check("<b>&\"'", "&lt;b&gt;&amp;&quot;&#39;");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_opens_an_element_or_ends_an_attribute(text in any::<String>()) {
+            let html = Visible(text).to_string();
+            let rest = html.replace("<span class=\"invisible\">", "").replace("</span>", "");
+            prop_assert!(!rest.contains(['<', '>', '"', '\'']));
+        }
+    }
+}
