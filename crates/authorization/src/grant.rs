@@ -8,6 +8,8 @@ mod proof;
 mod refresh;
 mod revocation;
 
+pub use own::OWN;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};

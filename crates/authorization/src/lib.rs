@@ -41,7 +41,7 @@ pub use client::ClientSource;
 pub use consent::{BrowserPerson, Consent, ConsentChoice, ConsentStep, ReturnStep};
 pub use documents::{DocumentFetch, FetchDocuments, WebDocuments};
 pub use error::{OAuthError, OAuthErrorCode};
-pub use grant::TokenRequest;
+pub use grant::{OWN, TokenRequest};
 pub use proven::FindGrants;
 pub use run::RunAccess;
 pub use server::{AuthorizationServer, ServerParts};

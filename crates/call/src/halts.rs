@@ -68,6 +68,19 @@ pub struct Halt {
     pub added_at: Timestamp,
 }
 
+/// Where a call comes from, as far as that can be halted.
+#[derive(Debug, Clone, Copy)]
+pub struct CallOrigin<'a> {
+    /// Who makes it.
+    pub principal: &'a Principal,
+    /// In which profile.
+    pub profile: &'a ProfileName,
+    /// The name of the session by which it came.
+    pub session: Option<&'a str>,
+    /// The id of the run whose step it is.
+    pub run: Option<&'a str>,
+}
+
 /// Something that has to end what is halted, such as a table of runs.
 pub type EndHalted = Box<dyn Fn(&Halts) + Send + Sync>;
 
@@ -295,20 +308,30 @@ impl Halts {
 
     /// The halt of a call that outlived its request: of its caller, of the session of a legacy client by which it came, by
     /// its name, or of the run that made it.
-    pub(crate) fn of_origin(
-        &self,
-        principal: &Principal,
-        profile: &ProfileName,
-        session: Option<&str>,
-        run: Option<&str>,
-    ) -> Option<Arc<Halt>> {
+    pub(crate) fn of_origin(&self, origin: &CallOrigin<'_>) -> Option<Arc<Halt>> {
         if self.is_none() {
             return None;
         }
+        let CallOrigin { principal, profile, session, run } = *origin;
         let table = self.table.load();
         let session = session.and_then(|session| table.sessions.get(session));
         let found = session.or_else(|| run.and_then(|run| table.runs.get(run)));
         found.or_else(|| table.of_principal(principal)).or_else(|| table.profiles.get(profile)).cloned()
+    }
+
+    /// The halt that would keep somebody from an act by a door, for the question before it: as [`AdmittedCall::open`]
+    /// would say. The token of the gateway is taken to be used on its machine.
+    ///
+    /// [`AdmittedCall::open`]: crate::AdmittedCall::open
+    pub fn of_question(&self, origin: &CallOrigin<'_>, act: &Act, door: &str) -> Option<Arc<Halt>> {
+        let principal = origin.principal;
+        match act {
+            Act::Operation { name, .. } if door == Door::REST.as_str() && principal.is_admin() => {
+                let holds_token = principal.identity.proof == Proof::GatewayToken;
+                self.of_administration(principal, name, holds_token)
+            }
+            _ => self.of_origin(origin),
+        }
     }
 
     /// The halt of a run, or of who started it.
@@ -328,16 +351,18 @@ impl Halts {
             && caller.door == Door::REST
             && caller.principal.is_admin()
         {
-            if LIFTING.contains(&&**name) && holds_token_file(caller) {
-                return None;
-            }
-            // Administration by the REST door is of no profile: a halted one can be freed there.
-            return self.table.load().of_principal(&caller.principal).cloned();
+            return self.of_administration(&caller.principal, name, holds_token_file(caller));
         }
         match run {
             Some(run) => self.of_run(run, caller),
             None => self.of(caller),
         }
+    }
+
+    /// Administration by the REST door is of no profile: a halted one can be freed there.
+    fn of_administration(&self, principal: &Principal, name: &str, holds_token_file: bool) -> Option<Arc<Halt>> {
+        let is_lifting = holds_token_file && LIFTING.contains(&name);
+        self.table.load().of_principal(principal).filter(|_| !is_lifting).cloned()
     }
 
     /// Waits until a caller is halted. Cancel-safe; nothing is looked at before it is polled.

@@ -68,7 +68,7 @@ pub use context::RequestContext;
 pub use dispatch::MAY_HAVE_RUN;
 pub use environment::EnvironmentChange;
 pub use guard::{CallGuard, GuardedCall};
-pub use halts::{Halt, HaltCause, HaltSubject, Halts};
+pub use halts::{CallOrigin, Halt, HaltCause, HaltSubject, Halts};
 pub use held_calls::{ApprovalVerdict, no_approval};
 pub use live_events::{LiveEvent, LiveEvents};
 pub use login::{

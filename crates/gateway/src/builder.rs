@@ -28,7 +28,7 @@ use crate::gateway::Gateway;
 use crate::learning::UsageLearner;
 use crate::object_events::{Followers, ServerEvents};
 use crate::operation;
-use crate::policies::PoliciesInForce;
+use crate::policies::{IssuerNames, PoliciesInForce};
 use crate::vault::KeepSecrets;
 use crate::verification::Verifications;
 
@@ -53,6 +53,7 @@ pub struct GatewayBuilder {
     approval_times: ApprovalTimes,
     approval_news: Option<mpsc::Sender<Value>>,
     approval_pages: Option<String>,
+    issuers: Option<IssuerNames>,
 }
 
 impl Gateway {
@@ -76,6 +77,7 @@ impl Gateway {
             approval_times: ApprovalTimes::default(),
             approval_news: None,
             approval_pages: None,
+            issuers: None,
         }
     }
 }
@@ -119,6 +121,11 @@ impl GatewayBuilder {
     /// The URL below which people see how a call stands that waits; it ends with `/`.
     pub fn approval_pages(self, pages: Option<String>) -> Self {
         Self { approval_pages: pages, ..self }
+    }
+
+    /// Whose tokens count, and which groups the settings name, for what is said of names in policies.
+    pub fn issuers(self, issuers: IssuerNames) -> Self {
+        Self { issuers: Some(issuers), ..self }
     }
 
     /// Who passes on what happens to calls that wait for a yes, without their arguments and results.
@@ -172,7 +179,7 @@ impl GatewayBuilder {
         let names = operations.iter().map(|operation| operation.tool.trim_start_matches("core_").to_owned()).collect();
         let policies = {
             let (log, clock) = (self.store.audit().clone(), Arc::clone(&self.clock));
-            PoliciesInForce::new(self.servers.home().to_owned(), names, log, clock)
+            PoliciesInForce::new(self.servers.home().to_owned(), names, log, clock).with_issuers(self.issuers)
         };
         let (files, started) = (Files::new(self.servers.home()), self.clock.now());
         let server_events = ServerEvents::new(self.store.facts());

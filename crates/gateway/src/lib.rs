@@ -51,5 +51,6 @@ pub use duplex::Duplex;
 pub use gateway::Gateway;
 pub use object_events::ObjectEvent;
 pub use operation::ServerOrder;
+pub use policies::IssuerNames;
 pub use vault::{KeepSecrets, KeptSecret};
 pub use verification::Verification;

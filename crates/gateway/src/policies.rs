@@ -1,6 +1,7 @@
 //! The policies in force: compiled when their files change, and kept while the files are wrong.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,12 +20,22 @@ const OWN: &str = "gateway";
 /// What counts while there never was a good set of files.
 const CLOSED: &str = r#"@id("closed") permit (principal in Role::"admin", action, resource);"#;
 
+/// Names that policies use and only settings know.
+#[derive(Debug, Clone, Default)]
+pub struct IssuerNames {
+    /// The names of the issuers whose tokens count.
+    pub issuers: BTreeSet<String>,
+    /// The groups that something is granted to, as `issuer/group`.
+    pub groups: BTreeSet<String>,
+}
+
 /// The policies in force.
 #[derive(Debug)]
 pub(crate) struct PoliciesInForce {
     home: PathBuf,
     /// The names of all operations, which are actions.
     operations: Vec<String>,
+    issuers: Option<IssuerNames>,
     state: Mutex<State>,
     log: AuditLog,
     clock: Arc<dyn Clock>,
@@ -42,7 +53,16 @@ struct State {
 
 impl PoliciesInForce {
     pub(crate) fn new(home: PathBuf, operations: Vec<String>, log: AuditLog, clock: Arc<dyn Clock>) -> Self {
-        Self { home, operations, state: Mutex::default(), log, clock }
+        Self { home, operations, issuers: None, state: Mutex::default(), log, clock }
+    }
+
+    pub(crate) fn with_issuers(self, issuers: Option<IssuerNames>) -> Self {
+        Self { issuers, ..self }
+    }
+
+    /// What settings name; `None` where that is not known.
+    pub(crate) fn issuers(&self) -> Option<&IssuerNames> {
+        self.issuers.as_ref()
     }
 
     /// The names of all operations, which are actions.

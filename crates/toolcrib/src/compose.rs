@@ -334,7 +334,7 @@ impl RunningGateway {
             .sources([Arc::clone(&services) as Arc<dyn Source>, Arc::clone(&workflows) as _, Arc::clone(&agents) as _])
             .sources(operations);
         let parts = ApprovalParts { config: &config, client: &client, secrets: &secrets, house: &house, address };
-        let builder = approvals::attach(builder, &parts)?;
+        let builder = approvals::attach(builder, &parts)?.issuers(identity::names(&config));
         // Inside the runtime, because the servers' tasks start here.
         let gateway = tokio::task::spawn_blocking(move || builder.start()).await?;
         if instance > 0 {

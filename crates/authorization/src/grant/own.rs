@@ -12,7 +12,7 @@ use crate::server::AuthorizationServer;
 use crate::session::{LiveSession, OwnGrant, Person, SessionDetails};
 
 /// The issuer of such principals: `service:own/<client>`. No other issuer may have this name.
-pub(crate) const OWN: &str = "own";
+pub const OWN: &str = "own";
 
 impl AuthorizationServer {
     pub(super) async fn credentials(&self, request: &ProvenRequest) -> Result<Value, OAuthError> {

@@ -11,7 +11,7 @@ use toolcrib_store::{ApprovalState, AuditEvent, CallApproval, Decision, Door, Ou
 
 use crate::approvals::blocking;
 use crate::approvals::record::HeldCall;
-use crate::halts::Halt;
+use crate::halts::{CallOrigin, Halt};
 use crate::path::CallPath;
 
 /// The door of what the gateway does to approvals by itself.
@@ -63,7 +63,9 @@ impl CallPath {
     /// The same of the call itself.
     pub(super) fn halt_of_held(&self, profile: &ProfileName, held: &HeldCall) -> Option<Arc<Halt>> {
         let caller = &held.caller;
-        self.halts.of_origin(&caller.principal(), profile, caller.mcp_session(), caller.run())
+        let principal = caller.principal();
+        let (session, run) = (caller.mcp_session(), caller.run());
+        self.halts.of_origin(&CallOrigin { principal: &principal, profile, session, run })
     }
 
     /// Those that wait at it look again, whoever observes learns of it, and the audit log has it.

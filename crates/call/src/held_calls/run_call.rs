@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
+use toolcrib_session::Caller;
 use toolcrib_store::{ApprovalState, CallApproval};
 
 use super::decision::Objection;
@@ -13,6 +14,7 @@ use crate::answer::{CallAnswer, Withheld};
 use crate::approvals::blocking;
 use crate::approvals::record::run_chain;
 use crate::context::RequestContext;
+use crate::halts::CallOrigin;
 use crate::path::CallPath;
 use crate::source::{ApprovalEnd, ApprovalOutcome};
 use crate::tool_call::{CallResult, ToolCall};
@@ -58,8 +60,9 @@ impl RequestContext<'_> {
     pub(crate) async fn granted_call(&self, call: &ToolCall, original: &Raw, id: &str) -> Option<CallResult> {
         let session = self.caller.session.as_ref().map(|session| session.name().to_string());
         let halts = &self.path.halts;
-        let caller = self.caller;
-        if let Some(halt) = halts.of_origin(&caller.principal, &caller.profile, session.as_deref(), self.run_id()) {
+        let Caller { principal, profile, .. } = self.caller;
+        let origin = CallOrigin { principal, profile, session: session.as_deref(), run: self.run_id() };
+        if let Some(halt) = halts.of_origin(&origin) {
             return Some(Ok(CallAnswer::refused(halt.problem())));
         }
         match self.came_of(call, original, id).await {

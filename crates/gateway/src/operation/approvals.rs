@@ -247,7 +247,7 @@ fn is_same_user(gateway: &Gateway, one: &PrincipalId, other: &PrincipalId) -> bo
 }
 
 /// As whom a principal counts: a key as the user that its profile says it belongs to.
-fn user_of(gateway: &Gateway, principal: &PrincipalId) -> PrincipalId {
+pub(super) fn user_of(gateway: &Gateway, principal: &PrincipalId) -> PrincipalId {
     let of_key = || {
         let (profile, _) = principal.as_str().strip_prefix("key:")?.split_once('/')?;
         let snapshot = gateway.snapshot(&ProfileName::new(profile).ok()?).ok()?;

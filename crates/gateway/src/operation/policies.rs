@@ -3,16 +3,17 @@
 
 mod answer;
 mod diff;
+mod question;
 mod simulate;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{CallChain, Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Role, ServerName, ToolId};
+use toolcrib_base::{Kind, Problem, ToolId};
 use toolcrib_catalog::PolicyFile;
 use toolcrib_policy::{
-    Act, Annotations, Ask, Effect as PolicyEffect, Fault, Policies, PolicyRule, PolicyVerdict, ToolDigest, Vocabulary,
+    Annotations, Ask, Effect as PolicyEffect, Fault, Policies, PolicyRule, PolicyVerdict, ToolDigest, Vocabulary,
     WORKFLOWS, check as names_of,
 };
 use toolcrib_protocol::Raw;
@@ -21,6 +22,7 @@ use toolcrib_view::view::{annotations, digest};
 use toolcrib_view::{Effect, Method, Operation};
 
 use self::answer::answer;
+use self::question::Question;
 use super::{ROW, Row, Run, blocking, row};
 use crate::gateway::Gateway;
 use crate::policies::compiled;
@@ -49,7 +51,7 @@ pub(super) const ROWS: &[Row] = &[
             path: "/policies/diff",
             tag: "policies",
             summary: "Say who gains or loses what by a change of policies",
-            description: "Compare the policies in force with `files`, over all tools and operations, without resources and prompts: for each profile, each role and everybody whom policies name. `open` is what depends on the call. Rows are of effect `gains`, `loses` or `changes`.",
+            description: "Compare the policies in force with `files`, over all tools, operations, entries of the registry, prompts and up to 10,000 resources that servers list: for each profile, each role and everybody whom policies name. `open` is what depends on the call. Rows are of effect `gains`, `loses` or `changes`.",
             problems: &[Kind::InvalidParams],
             input: r#"{"type":"object","properties":{"files":{"type":"array","description":"The files that would be the policies","items":{"type":"object","properties":{"name":{"type":"string","description":"Such as `prod.cedar`"},"text":{"type":"string"}},"required":["name","text"],"additionalProperties":false}},"profile":{"type":"string","description":"Only this profile"}},"required":["files"],"additionalProperties":false}"#,
             output: r#"{"type":"object","properties":{"gains":{"type":"integer"},"loses":{"type":"integer"},"changes":{"type":"array","items":{"type":"object"}},"principals":{"type":"integer","description":"How many kinds of principals were compared"},"things":{"type":"integer"},"truncated":{"type":"boolean"}},"required":["gains","loses","changes","truncated"]}"#,
@@ -64,7 +66,7 @@ pub(super) const ROWS: &[Row] = &[
             path: "/policies/explain",
             tag: "policies",
             summary: "Explain what policies make of a request",
-            description: "Say what the profile, the role and policies decide of a request, what each policy that is about it does, and what else would be needed. Name one of `tool`, `operation`, `resource` or `prompt`. Without `arguments`, policies that look at the call are open.",
+            description: "Say what the profile, the role and policies decide of a request, what each policy that is about it does, and what else would be needed. Name one of `tool`, `operation`, `resource`, `prompt`, `approve`, `complete`, `forward` or `configure`. Without `arguments`, policies that look at the call are open; with `at` or what led to the call, those that look at nothing else of it are not.",
             problems: &[Kind::InvalidParams],
             input: EXPLAIN_INPUT,
             output: r#"{"type":"object","properties":{"decision":{"type":"string","enum":["permit","hidden","deny","confirm","approve","open"]},"by":{"type":"string"},"reason":{"type":"string"},"policies":{"type":"array","items":{"type":"object"}},"needed":{"type":"array","items":{"type":"string"},"description":"What would have to be otherwise, or whose yes it takes"}},"required":["decision","policies","needed"]}"#,
@@ -117,24 +119,11 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-const EXPLAIN_INPUT: &str = r#"{"type":"object","properties":{"as":{"type":"string","description":"The principal, such as `user:acme/ann`"},"role":{"type":"string","enum":["viewer","member","operator","admin","owner"],"description":"What it may do in the profile; `member` if it is not said"},"groups":{"type":"array","items":{"type":"string"},"description":"Its groups, as its issuer names them"},"client":{"type":"string","description":"The OAuth client that it uses"},"tenant":{"type":"string"},"profile":{"type":"string","description":"`default` if it is not said"},"door":{"type":"string","description":"`mcp` if it is not said"},"proof":{"type":"string","description":"How it is proven, such as `key` or `access-token`"},"tool":{"type":"string","description":"The exact id `server/tool`"},"operation":{"type":"string","description":"Such as `mcpserver_list`"},"resource":{"type":"string","description":"`server uri`"},"prompt":{"type":"string","description":"`server/prompt`"},"arguments":{"type":"object"},"actor":{"type":"string","description":"Who acts in the principal's name"},"bridge":{"type":"string"},"workflow":{"type":"string","description":"The workflow whose step it is"},"run":{"type":"string"},"labels":{"type":"array","items":{"type":"string"},"description":"What the run has seen"},"at":{"type":"string","description":"The time, in RFC 3339; now if it is not said"},"files":{"type":"array","items":{"type":"object"},"description":"Files in place of those in force"}},"required":["as"],"additionalProperties":false}"#;
+/// The arguments of `core_policy_explain`. Cases have the same, with `name` and `expect` and without `files`.
+const EXPLAIN_INPUT: &str = r#"{"type":"object","properties":{"as":{"type":"string","description":"The principal, such as `user:acme/ann`"},"role":{"type":"string","enum":["viewer","member","operator","admin","owner"],"description":"What it may do in the profile; `member` if it is not said"},"groups":{"type":"array","items":{"type":"string"},"description":"Its groups, as its issuer names them"},"client":{"type":"string","description":"The OAuth client that it uses"},"tenant":{"type":"string"},"profile":{"type":"string","description":"`default` if it is not said"},"door":{"type":"string","enum":["mcp","rest","page","errand","service"],"description":"`mcp` if it is not said"},"proof":{"type":"string","description":"How it is proven, such as `key` or `access-token`"},"tool":{"type":"string","description":"The exact id `server/tool`"},"operation":{"type":"string","description":"Such as `mcpserver_list`"},"resource":{"type":"string","description":"`server uri`"},"prompt":{"type":"string","description":"`server/prompt`"},"approve":{"type":"string","description":"The tool `server/tool` that somebody else calls"},"complete":{"type":"string","description":"`server/prompt`, or `server uri` of a resource or a template"},"forward":{"type":"string","description":"`server method`, a method that the gateway does not know"},"configure":{"type":"string","description":"An entry of the registry"},"arguments":{"type":"object"},"actor":{"type":"string","description":"Who acts in the principal's name"},"bridge":{"type":"string"},"session":{"type":"string","description":"Its session, which may be halted"},"workflow":{"type":"string","description":"The workflow whose step it is"},"run":{"type":"string","description":"The run whose step it is, which may be halted"},"labels":{"type":"array","items":{"type":"string"},"description":"What the run has seen"},"at":{"type":"string","description":"The time, in RFC 3339; now if it is not said"},"files":{"type":"array","items":{"type":"object"},"description":"Files in place of those in force"}},"required":["as"],"additionalProperties":false}"#;
 
 /// What `core_policy_explain` answers, and cases expect.
 const DECISIONS: [&str; 6] = ["permit", "hidden", "deny", "confirm", "approve", "open"];
-
-/// A question of an administrator: what would become of this?
-struct Question {
-    principal: PrincipalId,
-    role: Role,
-    identity: Identity,
-    profile: ProfileName,
-    door: String,
-    act: Act,
-    arguments: Option<String>,
-    bridge: Option<String>,
-    chain: CallChain,
-    at: Option<toolcrib_base::Timestamp>,
-}
 
 fn list(gateway: &Arc<Gateway>) -> Value {
     let policies = gateway.policies.policies();
@@ -203,7 +192,7 @@ async fn simulate(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Prob
 }
 
 async fn explain(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
-    let question = question(gateway, &arguments.to_value())?;
+    let question = Question::read(gateway, &arguments.to_value())?;
     let files = files(arguments)?;
     let gateway = Arc::clone(gateway);
     blocking(move || {
@@ -225,8 +214,8 @@ async fn test(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem>
         if !DECISIONS.contains(&expect) {
             return Err(hint(invalid(format!("`expect: {expect}` is no decision"))));
         }
-        let question =
-            question(gateway, case).map_err(|problem| Problem { message: format!("{name}: {problem}"), ..problem })?;
+        let question = Question::of_case(gateway, case)
+            .map_err(|problem| Problem { message: format!("{name}: {problem}"), ..problem })?;
         questions.push((name, expect.to_owned(), question));
     }
     let files = files(arguments)?;
@@ -298,77 +287,6 @@ fn files(arguments: &Raw) -> Result<Option<Vec<PolicyFile>>, Problem> {
     files.map(Some).ok_or_else(invalid)
 }
 
-fn question(gateway: &Gateway, value: &Value) -> Result<Question, Problem> {
-    let invalid = |message: String| Problem::new(Kind::InvalidParams, message);
-    let text = |key: &str| value[key].as_str();
-    let principal = text("as").ok_or_else(|| invalid("`as` is missing: name a principal".to_owned()))?;
-    let role = text("role").unwrap_or("member");
-    let role: Role = role.parse().map_err(|error| invalid(format!("role `{role}` is unknown: {error}")))?;
-    let profile = text("profile").unwrap_or("default");
-    let profile = ProfileName::new(profile).map_err(|error| invalid(error.to_string()))?;
-    let proof = text("proof").unwrap_or(if principal.starts_with("key:") { "key" } else { "access-token" });
-    let mut identity = Identity::by(Proof::named(proof).ok_or_else(|| invalid(format!("proof `{proof}` is unknown")))?);
-    let issuer = ["user:", "service:"].iter().find_map(|prefix| principal.strip_prefix(prefix)?.split_once('/'));
-    identity.issuer = issuer.map(|(issuer, _)| issuer.into());
-    let groups = value["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    identity.groups = groups.map(Into::into).collect();
-    identity.client = text("client").map(Into::into);
-    identity.tenant = text("tenant").map(Into::into);
-    identity.actors = text("actor").map(Into::into).into_iter().collect();
-    let labels = value["labels"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let chain = CallChain {
-        workflow: text("workflow").map(Into::into),
-        run: text("run").map(Into::into),
-        labels: labels.map(Into::into).collect(),
-    };
-    let at = match text("at") {
-        None => None,
-        Some(at) => Some(toolcrib_base::Timestamp::parse(at).ok_or_else(|| invalid(format!("`{at}` is no time")))?),
-    };
-    Ok(Question {
-        principal: PrincipalId::new(principal),
-        role,
-        identity,
-        profile,
-        door: text("door").unwrap_or("mcp").to_owned(),
-        act: act(gateway, value)?,
-        bridge: text("bridge").map(str::to_owned),
-        chain,
-        arguments: value.get("arguments").filter(|it| it.is_object()).map(Value::to_string),
-        at,
-    })
-}
-
-fn act(gateway: &Gateway, value: &Value) -> Result<Act, Problem> {
-    let invalid = |message: String| Problem::new(Kind::InvalidParams, message);
-    let server = |name: &str| ServerName::new(name).map_err(|error| invalid(error.to_string()));
-    let text = |key: &str| value[key].as_str();
-    match [text("tool"), text("operation"), text("resource"), text("prompt")] {
-        [Some(id), None, None, None] => {
-            let tool = ToolId::parse(id).ok_or_else(|| invalid(format!("`{id}` is no id: write `server/tool`")))?;
-            let annotations = hints_of(gateway, &tool).ok_or_else(|| {
-                invalid(format!("tool `{id}` does not exist")).hint("Find its id with `toolcrib find`.")
-            })?;
-            Ok(Act::CallTool { tool, annotations })
-        }
-        [None, Some(name), None, None] => {
-            let name = name.trim_start_matches("core_");
-            let known = gateway.operations.iter().find(|it| it.tool.trim_start_matches("core_") == name);
-            let known = known.ok_or_else(|| invalid(format!("operation `{name}` does not exist")))?;
-            Ok(known.act())
-        }
-        [None, None, Some(resource), None] => {
-            let split = resource.split_once(' ').ok_or_else(|| invalid("write `server uri`".to_owned()))?;
-            Ok(Act::ReadResource { server: server(split.0)?, uri: split.1.into() })
-        }
-        [None, None, None, Some(prompt)] => {
-            let split = prompt.split_once('/').ok_or_else(|| invalid("write `server/prompt`".to_owned()))?;
-            Ok(Act::GetPrompt { server: server(split.0)?, name: split.1.into() })
-        }
-        _ => Err(invalid("name one of `tool`, `operation`, `resource`, `prompt`".to_owned())),
-    }
-}
-
 /// The digest of a tool's definition as the gateway knows it.
 fn digest_of(gateway: &Gateway, tool: &ToolId) -> Option<ToolDigest> {
     hints_of(gateway, tool)?.digest
@@ -420,7 +338,9 @@ fn vocabulary(gateway: &Gateway) -> Vocabulary {
         labels: Some(labels.all()),
         profiles: Some(loaded.profiles.keys().map(ToString::to_string).collect()),
         keys: Some(keys.collect()),
-        groups: None,
-        issuers: None,
+        groups: gateway.policies.issuers().map(|it| it.groups.clone()),
+        issuers: gateway.policies.issuers().map(|it| it.issuers.clone()),
+        entries: Some(loaded.registry.keys().map(ToString::to_string).collect()),
+        operations: Some(gateway.policies.operations().iter().cloned().collect()),
     }
 }

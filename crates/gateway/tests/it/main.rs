@@ -46,6 +46,7 @@ mod pages;
 mod policies;
 mod policy_changes;
 mod policy_driver;
+mod policy_questions;
 mod progress;
 mod quarantine;
 mod registry;

@@ -69,6 +69,25 @@ async fn a_diff_says_who_gains_or_loses_what() {
 }
 
 #[tokio::test]
+async fn a_diff_covers_prompts_resources_and_entries() {
+    let entry = "name: parts\ntitle: T\ndescription: D\nruntime: {command: never-started}\n".to_owned();
+    let default = profile("default", "exposure: direct\ngroups: [admin]\nregistry: [parts]");
+    let house = TestGateway::settled(&[server("alpha", &[]), ("registry/parts.yaml".to_owned(), entry), default]).await;
+    let admin = house.modern("default").admin();
+    let text = r#"@id("prompt") forbid (principal, action == Action::"get", resource == Prompt::"alpha/greet");
+@id("uri") forbid (principal in Group::"acme/dev", action == Action::"read", resource) when { resource.uri like "*binary" };
+@id("entry") @deny("said") forbid (principal, action == Action::"configure", resource == Entry::"parts");"#;
+    let found = answer(&admin, "core_policy_diff", json!({"files": files(text)})).await;
+    let rows = rows(&found);
+    let has = |parts: &[&str]| rows.iter().any(|row| parts.iter().all(|part| row.contains(part)));
+    assert!(has(&["loses permit>hidden prompt: ", "role member", ": prompt alpha/greet"]), "{rows:#?}");
+    assert!(has(&["loses permit>hidden uri: Group::\"acme/dev\" with", ": resource alpha fake://binary"]), "{rows:#?}");
+    assert!(has(&["loses permit>deny entry: ", ": entry parts"]), "{rows:#?}");
+    assert!(!rows.iter().any(|row| row.contains("fake://text") || row.contains("alpha/plain")), "{rows:#?}");
+    assert_eq!(found["truncated"], false, "{found}");
+}
+
+#[tokio::test]
 async fn the_record_is_played_against_other_files() {
     let house = TestGateway::settled(&[server("alpha", &[]), direct(), policy("// nothing")]).await;
     let ann = house.modern_of("user:acme/ann", "default");

@@ -23,10 +23,15 @@ pub struct Vocabulary {
     pub labels: Option<BTreeSet<String>>,
     /// Profiles.
     pub profiles: Option<BTreeSet<String>>,
-    /// Groups that settings name, as `issuer/group`.
+    /// Groups that settings name, as `issuer/group`. There are others that no one has named here, so only what is nearly
+    /// one of these is spoken of.
     pub groups: Option<BTreeSet<String>>,
     /// The names of issuers.
     pub issuers: Option<BTreeSet<String>>,
+    /// Entries of the registry.
+    pub entries: Option<BTreeSet<String>>,
+    /// Operations.
+    pub operations: Option<BTreeSet<String>>,
     /// Keys, as `profile/key`.
     pub keys: Option<BTreeSet<String>>,
 }
@@ -47,7 +52,9 @@ pub fn check(policies: &Policies, known: &Vocabulary) -> Vec<Fault> {
             "Label" => ("label", &id, &known.labels),
             "Profile" => ("profile", &id, &known.profiles),
             "Key" => ("key", &id, &known.keys),
-            "Group" if known.groups.is_some() => ("group", &id, &known.groups),
+            "Entry" => ("entry", &id, &known.entries),
+            "Operation" => ("operation", &id, &known.operations),
+            "Group" if is_known(&known.issuers, &issuer) => ("group", &id, &known.groups),
             "User" | "Service" | "Tenant" | "Client" | "Group" => ("issuer", &issuer, &known.issuers),
             // What a server has of these is seen by some principals only; whether there is such a server is known.
             "Resource" => ("server", &server_of_resource, &known.servers),
@@ -57,18 +64,22 @@ pub fn check(policies: &Policies, known: &Vocabulary) -> Vec<Fault> {
         let Some(names) = names else { continue };
         // The shipped policies name each risk class, whether something has it or not.
         let is_class = of_type == "Label" && is_risk_class(name);
-        if is_class || names.contains(name) || !said.insert((rule.id.clone(), of_type.clone(), id.clone())) {
+        let near = nearest(name, names.iter().map(String::as_str));
+        let is_open = what == "group" && near.is_none();
+        if is_class || is_open || names.contains(name) || !said.insert((rule.id.clone(), of_type.clone(), id.clone())) {
             continue;
         }
         let message = match what {
             "issuer" => {
                 format!("policy `{}`: `{of_type}::\"{id}\"` names the issuer `{issuer}`, which does not exist", rule.id)
             }
+            "group" => format!("policy `{}`: the settings name no group `{name}`", rule.id),
             _ => format!("policy `{}`: {what} `{name}` does not exist", rule.id),
         };
         let fault = Fault::new(&rule.file, Some(rule.line), message);
-        faults.push(match nearest(name, names.iter().map(String::as_str)) {
+        faults.push(match near {
             Some(near) => fault.hint(format!("Did you mean `{near}`?")),
+            None if what == "issuer" => fault.hint("Issuers are named in `[identity]` of the settings."),
             None => fault,
         });
     }
@@ -79,22 +90,24 @@ pub fn check(policies: &Policies, known: &Vocabulary) -> Vec<Fault> {
     faults
 }
 
-/// A group without members never approves.
+/// Whether a name is one of those that there are; yes where they are not known.
+fn is_known(names: &Option<BTreeSet<String>>, name: &str) -> bool {
+    names.as_ref().is_none_or(|names| names.contains(name))
+}
+
+/// A group without members never approves. Which groups there are only issuers know, so what is said is what is nearly
+/// one that settings name.
 fn unknown_approvers(rule: &PolicyRule, known: &Vocabulary) -> Option<Fault> {
     let Effect::Ask(Ask::Approve { group, .. }) = &rule.effect else { return None };
     let groups = known.groups.as_ref().filter(|_| !group.is_empty())?;
     // A group may be written without its issuer.
-    let is_known = |it: &String| it == group || it.split_once('/').is_some_and(|(_, name)| name == group);
-    if groups.iter().any(is_known) {
+    let names = groups.iter().flat_map(|it| [Some(&**it), it.split_once('/').map(|(_, name)| name)]).flatten();
+    if names.clone().any(|it| it == group) {
         return None;
     }
-    let fault =
-        Fault::new(&rule.file, Some(rule.line), format!("policy `{}`: group `{group}` does not exist", rule.id));
-    let names = groups.iter().flat_map(|it| [Some(&**it), it.split_once('/').map(|(_, name)| name)]).flatten();
-    Some(match nearest(group, names) {
-        Some(near) => fault.hint(format!("Did you mean `{near}`?")),
-        None => fault,
-    })
+    let near = nearest(group, names)?;
+    let message = format!("policy `{}`: the settings name no group `{group}`", rule.id);
+    Some(Fault::new(&rule.file, Some(rule.line), message).hint(format!("Did you mean `{near}`?")))
 }
 
 /// Only calls and runs wait for a yes: whatever else asks for one stays refused.

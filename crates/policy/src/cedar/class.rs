@@ -259,7 +259,8 @@ impl Class {
         found.into_iter().map(|place| Arc::clone(&self.rule(place).id)).collect()
     }
 
-    /// Every policy whose head fits, with what becomes of it. Without a moment, those that the call decides are open.
+    /// Every policy whose head fits, with what becomes of it. Without a moment, those that the call decides are open; with
+    /// one without arguments, those that look at arguments.
     pub fn explain(&self, act: &Act, labels: &LabelTable, moment: Option<&Moment<'_>>) -> Vec<Why> {
         let Some(target) = Target::of(act, labels, &self.compiled.resource_words) else { return Vec::new() };
         let things = self.things(&target);
@@ -267,7 +268,12 @@ impl Class {
             self.evaluation(act, moment, Material { things: things.as_ref(), words: ContextWords::ALL });
         let why = |place: usize| {
             let rule = self.rule(place).clone();
-            if self.compiled.policies[place].look.needs_call() && moment.is_none() {
+            let look = &self.compiled.policies[place].look;
+            let is_open = match moment {
+                None => look.needs_call(),
+                Some(moment) => moment.arguments.is_none() && look.needs_arguments(),
+            };
+            if is_open {
                 return Why { rule, counts: None, failed: false };
             }
             let outcome = evaluation.of(place);

@@ -125,6 +125,11 @@ impl Look {
         self.everything || self.context.iter().any(|it| !OF_CLASS.contains(&&it[..]))
     }
 
+    /// Whether it takes the arguments of the call.
+    pub(super) fn needs_arguments(&self) -> bool {
+        self.everything || self.context.contains("arguments")
+    }
+
     /// Whether the time is all that the call settles.
     pub(super) fn needs_time_alone(&self) -> bool {
         const OF_CLASS_AND_TIME: [&str; 4] = ["door", "proof", "client", "time"];

@@ -1,6 +1,7 @@
 //! Policies from texts to decisions.
 
 mod agreement;
+mod names;
 
 use toolcrib_base::{CallChain, Glob, Identity, PrincipalId, ProfileName, Proof, Role, ServerName, Timestamp, ToolId};
 
@@ -685,55 +686,6 @@ fn long_texts_and_many_conditions_are_evaluated_or_refused() {
 }
 
 #[test]
-fn names_that_nothing_has_come_with_the_nearest() {
-    let policies = compile(
-        r#"@id("typo") forbid (principal in Group::"acme/dev", action, resource in Server::"prd");
-           forbid (principal == User::"acmee/ann", action, resource == Tool::"prod/delete");"#,
-    )
-    .expect("good");
-    let set = |names: &[&str]| Some(names.iter().map(|it| (*it).to_owned()).collect());
-    let vocabulary = Vocabulary {
-        labels: set(&["env=prod"]),
-        servers: set(&["prod", "files"]),
-        tools: set(&["prod/delete"]),
-        groups: set(&["acme/dev"]),
-        issuers: set(&["acme"]),
-        ..Vocabulary::default()
-    };
-    let said: Vec<String> =
-        check(&policies, &vocabulary).iter().map(|it| format!("{it} {}", it.hint.as_deref().unwrap_or(""))).collect();
-    assert_eq!(said.len(), 2, "{said:?}");
-    assert_eq!(said[0], "team.cedar:1: policy `typo`: server `prd` does not exist Did you mean `prod`?");
-    assert!(said[1].contains("issuer `acmee`") && said[1].contains("Did you mean `acme`?"), "{said:?}");
-}
-
-#[test]
-fn approvers_servers_and_acts_that_never_count_are_warned_of() {
-    let set = |names: &[&str]| Some(names.iter().map(|it| (*it).to_owned()).collect());
-    let known = Vocabulary { groups: set(&["acme/ops"]), servers: set(&["prod"]), ..Vocabulary::default() };
-    for (text, expect) in [
-        (r#"@approve("opps") forbid (principal, action == Action::"call", resource);"#, "Did you mean `ops`?"),
-        (r#"@approve("ops") forbid (principal, action == Action::"call", resource);"#, ""),
-        (r#"@approve("acme/ops") forbid (principal, action == Action::"run", resource);"#, ""),
-        (r#"@approve("") forbid (principal, action, resource);"#, ""),
-        (r#"forbid (principal, action, resource == Prompt::"prd/review");"#, "server `prd`"),
-        (r#"forbid (principal, action, resource == Resource::"prd file:///a");"#, "server `prd`"),
-        (r#"forbid (principal, action, resource == Resource::"prod file:///a");"#, ""),
-        (
-            r#"@confirm("") forbid (principal, action == Action::"read", resource);"#,
-            "`@confirm` asks no one about `read`",
-        ),
-        (r#"@approve("") forbid (principal, action in [Action::"call", Action::"get"], resource);"#, "about `get`"),
-        (r#"@approve("") forbid (principal, action == Action::"status", resource);"#, "about `status`"),
-    ] {
-        let faults = check(&compile(text).expect("good"), &known);
-        let said: Vec<String> = faults.iter().map(|it| format!("{it} {}", it.hint.as_deref().unwrap_or(""))).collect();
-        assert_eq!(said.is_empty(), expect.is_empty(), "{text}: {said:?}");
-        assert!(said.iter().all(|it| it.contains(expect)), "{text}: {said:?}");
-    }
-}
-
-#[test]
 fn explaining_names_each_policy_whose_head_fits() {
     let text = r#"@id("big") forbid (principal, action == Action::"call", resource) when { context.arguments has amount && context.arguments.amount > 100 };
 @id("other") forbid (principal, action == Action::"call", resource in Server::"other");"#;
@@ -752,6 +704,27 @@ fn explaining_names_each_policy_whose_head_fits() {
     assert!(big(r#"{"amount": "x"}"#).contains(&"big Some(true) true".to_owned()));
     assert!(told(None).iter().any(|it| it == "baseline-member Some(true) false"));
     assert!(!told(None).iter().any(|it| it.starts_with("other")));
+}
+
+#[test]
+fn explaining_decides_what_looks_at_the_time_alone_once_that_is_known() {
+    let text = r#"@id("late") forbid (principal, action, resource) when { context.time > datetime("2026-06-01") };
+@id("big") forbid (principal, action == Action::"call", resource) when { context.arguments has amount && context.arguments.amount > 100 };"#;
+    let policies = compile(text).expect("good");
+    let (who, act) = (ann(), tool("bank/pay", false));
+    let class = policies.class(&who.subject());
+    let counts = |moment: Option<&Moment<'_>>, id: &str| {
+        class.explain(&act, &labels(), moment).into_iter().find(|it| *it.rule.id == *id).map(|it| it.counts)
+    };
+    for (moment, late, big) in [
+        (None, None, None),
+        (Some(Moment::at(Timestamp::parse("2026-05-01T00:00:00Z").expect("a time"))), Some(false), None),
+        (Some(Moment::at(Timestamp::parse("2026-07-01T00:00:00Z").expect("a time"))), Some(true), None),
+        (Some(Moment { arguments: Some(b"{}"), ..Moment::at(NOON) }), Some(true), Some(false)),
+    ] {
+        assert_eq!(counts(moment.as_ref(), "late"), Some(late), "{moment:?}");
+        assert_eq!(counts(moment.as_ref(), "big"), Some(big), "{moment:?}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use clap::builder::PossibleValuesParser;
 use http::Method;
 use serde_json::{Map, Value, json};
 use toolcrib_base::Clock as _;
@@ -19,6 +20,18 @@ use crate::output::table::{Column, field};
 use crate::output::{Output, rows_of};
 use crate::text::{count, line};
 
+/// What can be asked about, and the argument of the operation that names what it is done to.
+const ACTIONS: [(&str, &str); 9] = [
+    ("call", "tool"),
+    ("run", "tool"),
+    ("operate", "operation"),
+    ("read", "resource"),
+    ("get", "prompt"),
+    ("approve", "approve"),
+    ("complete", "complete"),
+    ("forward", "forward"),
+    ("configure", "configure"),
+];
 /// The largest file of cases.
 const CASES_MAX: u64 = 4 << 20;
 
@@ -35,7 +48,7 @@ enum Action {
     /// Check files of policies: syntax, types, annotations, and names that nothing has
     Check(CheckArguments),
     /// Explain what policies make of a request, and which of them
-    Explain(ExplainArguments),
+    Explain(Box<ExplainArguments>),
     /// Run cases of a YAML file against policies
     Test(TestArguments),
     /// Show who gains or loses what if the files of a folder become the policies
@@ -69,10 +82,44 @@ struct ExplainArguments {
     /// A group of it, as its issuer names it; repeat for more
     #[arg(long = "group", value_name = "GROUP")]
     groups: Vec<String>,
-    /// What it does: `call`, `operate`, `read` or `get`
-    #[arg(value_parser = ["call", "operate", "read", "get"])]
+    /// The OAuth client that it uses
+    #[arg(long = "client", value_name = "CLIENT")]
+    oauth_client: Option<String>,
+    /// Its tenant, as its issuer names it
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+    /// The door that it comes by: `mcp`, `rest`, `page`, `errand` or `service` [default: mcp]
+    #[arg(long, value_name = "DOOR")]
+    door: Option<String>,
+    /// How it is proven, such as `key` or `access-token` [default: as is usual for such a principal]
+    #[arg(long, value_name = "PROOF")]
+    proof: Option<String>,
+    /// The time of the request, in RFC 3339 [default: now]
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+    /// Who acts in its name
+    #[arg(long, value_name = "ACTOR")]
+    actor: Option<String>,
+    /// The bridge that relays it
+    #[arg(long, value_name = "BRIDGE")]
+    bridge: Option<String>,
+    /// Its session, which may be halted
+    #[arg(long, value_name = "SESSION")]
+    session: Option<String>,
+    /// The workflow whose step it is
+    #[arg(long, value_name = "WORKFLOW")]
+    workflow: Option<String>,
+    /// The run whose step it is, which may be halted
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+    /// A label of what the run has seen; repeat for more
+    #[arg(long = "label", value_name = "LABEL")]
+    labels: Vec<String>,
+    /// What it does
+    #[arg(value_parser = PossibleValuesParser::new(ACTIONS.map(|(action, _)| action)))]
     action: String,
-    /// What it is done to: `server/tool`, an operation, `server uri`, `server/prompt`
+    /// What it is done to: `server/tool` for `call` and `approve`, a workflow, an operation, `server uri`,
+    /// `server/prompt`, `server method`, an entry of the registry
     target: String,
     #[command(flatten)]
     arguments: ArgumentFlags,
@@ -229,13 +276,28 @@ async fn explain(arguments: &ExplainArguments, rest: &Rest, output: Output) -> a
     if let Some(profile) = rest.profile() {
         question.insert("profile".to_owned(), json!(profile.as_str()));
     }
-    let kind = match &arguments.action[..] {
-        "call" => "tool",
-        "operate" => "operation",
-        "read" => "resource",
-        _ => "prompt",
+    let about = [
+        ("client", &arguments.oauth_client),
+        ("tenant", &arguments.tenant),
+        ("door", &arguments.door),
+        ("proof", &arguments.proof),
+        ("at", &arguments.at),
+        ("actor", &arguments.actor),
+        ("bridge", &arguments.bridge),
+        ("session", &arguments.session),
+        ("workflow", &arguments.workflow),
+        ("run", &arguments.run),
+    ];
+    question.extend(about.into_iter().filter_map(|(key, value)| Some((key.to_owned(), json!(value.as_ref()?)))));
+    if !arguments.labels.is_empty() {
+        question.insert("labels".to_owned(), json!(arguments.labels));
+    }
+    let key = ACTIONS.iter().find(|(action, _)| *action == arguments.action).map_or("tool", |(_, key)| key);
+    let target = match &arguments.action[..] {
+        "run" => format!("workflow/{}", arguments.target.trim_start_matches("workflow/")),
+        _ => arguments.target.clone(),
     };
-    question.insert(kind.to_owned(), json!(arguments.target));
+    question.insert(key.to_owned(), json!(target));
     if !arguments.arguments.is_empty() {
         question.insert("arguments".to_owned(), arguments.arguments.gather()?.to_value());
     }
@@ -252,7 +314,7 @@ fn explained(value: &Value, output: Output) -> io::Result<()> {
         "deny" => format!("refused{by}"),
         "confirm" => format!("refused{by} until the caller's person confirms it"),
         "approve" => format!("refused{by} until somebody else approves it"),
-        _ => "depends on the arguments and the time: give some as `key=value`".to_owned(),
+        _ => "depends on the call: give arguments as `key=value`, its time with `--at`".to_owned(),
     };
     output.text(&said)?;
     if let Some(reason) = value["reason"].as_str() {

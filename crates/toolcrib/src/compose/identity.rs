@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolcrib_auth::{KeyPreference, Sealer};
-use toolcrib_authorization::{AuthorizationServer, ClientSettings, ServerParts, ServerSettings, WebDocuments};
+use toolcrib_authorization::{AuthorizationServer, ClientSettings, OWN, ServerParts, ServerSettings, WebDocuments};
 use toolcrib_base::task::{Scope, Stop};
 use toolcrib_base::{Clock, Kind, Problem, Secret, SystemClock};
 use toolcrib_call::Source;
 use toolcrib_catalog::SecretRef;
 use toolcrib_flow::workflow::GrantRuns;
+use toolcrib_gateway::IssuerNames;
 use toolcrib_identity::{
     CertificateAuthority, CertificateGrant, GrantRule, Grantee, Identities, IntrospectionClient, IssuerSettings,
     ReadSecret, SignIn, SignInClient, TokenGrant,
@@ -106,6 +107,21 @@ pub(super) async fn front(
     let runs = server.clone().map(|server| Arc::new(RunTokens(server)) as Arc<dyn GrantRuns>);
     let operations = server.map(|server| Arc::new(AuthorizationOperations::new(server)) as Arc<dyn Source>);
     Ok(OpenedDoor { door: FrontDoor { front: Some(front), operations, runs }, subjects })
+}
+
+/// The issuers and groups that the settings name.
+pub(super) fn names(config: &Config) -> IssuerNames {
+    let Some(config) = &config.identity else { return IssuerNames::default() };
+    let mut names = IssuerNames::default();
+    for issuer in &config.issuers {
+        names.groups.extend(issuer.grants.iter().filter_map(|grant| match &grant.grantee {
+            config::Grantee::Group(group) => Some(format!("{}/{group}", issuer.name)),
+            config::Grantee::User(_) | config::Grantee::Client(_) => None,
+        }));
+        names.issuers.insert(issuer.name.clone());
+    }
+    names.issuers.extend(config.server.is_some().then(|| OWN.to_owned()));
+    names
 }
 
 /// Renews with what people signed in, for servers that want it, until told to stop.

@@ -38,6 +38,7 @@ mod models;
 mod muster;
 mod operations;
 mod people;
+mod policies;
 mod profile_key;
 mod registry;
 mod remote_access;

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, Role};
+use toolcrib_call::{CallOrigin, Halt};
 use toolcrib_policy::{
     Caller, ClassRules, Demand, Denial, Effect as PolicyEffect, Moment, Policies, Reason, Request, Rules, Subject, Why,
 };
 use toolcrib_session::Principal;
 
-use super::{Question, rule};
+use super::question::Question;
+use super::rule;
 use crate::gateway::Gateway;
 
 pub(super) fn answer(gateway: &Gateway, policies: Option<&Policies>, question: &Question) -> Result<Value, Problem> {
@@ -21,10 +23,10 @@ pub(super) fn answer(gateway: &Gateway, policies: Option<&Policies>, question: &
     let rules = rules_of(gateway, policies, question, *role)?;
     let labels = crate::policies::labels(&gateway.loaded());
     let class = policies.map(|it| it.class(&subject(question, *role)));
-    let why = class.map(|it| it.explain(act, &labels, arguments.is_some().then_some(&moment))).unwrap_or_default();
+    let is_known = arguments.is_some() || question.says_when();
+    let why = class.map(|it| it.explain(act, &labels, is_known.then_some(&moment))).unwrap_or_default();
     let parts: Vec<Value> = why.iter().map(part).collect();
-    let asker = Principal { id: principal.clone(), role: *role, identity: Arc::new(identity.clone()) };
-    if let Some(halt) = gateway.path.halts.of_principal(&asker, profile) {
+    if let Some(halt) = halt_of(gateway, question) {
         let needed = [format!("an end of the halt `{}`: `toolcrib halt lift {}`", halt.id, halt.id)];
         let reason = halt.problem().message;
         return Ok(json!({
@@ -39,7 +41,9 @@ pub(super) fn answer(gateway: &Gateway, policies: Option<&Policies>, question: &
     let open: Vec<&Why> = why.iter().filter(|it| it.counts.is_none() && !it.rule.records_only).collect();
     if !is_hidden && !open.is_empty() && outcome.as_ref().map_or_else(by_call, |_| true) {
         let names: Vec<String> = open.iter().map(|it| named(it)).collect();
-        let needed = [format!("the arguments of the call, which {} look at", names.join(", "))];
+        let what =
+            if question.says_when() { "the arguments of the call" } else { "the arguments of the call and its time" };
+        let needed = [format!("{what}, which {} look at", names.join(", "))];
         return Ok(json!({
             "decision": "open", "by": null, "reason": null, "policies": parts, "needed": needed,
         }));
@@ -76,6 +80,15 @@ pub(super) fn answer(gateway: &Gateway, policies: Option<&Policies>, question: &
     Ok(json!({
         "decision": decision, "by": denial.policy.as_deref(), "reason": reason, "policies": parts, "needed": needed,
     }))
+}
+
+/// The halt that would keep the principal from it, also of its session or of the run whose step it is.
+fn halt_of(gateway: &Gateway, question: &Question) -> Option<Arc<Halt>> {
+    let Question { principal, role, identity, profile, door, act, chain, .. } = question;
+    let principal = Principal { id: principal.clone(), role: *role, identity: Arc::new(identity.clone()) };
+    let origin =
+        CallOrigin { principal: &principal, profile, session: identity.session.as_deref(), run: chain.run.as_deref() };
+    gateway.path.halts.of_question(&origin, act, door)
 }
 
 fn subject(question: &Question, role: Role) -> Subject<'_> {

@@ -1,4 +1,5 @@
-//! `core_policy_diff`: who gains or loses what if files became the policies, over all tools and operations.
+//! `core_policy_diff`: who gains or loses what if files became the policies, over all tools, operations, prompts, resources
+//! and entries of the registry.
 //!
 //! Principals are compared by what policies can tell apart: in each profile each role, alone and with each principal,
 //! group, tenant and client that the policies before or after name.
@@ -12,11 +13,15 @@ use toolcrib_policy::{
     Act, Caller, Class, LabelTable, Moment, Outlook, Policies, PolicyVerdict, Request, Rules, Subject, SubjectName,
 };
 
+use toolcrib_view::view::View;
+
 use super::{digest_of, word};
 use crate::gateway::Gateway;
 
 /// How many things are looked at for principals: some seconds of work.
 const LOOKS: usize = 2_000_000;
+/// How many resources are compared in a profile. There may be millions, and policies seldom tell them apart.
+const RESOURCES: usize = 10_000;
 /// How many names a row holds; the rest is a number.
 const SHOWN: usize = 50;
 
@@ -62,7 +67,8 @@ struct DecisionChange {
 impl Change {
     /// Who gains or loses what, in the profiles that fit.
     pub(super) fn rows(&self, gateway: &Gateway, profile: Option<&ProfileName>) -> Value {
-        let labels = crate::policies::labels(&gateway.loaded());
+        let loaded = gateway.loaded();
+        let labels = crate::policies::labels(&loaded);
         let mut rows = BTreeMap::<(DecisionChange, Vec<String>), Vec<String>>::new();
         let (mut looks, mut is_whole, mut persons, mut things) = (0, true, 0, BTreeSet::new());
         for (name, view) in gateway.views() {
@@ -71,16 +77,21 @@ impl Change {
             }
             let mut acts: Vec<Act> = view.tools.iter().map(|tool| self.with_digest(gateway, tool.act())).collect();
             acts.extend(gateway.operations.iter().map(toolcrib_view::Operation::act));
-            things.extend(acts.iter().map(target));
+            let tools = acts.len();
+            acts.extend(loaded.registry.keys().map(|entry| Act::Configure { entry: entry.clone() }));
+            is_whole &= offers(&view, &mut acts);
             for person in self.persons() {
+                // Where it is too much, resources go first.
+                let acts = if looks + acts.len() > LOOKS { &acts[..tools] } else { &acts[..] };
                 looks += acts.len();
+                is_whole &= acts.len() > tools;
                 if looks > LOOKS {
-                    is_whole = false;
                     break;
                 }
                 persons += 1;
+                things.extend(acts.iter().map(target));
                 for (step, targets) in
-                    self.steps(&person, &name, &acts, &Standards { rules: &view.rules, labels: &labels })
+                    self.steps(&person, &name, acts, &Standards { rules: &view.rules, labels: &labels })
                 {
                     let who = format!("{} in profile {name}", person.words);
                     rows.entry((step, targets)).or_default().push(who);
@@ -208,6 +219,29 @@ impl ThingDecision {
     }
 }
 
+/// Adds the prompts and resources of a profile; whether all of them fit.
+fn offers(view: &View, acts: &mut Vec<Act>) -> bool {
+    for (definition, server) in &view.servers {
+        let prompts = &server.inventory().prompts;
+        acts.extend(
+            prompts.iter().map(|it| Act::GetPrompt { server: definition.name.clone(), name: it.key.as_str().into() }),
+        );
+    }
+    let mut left = RESOURCES;
+    for (definition, server) in &view.servers {
+        let resources = &server.inventory().resources;
+        let of_server = resources.iter().take(left);
+        acts.extend(
+            of_server.map(|it| Act::ReadResource { server: definition.name.clone(), uri: it.key.as_str().into() }),
+        );
+        if resources.len() > left {
+            return false;
+        }
+        left -= resources.len();
+    }
+    true
+}
+
 /// How much one may, as more or less.
 fn rank(decision: &str) -> usize {
     const ORDER: [&str; 6] = ["hidden", "deny", "approve", "confirm", "open", "permit"];
@@ -218,6 +252,9 @@ fn target(act: &Act) -> String {
     match act {
         Act::CallTool { tool, .. } => tool.to_string(),
         Act::Operation { name, .. } => format!("operation {name}"),
+        Act::GetPrompt { server, name } => format!("prompt {server}/{name}"),
+        Act::ReadResource { server, uri } => format!("resource {server} {uri}"),
+        Act::Configure { entry } => format!("entry {entry}"),
         other => other.to_string(),
     }
 }
