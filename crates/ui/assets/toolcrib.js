@@ -39,3 +39,16 @@ document.addEventListener("change", (event) => {
   const select = event.target.closest("select[data-submit]");
   if (select) select.form.requestSubmit();
 });
+
+// Picking an alternative shows its fields at once; without a script the button beside it does.
+document.addEventListener("change", (event) => {
+  const select = event.target.closest("select[data-press]");
+  if (select) select.form.requestSubmit(document.getElementById(select.dataset.press));
+});
+
+// In a text of several lines Enter begins a line; with Ctrl it sends the form.
+document.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key === "Enter" && event.target.matches("textarea")) {
+    event.target.form?.requestSubmit();
+  }
+});

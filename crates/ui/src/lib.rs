@@ -6,7 +6,9 @@
 
 pub mod asset;
 pub mod filters;
+pub mod form;
 pub mod frame;
+pub mod json;
 pub mod page;
 pub mod text;
 
