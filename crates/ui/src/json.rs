@@ -10,6 +10,9 @@ use serde_json::Value;
 use crate::text::is_invisible;
 
 mod parse;
+mod reference;
+
+pub use reference::{is_local, pointed};
 
 /// Deepest nesting that is read, as that of `serde_json`.
 pub const MAX_DEPTH: usize = 128;

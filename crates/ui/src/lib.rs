@@ -5,11 +5,13 @@
 //! `route/ui/page/` of `web`.
 
 pub mod asset;
+pub mod diff;
 pub mod filters;
 pub mod form;
 pub mod frame;
 pub mod json;
 pub mod page;
+pub mod schema;
 pub mod text;
 
 pub use asset::Asset;

@@ -31,6 +31,14 @@ impl Display for Visible {
 
 impl HtmlSafe for Visible {}
 
+/// A text of at most `max` characters; `…` says that there was more.
+pub fn clipped(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// Whether a reader does not see it: controls, formats such as those that turn the direction of text, tags, what is
 /// private or not assigned, separators of lines, and blanks that look like nothing.
 pub fn is_invisible(character: char) -> bool {

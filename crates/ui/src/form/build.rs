@@ -47,9 +47,9 @@ impl<'a> Builder<'a> {
     /// The field of a place without its state, and whether the place recurs.
     fn start(&mut self, mut place: Place) -> (Field, bool) {
         self.fields += 1;
-        self.resolver.followed.clear();
+        self.resolver.begin();
         let mut shape = Shape::of(&place.schema, &mut self.resolver, place.depth == 0);
-        let followed = std::mem::take(&mut self.resolver.followed);
+        let followed = self.resolver.end();
         let recurs = followed.iter().any(|target| place.trail.contains(target));
         if !followed.is_empty() {
             place.trail = place.trail.iter().cloned().chain(followed).collect();

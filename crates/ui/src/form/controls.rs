@@ -4,7 +4,6 @@
 use std::fmt::Write;
 
 use super::field::{Field, Label, MAX_ROWS, Presence, State};
-use super::notes;
 use super::render::{Control, Renderer, escape, plain_name, shown};
 use super::shape::{Choice, Kind};
 use crate::json::Json;
@@ -37,7 +36,7 @@ pub(super) fn leaf(renderer: &mut Renderer<'_>, field: &Field, control: &Control
         State::Text(text) => text_box(renderer, field, control, text),
         State::Choice(choice) => match &field.shape.kind {
             Kind::Choice(choices) if field.is_fixed() => {
-                let text = notes::clipped(&choices[0].value.to_string(), MAX_LABEL);
+                let text = crate::text::clipped(&choices[0].value.to_string(), MAX_LABEL);
                 let _ = write!(renderer.out, "<code class=\"fixed\">{}</code>", shown(&text));
             }
             Kind::Choice(choices) => choice_list(renderer, field, control, choices, choice.as_ref()),
@@ -95,7 +94,7 @@ fn text_box(renderer: &mut Renderer<'_>, field: &Field, control: &Control, text:
     }
     let hides = |character: char| !matches!(character, '\n' | '\t') && is_invisible(character);
     if !is_secret && text.chars().any(hides) {
-        let text = shown(&notes::clipped(text, MAX_LABEL));
+        let text = shown(&crate::text::clipped(text, MAX_LABEL));
         let _ = write!(renderer.out, "<p class=\"note\">With its invisible characters: {text}</p>");
     }
 }
@@ -140,8 +139,10 @@ fn option(renderer: &mut Renderer<'_>, value: &Json, label: Option<&str>, is_cho
         _ => json.as_str(),
     };
     let text = match label {
-        Some(label) => format!("{} – {}", notes::clipped(text, MAX_LABEL), notes::clipped(label, MAX_LABEL)),
-        None => notes::clipped(text, MAX_LABEL),
+        Some(label) => {
+            format!("{} – {}", crate::text::clipped(text, MAX_LABEL), crate::text::clipped(label, MAX_LABEL))
+        }
+        None => crate::text::clipped(text, MAX_LABEL),
     };
     renderer.out.push_str("<option value=\"");
     escape(&json, &mut renderer.out);

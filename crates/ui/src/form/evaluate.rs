@@ -160,7 +160,7 @@ fn chosen(field: &Field, choice: Option<&Json>, walk: &Walk) -> Reading {
         reading.value = Some(value.clone());
         let is_null = field.shape.is_nullable && matches!(value, Json::Null);
         if !is_null && !choices.iter().any(|choice| choice.value.is_same(value)) {
-            let shown = super::notes::clipped(&value.to_string(), 80);
+            let shown = crate::text::clipped(&value.to_string(), 80);
             reading.fail(walk, format!("`{shown}` is not among the choices"));
         }
     }
@@ -188,7 +188,7 @@ fn object(fields: &[Field], rows: &[Row], walk: &mut Walk) -> Reading {
         if row.key.is_empty() {
             out.fail(walk, "enter a key, or remove the row");
         } else if !names.insert(&row.key) {
-            out.fail(walk, format!("the key `{}` is there twice", super::notes::clipped(&row.key, 80)));
+            out.fail(walk, format!("the key `{}` is there twice", crate::text::clipped(&row.key, 80)));
         }
         walk.leave(mark);
         entries.extend(reading.value.map(|value| (Arc::from(row.key.as_str()), value)));

@@ -6,10 +6,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::decimal;
-use crate::json::Json;
+use crate::json::{Json, is_local, pointed};
 
 /// References that are followed to reach one schema.
 const MAX_HOPS: usize = 40;
+
+/// Schemas that are looked at for one field.
+const FIELD_FUEL: usize = 2_000;
 
 /// The keywords that a form uses, or that it must know of to say that it does not show them.
 const KNOWN: [&str; 42] = [
@@ -85,8 +88,9 @@ pub(super) struct Keywords {
 #[derive(Debug)]
 pub(super) struct Resolver<'a> {
     document: &'a Json,
-    /// How many schemas it may still look at.
+    /// How many schemas it may still look at, in all and for the one field.
     fuel: usize,
+    allowance: usize,
     /// The references that it followed since they were last taken.
     pub(super) followed: Vec<Arc<str>>,
 }
@@ -248,7 +252,20 @@ fn merged_properties(ours: &Json, theirs: &Json) -> Json {
 impl<'a> Resolver<'a> {
     /// Looks at `fuel` schemas at most.
     pub(super) fn new(document: &'a Json, fuel: usize) -> Self {
-        Self { document, fuel, followed: Vec::new() }
+        Self { document, fuel, allowance: 0, followed: Vec::new() }
+    }
+
+    /// Begins with the schema of another field.
+    pub(super) fn begin(&mut self) {
+        self.followed.clear();
+        self.allowance = self.fuel.min(FIELD_FUEL);
+        self.fuel -= self.allowance;
+    }
+
+    /// Ends with it: the references that were followed.
+    pub(super) fn end(&mut self) -> Vec<Arc<str>> {
+        self.fuel += std::mem::take(&mut self.allowance);
+        std::mem::take(&mut self.followed)
     }
 
     /// The flat keywords of a schema.
@@ -263,7 +280,7 @@ impl<'a> Resolver<'a> {
         if hops > MAX_HOPS {
             return Err("its references lead in a circle".to_owned());
         }
-        self.fuel = self.fuel.checked_sub(1).ok_or("its schema is too large for a form")?;
+        self.allowance = self.allowance.checked_sub(1).ok_or("its schema is too large for a form")?;
         let entries = match schema {
             Json::Object(entries) => entries,
             Json::Bool(true) => return Ok(Keywords::default()),
@@ -298,51 +315,10 @@ impl<'a> Resolver<'a> {
 
     /// The schema that a reference names.
     fn find(&self, target: &str) -> Result<Json, Reason> {
-        let outside = || "it refers to another document".to_owned();
-        let own_id = self.document.get("$id").and_then(Json::as_text).unwrap_or_default();
-        let fragment = target.strip_prefix(own_id).unwrap_or(target).strip_prefix('#').ok_or_else(outside)?;
+        if !is_local(self.document, target) {
+            return Err("it refers to another document".to_owned());
+        }
         let nothing = || "it refers to a part of the schema that is not there".to_owned();
-        if fragment.is_empty() {
-            return Ok(self.document.clone());
-        }
-        let Some(pointer) = fragment.strip_prefix('/') else {
-            let shared = ["$defs", "definitions"].into_iter().filter_map(|word| self.document.get(word));
-            let mut named = shared.flat_map(Json::entries).map(|(_, schema)| schema);
-            return named
-                .find(|schema| schema.get("$anchor").and_then(Json::as_text) == Some(fragment))
-                .cloned()
-                .ok_or_else(nothing);
-        };
-        let mut place = self.document;
-        for step in pointer.split('/').take(64) {
-            let name = decoded(step).replace("~1", "/").replace("~0", "~");
-            place = match place {
-                Json::List(items) => name.parse().ok().and_then(|index: usize| items.get(index)),
-                other => other.get(&name),
-            }
-            .ok_or_else(nothing)?;
-        }
-        Ok(place.clone())
+        pointed(self.document, target).cloned().ok_or_else(nothing)
     }
-}
-
-/// Percent-decoding; what is not encoded well stays.
-fn decoded(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
-        match hex.filter(|_| bytes[at] == b'%').and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                at += 3;
-            }
-            None => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8(out).unwrap_or_else(|_| text.to_owned())
 }

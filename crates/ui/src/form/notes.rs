@@ -3,15 +3,16 @@
 use super::field::{Field, State};
 use super::shape::{Kind, NumberRules, TextRules};
 use crate::json::Json;
+use crate::text::clipped;
 
 /// Characters of a value that a note shows.
 const SHOWN: usize = 120;
 
-/// A text of at most `max` characters; `…` says that there was more.
-pub(super) fn clipped(text: &str, max: usize) -> String {
-    match text.char_indices().nth(max) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+/// A value as JSON, clipped.
+fn short(value: &Json) -> String {
+    match value {
+        Json::Text(text) => clipped(&Json::text(&clipped(text, SHOWN)).to_string(), SHOWN),
+        other => clipped(&other.to_string(), SHOWN),
     }
 }
 
@@ -33,12 +34,11 @@ pub(super) fn facts(field: &Field) -> Vec<String> {
     if shape.is_deprecated {
         out.push("Deprecated".to_owned());
     }
-    let value = |value: &Json| clipped(&value.to_string(), SHOWN);
     if let Some(default) = &shape.default {
-        out.push(format!("Default if not set: {}", value(default)));
+        out.push(format!("Default if not set: {}", short(default)));
     }
     if let (Some(example), None) = (&shape.example, &shape.default) {
-        out.push(format!("Example: {}", value(example)));
+        out.push(format!("Example: {}", short(example)));
     }
     if shape.has_unchecked {
         out.push("More rules are in the schema; they are checked when you send it".to_owned());

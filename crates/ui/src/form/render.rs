@@ -8,9 +8,10 @@ use super::notes;
 use super::path::{self, Walk};
 use crate::text::Visible;
 
-/// Characters of a description that are shown, and of all descriptions of a form together.
+/// Characters of a description that are shown.
 const MAX_DESCRIPTION: usize = 1_000;
-const MAX_PROSE: usize = 64 * 1024;
+/// Bytes of HTML that all titles, descriptions and facts of a form may have; for what is more stands `…`.
+const MAX_PROSE: usize = 128 * 1024;
 /// Faults that the summary names.
 const MAX_SUMMARY: usize = 20;
 
@@ -34,6 +35,8 @@ pub(super) struct Control {
     pub(super) id: String,
     /// Attributes that tie it to its notes, beginning with a blank.
     pub(super) attributes: String,
+    /// Its notes, as HTML.
+    notes: String,
 }
 
 /// The whole form.
@@ -253,10 +256,11 @@ impl Renderer<'_> {
     fn name(&mut self, field: &Field) {
         match &field.place.label {
             Label::Property(name) => {
-                let _ = write!(self.out, "<span class=\"id\">{}</span>", shown(&notes::clipped(name, 200)));
+                let _ = write!(self.out, "<span class=\"id\">{}</span>", shown(&crate::text::clipped(name, 200)));
                 let bare = |text: &str| text.to_lowercase().replace(['_', '-', ' '], "");
                 if let Some(title) = field.shape.title.as_deref().filter(|title| bare(title) != bare(name)) {
-                    let _ = write!(self.out, " <span class=\"title\">{}</span>", shown(&notes::clipped(title, 120)));
+                    let title = self.prose(title, 120);
+                    let _ = write!(self.out, " <span class=\"title\">{title}</span>");
                 }
             }
             _ => {
@@ -279,7 +283,14 @@ impl Renderer<'_> {
     fn control(&mut self, field: &Field) -> Control {
         let id = self.id();
         let mut described = Vec::new();
-        if self.has_notes(field) {
+        let mut notes = String::new();
+        if let Some(description) = &field.shape.description {
+            let _ = write!(notes, "<span class=\"prose\">{}</span> ", self.prose(description.trim(), MAX_DESCRIPTION));
+        }
+        for fact in notes::facts(field) {
+            let _ = write!(notes, "<span class=\"fact\">{}.</span> ", self.prose(&fact, MAX_DESCRIPTION));
+        }
+        if !notes.is_empty() {
             described.push(format!("{id}-n"));
         }
         if let Some(message) = &field.wrong {
@@ -294,25 +305,24 @@ impl Renderer<'_> {
         if field.wrong.is_some() && !is_group {
             attributes.push_str(" aria-invalid=\"true\"");
         }
-        Control { id, attributes }
+        Control { id, attributes, notes }
     }
 
-    fn has_notes(&self, field: &Field) -> bool {
-        field.shape.description.is_some() || !notes::facts(field).is_empty()
+    /// Text that describes, of at most `max` characters, while there is room.
+    fn prose(&mut self, text: &str, max: usize) -> String {
+        let html = shown(&crate::text::clipped(text, max)).to_string();
+        match self.prose.checked_sub(html.len()) {
+            Some(rest) => {
+                self.prose = rest;
+                html
+            }
+            None => "…".to_owned(),
+        }
     }
 
     fn notes(&mut self, field: &Field, control: &Control) {
-        if self.has_notes(field) {
-            let _ = write!(self.out, "<div class=\"note\" id=\"{}-n\">", control.id);
-            if let Some(description) = &field.shape.description {
-                let text = notes::clipped(description.trim(), MAX_DESCRIPTION.min(self.prose));
-                self.prose = self.prose.saturating_sub(text.len());
-                let _ = write!(self.out, "<span class=\"prose\">{}</span> ", shown(&text));
-            }
-            for fact in notes::facts(field) {
-                let _ = write!(self.out, "<span class=\"fact\">{}.</span> ", shown(&fact));
-            }
-            self.out.push_str("</div>");
+        if !control.notes.is_empty() {
+            let _ = write!(self.out, "<div class=\"note\" id=\"{}-n\">{}</div>", control.id, control.notes);
         }
         if let Some(message) = &field.wrong {
             let _ = write!(self.out, "<p class=\"wrong\" id=\"{}-w\">{}</p>", control.id, shown(message));
@@ -366,7 +376,7 @@ impl Renderer<'_> {
 /// The name of a field in words.
 pub(super) fn plain_name(field: &Field) -> String {
     match &field.place.label {
-        Label::Property(name) => notes::clipped(name, 200),
+        Label::Property(name) => crate::text::clipped(name, 200),
         Label::Item(index) => format!("Item {}", index + 1),
         Label::Root => "Value".to_owned(),
         Label::Row | Label::Alternative => "Value".to_owned(),

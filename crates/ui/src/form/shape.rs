@@ -140,7 +140,7 @@ impl Shape {
         }
         shape.kind = if let Some(value) = words.get("const") {
             shape.is_nullable = false;
-            Kind::Choice(vec![Choice { label: None, value: value.clone() }])
+            choice(vec![Choice { label: None, value: value.clone() }], &types)
         } else if let Some(Json::List(values)) = words.get("enum") {
             let mut choices: Vec<Choice> =
                 values.iter().map(|value| Choice { label: None, value: value.clone() }).collect();
@@ -283,7 +283,7 @@ fn single(name: &str, words: &Keywords, is_root: bool) -> Kind {
         "array" => list(words),
         "object" => object(words, is_root),
         "" => Kind::Any(None),
-        other => Kind::Any(Some(format!("its type `{}` is unknown", super::notes::clipped(other, 40)))),
+        other => Kind::Any(Some(format!("its type `{}` is unknown", crate::text::clipped(other, 40)))),
     }
 }
 
@@ -382,5 +382,5 @@ fn alternative_label(alternative: &Json, flat: Option<&Keywords>, number: usize)
         .or_else(|| required.filter(|names| !names.is_empty()).map(|names| format!("with {names}")))
         .or_else(|| types.map(|types| types.iter().map(|name| type_label(name)).collect::<Vec<_>>().join(" or ")))
         .unwrap_or_else(|| format!("Alternative {number}"));
-    super::notes::clipped(&text, 80)
+    crate::text::clipped(&text, 80)
 }

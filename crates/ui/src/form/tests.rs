@@ -3,7 +3,9 @@
 
 use super::*;
 
+mod bounds;
 mod browser;
+mod corpus;
 mod edits;
 mod kinds;
 mod properties;

@@ -1,6 +1,6 @@
 //! A small part of a browser: parses HTML as strictly as a form is written, and sends what its controls hold.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// An element: its name, attributes, and the text right in it.
 #[derive(Debug)]
@@ -86,6 +86,17 @@ impl Page {
     /// What a browser sends when the first button is pressed.
     pub(super) fn pairs(&self) -> Vec<(String, String)> {
         let lines = |text: &str| text.replace("\r\n", "\n").replace(['\r', '\n'], "\r\n");
+        // Of each list the option that is selected, else its first.
+        let mut options: HashMap<usize, &str> = HashMap::new();
+        for option in self.elements.iter().filter(|element| element.name == "option") {
+            let value = option.get("value").unwrap_or_default();
+            let list = *option.parents.last().expect("an option is in a list");
+            if option.get("selected").is_some() {
+                options.insert(list, value);
+            } else {
+                options.entry(list).or_insert(value);
+            }
+        }
         let mut pairs = Vec::new();
         for (index, element) in self.elements.iter().enumerate() {
             let Some(name) = element.get("name") else { continue };
@@ -94,13 +105,7 @@ impl Page {
                 // One line: its line ends are dropped.
                 "input" => element.get("value").unwrap_or_default().replace(['\r', '\n'], ""),
                 "textarea" => lines(&element.text),
-                "select" => {
-                    let mut options =
-                        self.elements.iter().filter(|o| o.name == "option" && o.parents.last() == Some(&index));
-                    let first = options.clone().next();
-                    let option = options.find(|option| option.get("selected").is_some()).or(first);
-                    lines(option.and_then(|option| option.get("value")).unwrap_or_default())
-                }
+                "select" => lines(options.get(&index).copied().unwrap_or_default()),
                 _ => continue,
             };
             pairs.push((lines(name), value));

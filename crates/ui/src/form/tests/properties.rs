@@ -96,7 +96,7 @@ fn object_of(members: Vec<Member>) -> (Value, String) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(250))]
 
     #[test]
     fn schema_form_and_json_lose_nothing((schema, value) in fitting()) {
@@ -140,9 +140,9 @@ proptest! {
             page.check();
             page.outline()
         };
-        let plain = outline(&schema("a", "b", "c", "d"));
+        let plain = outline(&schema("name-9", "b", "c", "d"));
         // An empty name, title or description has no element; a blank one neither.
         prop_assume!([&text, &title, &choice].iter().all(|text| !text.trim().is_empty()));
-        prop_assert_eq!(outline(&schema("a", &text, &title, &choice)), plain);
+        prop_assert_eq!(outline(&schema("name-9", &text, &title, &choice)), plain);
     }
 }
