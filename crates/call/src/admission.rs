@@ -125,6 +125,31 @@ pub struct AskedCall {
     entry: Entry,
 }
 
+// === impl AuditContext ===
+
+impl AuditContext<'_> {
+    /// Whether an act would be let through, without a record: for what was recorded before and is shown again. What the
+    /// rules want a yes for is refused.
+    ///
+    /// # Errors
+    /// The caller is halted, or the rules say no.
+    pub fn check(&self, act: &Act, arguments: &toolcrib_protocol::Raw) -> Result<(), Problem> {
+        if let Some(halt) = self.halts.of_act(self.caller, act, None) {
+            return Err(halt.problem());
+        }
+        let principal = &self.caller.principal;
+        let caller = toolcrib_policy::Caller { principal: &principal.id, role: principal.role };
+        let moment = Moment {
+            at: self.clock.now(),
+            arguments: Some(&arguments.bytes()[..]),
+            actor: principal.identity.actors.first().map(|actor| &**actor),
+            bridge: self.caller.trace.bridge.as_deref(),
+            chain: self.caller.chain.as_deref(),
+        };
+        self.rules.decide(&Request { caller, act }, &moment).map(|_| ()).map_err(|denial| denied(&denial))
+    }
+}
+
 // === impl Refusal ===
 
 impl Refusal {

@@ -348,7 +348,7 @@ impl Halts {
             return None;
         }
         if let Act::Operation { name, .. } = act
-            && caller.door == Door::REST
+            && matches!(caller.door, Door::REST | Door::UI)
             && caller.principal.is_admin()
         {
             return self.of_administration(&caller.principal, name, holds_token_file(caller));
@@ -359,7 +359,7 @@ impl Halts {
         }
     }
 
-    /// Administration by the REST door is of no profile: a halted one can be freed there.
+    /// Administration by REST and by pages is of no profile: a halted one can be freed there.
     fn of_administration(&self, principal: &Principal, name: &str, holds_token_file: bool) -> Option<Arc<Halt>> {
         let is_lifting = holds_token_file && LIFTING.contains(&name);
         self.table.load().of_principal(principal).filter(|_| !is_lifting).cloned()

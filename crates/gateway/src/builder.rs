@@ -14,7 +14,7 @@ use toolcrib_call::{
 };
 use toolcrib_catalog::{Catalog, Files};
 use toolcrib_protocol::Raw;
-use toolcrib_session::Sessions;
+use toolcrib_session::{BrowserSessions, Sessions};
 use toolcrib_store::Store;
 use toolcrib_view::Embed;
 use toolcrib_view::metrics::Metrics;
@@ -29,6 +29,7 @@ use crate::learning::UsageLearner;
 use crate::object_events::{Followers, ServerEvents};
 use crate::operation;
 use crate::policies::{IssuerNames, PoliciesInForce};
+use crate::ui_mode::UiMode;
 use crate::vault::KeepSecrets;
 use crate::verification::Verifications;
 
@@ -54,6 +55,7 @@ pub struct GatewayBuilder {
     approval_news: Option<mpsc::Sender<Value>>,
     approval_pages: Option<String>,
     issuers: Option<IssuerNames>,
+    ui: UiMode,
 }
 
 impl Gateway {
@@ -78,6 +80,7 @@ impl Gateway {
             approval_news: None,
             approval_pages: None,
             issuers: None,
+            ui: UiMode::default(),
         }
     }
 }
@@ -133,6 +136,11 @@ impl GatewayBuilder {
         Self { approval_news: Some(news), ..self }
     }
 
+    /// What the pages of the web user interface may do.
+    pub fn ui(self, ui: UiMode) -> Self {
+        Self { ui, ..self }
+    }
+
     /// What the operations on secrets act on.
     pub fn vault(self, vault: Arc<dyn KeepSecrets>) -> Self {
         Self { vault: Some(vault), ..self }
@@ -182,6 +190,7 @@ impl GatewayBuilder {
             PoliciesInForce::new(self.servers.home().to_owned(), names, log, clock).with_issuers(self.issuers)
         };
         let (files, started) = (Files::new(self.servers.home()), self.clock.now());
+        let browser_sessions = BrowserSessions::new(Arc::clone(&self.clock));
         let server_events = ServerEvents::new(self.store.facts());
         let server_info = json!({ "name": "toolcrib", "title": "Toolcrib", "version": env!("CARGO_PKG_VERSION") });
         let path = Arc::new(CallPath::new(PathParts {
@@ -203,6 +212,8 @@ impl GatewayBuilder {
         let gateway = Arc::new(Gateway {
             path,
             sessions: self.sessions,
+            browser_sessions,
+            ui: self.ui,
             metrics: self.metrics,
             operations,
             active,

@@ -14,7 +14,7 @@ use toolcrib_call::{
 };
 use toolcrib_catalog::{Catalog, ChangedTools, Files};
 use toolcrib_protocol::{Notification, Raw};
-use toolcrib_session::{Caller, Principal, Sessions};
+use toolcrib_session::{BrowserSessions, Caller, Principal, Sessions};
 use toolcrib_sink::{SinkStatus, Sinks};
 use toolcrib_store::{Door, Store};
 use toolcrib_view::metrics::Metrics;
@@ -28,6 +28,7 @@ use crate::examples::Examples;
 use crate::learning::UsageLearner;
 use crate::object_events::{self, Followers, ObjectEvent, ServerEvents};
 use crate::policies::PoliciesInForce;
+use crate::ui_mode::UiMode;
 use crate::vault::KeepSecrets;
 use crate::verification::Verifications;
 
@@ -38,6 +39,10 @@ pub struct Gateway {
     pub path: Arc<CallPath>,
     /// The sessions of legacy clients.
     pub sessions: Sessions,
+    /// The sessions of browsers on this machine.
+    pub browser_sessions: BrowserSessions,
+    /// What the pages of the web user interface may do.
+    pub ui: UiMode,
     /// The counters.
     pub metrics: Arc<Metrics>,
     /// The operations that there are.

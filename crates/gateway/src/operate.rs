@@ -11,7 +11,7 @@ use toolcrib_policy::{ClassRules, LabelTable, Policies, Rules, Settings, Subject
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Id, Raw, Request, method};
 use toolcrib_session::{Caller, Principal, RequestSpan};
-use toolcrib_view::{Operation, resolve};
+use toolcrib_view::{Effect, Operation, resolve};
 use tracing::Instrument;
 
 use crate::gateway::Gateway;
@@ -53,6 +53,7 @@ impl Gateway {
     ) -> Result<Raw, Problem> {
         let seen = snapshot.map(|snapshot| snapshot.seen_by(&caller.principal, caller.door));
         let snapshot = seen.as_ref();
+        self.ui.check(operation, caller)?;
         self.look_for_canary(operation, caller, &arguments).await?;
         let needed = || snapshot.ok_or_else(|| self.path.views.no_profile(&caller.profile));
         if operation.is_call() {
@@ -73,6 +74,32 @@ impl Gateway {
         let done = operation::run(operation, self, OperationContext { snapshot, caller, depth: 0 }, &arguments).await;
         name_subject(&admitted, operation, &done);
         admitted.end(outcome_of(&done));
+        done.map(|value| Raw::from_value(&value))
+    }
+
+    /// Does an operation that only reads for a page that stays open: it was asked for and recorded before, and is looked at
+    /// again when something changed. The same rules decide, each time; the log is not filled with it.
+    ///
+    /// # Errors
+    /// What [`Self::operate`] answers; an operation that does not only read is refused.
+    pub async fn read_again(
+        self: &Arc<Self>,
+        operation: &'static Operation,
+        snapshot: Option<&ProfileSnapshot>,
+        caller: &Caller,
+        arguments: &Raw,
+    ) -> Result<Raw, Problem> {
+        if operation.effect != Effect::Reads || operation.is_call() {
+            let message = format!("`{}` does not only read", operation.tool);
+            return Err(Problem::new(Kind::InvalidRequest, message));
+        }
+        self.ui.check(operation, caller)?;
+        let seen = snapshot.map(|snapshot| snapshot.seen_by(&caller.principal, caller.door));
+        let snapshot = seen.as_ref();
+        let needed = || snapshot.ok_or_else(|| self.path.views.no_profile(&caller.profile));
+        let rules = if operation.is_in_profile() { needed()?.rules().clone() } else { self.gateway_rules(caller) };
+        self.path.audit(&rules, caller).check(&operation.act(), arguments)?;
+        let done = operation::run(operation, self, OperationContext { snapshot, caller, depth: 0 }, arguments).await;
         done.map(|value| Raw::from_value(&value))
     }
 

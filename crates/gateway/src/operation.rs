@@ -9,6 +9,7 @@
 mod approvals;
 mod audit;
 mod audit_export;
+mod browser_sessions;
 mod bundles;
 mod canaries;
 mod config;
@@ -106,6 +107,7 @@ const FILES: &[&[Row]] = &[
     approvals::ROWS,
     audit::ROWS,
     audit_export::ROWS,
+    browser_sessions::ROWS,
     bundles::ROWS,
     canaries::ROWS,
     config::ROWS,

@@ -3,6 +3,7 @@
 //!
 //! Knows no gateway, no view, no server: anyone who composes it decides what is sent.
 
+mod browser;
 mod caller;
 mod channel;
 mod loaded;
@@ -10,6 +11,7 @@ mod principal;
 mod request_span;
 mod session;
 
+pub use browser::{BrowserSessionDescription, BrowserSessions};
 pub use caller::Caller;
 pub use channel::Channel;
 pub use loaded::{LoadChange, LoadRule, LoadedTools, Moment, NotLoaded};

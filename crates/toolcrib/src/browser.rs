@@ -62,6 +62,11 @@ impl PageUrl {
         Ok(Self(plain))
     }
 
+    /// A file of ours, by its percent-encoded path.
+    pub(crate) fn of_file(path: &str) -> Self {
+        Self(format!("file://{path}"))
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

@@ -61,6 +61,7 @@ mod start;
 mod status;
 mod test;
 mod tokens;
+mod ui;
 mod verbs;
 mod verify;
 mod version;

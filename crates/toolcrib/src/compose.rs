@@ -327,6 +327,7 @@ impl RunningGateway {
             .metrics(Arc::new(Metrics::new()))
             .keep_arguments(config.audit_arguments)
             .secret_actions(config.secret_actions)
+            .ui(config.ui)
             .events(told)
             .vault(Arc::clone(&secrets) as Arc<dyn KeepSecrets>)
             .logins(Arc::clone(&logins) as Arc<dyn toolcrib_call::Logins>)

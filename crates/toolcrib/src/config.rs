@@ -20,6 +20,7 @@ use std::time::Duration;
 use toolcrib_base::{Kind, Limits, Problem};
 use toolcrib_call::SecretActions;
 use toolcrib_catalog::SecretRef;
+use toolcrib_gateway::UiMode;
 use toolcrib_store::Retention;
 use toolcrib_web::Network;
 
@@ -82,6 +83,8 @@ pub(crate) struct Config {
     pub(crate) is_momentary: bool,
     /// What is done with secrets in calls where neither a server nor a profile says anything.
     pub(crate) secret_actions: SecretActions,
+    /// What the pages of the web user interface may do.
+    pub(crate) ui: UiMode,
     /// Calls that wait for a yes.
     pub(crate) approvals: ApprovalsConfig,
     /// Who executes agent runs beside this process.
@@ -230,6 +233,7 @@ impl Config {
             audit_age: None,
             is_momentary: false,
             secret_actions: SecretActions::default(),
+            ui: UiMode::default(),
             approvals: ApprovalsConfig::default(),
             runners: RunnersConfig::default(),
             events: Retention::EVENTS,

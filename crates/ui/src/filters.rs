@@ -4,12 +4,18 @@ use std::fmt::Display;
 
 use askama::Values;
 
-use crate::text::Visible;
+use crate::text::{Prose, Visible};
 
 /// Text that others wrote: its invisible characters show.
 #[askama::filter_fn]
 pub fn visible(text: impl Display, _: &dyn Values) -> askama::Result<Visible> {
     Ok(Visible(text.to_string()))
+}
+
+/// A message of ours, whose parts between backticks are code.
+#[askama::filter_fn]
+pub fn prose(text: impl Display, _: &dyn Values) -> askama::Result<Prose> {
+    Ok(Prose(text.to_string()))
 }
 
 /// A count with blanks between the thousands: `12 345`.

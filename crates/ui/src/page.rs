@@ -1,10 +1,25 @@
 //! One file for each page: what it shows, as values. Its template has the same name in `templates/page/`.
 //!
 //! Fields that an operation answers are read with `serde` under the operation's own names; what may be missing has a
-//! default, so that a page never fails because an answer lacks a part.
+//! default, so that a page does not fail because an answer lacks a part. A part that changes while the page is open is
+//! the block `live` of its template.
 
+pub mod enter;
+pub mod operation;
+pub mod operations;
 pub mod problem;
+pub mod result;
+pub mod server;
+pub mod servers;
 pub mod sign_in;
+pub mod start;
 
+pub use enter::EnterPage;
+pub use operation::OperationPage;
+pub use operations::OperationsPage;
 pub use problem::ProblemPage;
+pub use result::ResultPage;
+pub use server::ServerPage;
+pub use servers::ServersPage;
 pub use sign_in::SignInPage;
+pub use start::StartPage;

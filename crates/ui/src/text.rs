@@ -39,6 +39,28 @@ pub fn clipped(text: &str, max: usize) -> String {
     }
 }
 
+/// A message whose parts between backticks are code. Where they do not come in pairs, it stands as it is.
+#[derive(Debug, Clone)]
+pub struct Prose(pub String);
+
+impl Display for Prose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts: Vec<&str> = self.0.split('`').collect();
+        if parts.len().is_multiple_of(2) {
+            return Visible(self.0.clone()).fmt(f);
+        }
+        for (at, part) in parts.into_iter().enumerate() {
+            match at % 2 {
+                1 => write!(f, "<code>{}</code>", Visible(part.to_owned()))?,
+                _ => Visible(part.to_owned()).fmt(f)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl HtmlSafe for Prose {}
+
 /// Whether a reader does not see it: controls, formats such as those that turn the direction of text, tags, what is
 /// private or not assigned, separators of lines, and blanks that look like nothing.
 pub fn is_invisible(character: char) -> bool {
@@ -72,6 +94,12 @@ mod tests {
         check("\u{fe0f}", "<span class=\"invisible\">U+FE0F</span>");
         check("a\nb\tc ü 漢", "a\nb\tc ü 漢");
         check("<b>&\"'", "&lt;b&gt;&amp;&quot;&#39;");
+    }
+
+    #[test]
+    fn what_stands_between_backticks_is_code() {
+        assert_eq!(Prose("run `a <b>` now".into()).to_string(), "run <code>a &lt;b&gt;</code> now");
+        assert_eq!(Prose("one ` only <".into()).to_string(), "one ` only &lt;");
     }
 
     proptest! {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use http::Uri;
 use http::header::{AUTHORIZATION, HeaderMap};
+use sha2::{Digest, Sha256};
 use toolcrib_base::{
     Clock, Identity, Kind, PrincipalId, Problem, ProfileName, Proof, Role, Secret, SystemClock, Timestamp,
 };
@@ -77,8 +78,8 @@ impl Guard {
         let credential = Some(KeyHash::of(token.expose()).name());
         let admin = Identity { credential, ..Identity::by(Proof::GatewayToken) };
         Self {
+            pages: Pages { hosts, origins, ui: ui_host(&token) },
             token,
-            pages: Pages { hosts, origins },
             local: Principal::member("local"),
             admin: Principal::new(PrincipalId::new("admin"), Role::Admin, admin),
             clock: Arc::new(SystemClock),
@@ -228,6 +229,21 @@ impl Guard {
         self.pages.is_also_here(origin, opened)
     }
 
+    /// The host of the pages for people on this machine.
+    pub(crate) fn ui_host(&self) -> &str {
+        &self.pages.ui
+    }
+
+    /// Whether a host without its port is that one.
+    pub(crate) fn is_ui_host(&self, name: &str) -> bool {
+        self.pages.is_ui(name)
+    }
+
+    /// Whether a host without its port is another name of this machine for itself.
+    pub(crate) fn is_this_machine(&self, name: &str) -> bool {
+        page::is_loopback(name)
+    }
+
     /// Whom a token or a key proves.
     pub(crate) fn proven(&self, credential: &str, keys: Option<ProfileKeys<'_>>) -> Option<Principal> {
         if self.token.matches(credential) {
@@ -253,6 +269,13 @@ impl Guard {
     ) -> bool {
         *principal != self.admin.id && is_shut_out(profile, principal, before, after)
     }
+}
+
+/// A name that browsers resolve to this machine, and that only who has the token can know: 128 bits.
+fn ui_host(token: &Secret) -> String {
+    let hash = Sha256::digest(format!("host of the pages\n{}", token.expose()));
+    let name: String = hash[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("toolcrib-{name}.localhost")
 }
 
 /// What everyone may read: nothing there says more to one than to another.

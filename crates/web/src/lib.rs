@@ -37,7 +37,7 @@ use arrival::REQUEST_ID;
 use bodies::Bodies;
 use guard::{Admission, Arrival, FrontRefusal, KnownToken, Pace, ProfileKeys};
 pub use guard::{Front, Guard, Network, NetworkError, TrustedProxies};
-use route::{LoginPages, SseClients};
+use route::{LoginPages, Notices, SseClients};
 
 /// What every route may use.
 #[derive(Debug)]
@@ -60,6 +60,8 @@ pub struct Site {
     bodies: Bodies,
     /// The document of the control API, made when it is first asked for.
     openapi: OnceLock<Bytes>,
+    /// What came of actions on pages, until the next page shows it.
+    notices: Notices,
 }
 
 impl Site {
@@ -77,6 +79,7 @@ impl Site {
             sse_clients,
             bodies,
             openapi: OnceLock::new(),
+            notices: Notices::default(),
         }
     }
 

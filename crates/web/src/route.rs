@@ -27,6 +27,7 @@ use crate::{Site, Visitor, respond};
 
 pub(crate) use login::LoginPages;
 pub(crate) use sse::SseClients;
+pub(crate) use ui::Notices;
 pub use well_known::CLIENT as CLIENT_DOCUMENT;
 
 /// Every path below which something answers, operations aside. To add a route: its path here, its arm in [`answer`].
@@ -89,8 +90,8 @@ pub async fn answer(site: &Arc<Site>, visitor: Visitor, request: Request<Incomin
     {
         return Box::pin(oauth::answer(site, oauth::Pages { front, server }, &visitor, request)).await;
     }
-    if let Some(front) = site.front.as_ref().filter(|_| is_ui_page(path)) {
-        return Box::pin(ui::answer(front, &request)).await;
+    if is_ui_page(path) {
+        return Box::pin(ui::answer(site, visitor, request)).await;
     }
     match (request.method(), path) {
         (&Method::GET, "/healthz") => respond::text(StatusCode::OK, "text/plain", "ok\n".into()),

@@ -18,7 +18,7 @@ use crate::answer::CallAnswer;
 use crate::source::Invocation;
 
 /// The doors by which calls come. A record of any other is read as one of MCP.
-const DOORS: [Door; 4] = [Door::MCP, Door::REST, Door::CLI, Invocation::DOOR];
+const DOORS: [Door; 5] = [Door::MCP, Door::REST, Door::CLI, Door::UI, Invocation::DOOR];
 
 /// A call that waits.
 #[derive(Debug, Clone, Serialize, Deserialize)]

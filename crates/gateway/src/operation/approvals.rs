@@ -20,7 +20,7 @@ use crate::gateway::Gateway;
 use crate::policies::labels;
 
 /// By which doors something is decided: not by the one that agents come in by, nor in the course of a call.
-const DECIDING: [Door; 2] = [Door::REST, Door::CLI];
+const DECIDING: [Door; 3] = [Door::REST, Door::CLI, Door::UI];
 /// How many a list shows.
 const LISTED: usize = 200;
 

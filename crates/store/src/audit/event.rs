@@ -95,6 +95,9 @@ impl Door {
     /// A command.
     pub const CLI: Self = Self("cli");
 
+    /// The pages of the web user interface.
+    pub const UI: Self = Self("ui");
+
     /// A further door; `name` is one lower-case word.
     pub const fn new(name: &'static str) -> Self {
         Self(name)

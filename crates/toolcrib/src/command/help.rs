@@ -16,7 +16,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         "Set up",
         &["init", "import", "connect", "disconnect", "login", "logout", "service", "context", "demo", "example"],
     ),
-    ("Run", &["serve", "stdio", "standalone", "bridge", "runner"]),
+    ("Run", &["serve", "ui", "stdio", "standalone", "bridge", "runner"]),
     ("Use tools", &["list", "get", "find", "describe", "call", "run", "prompt", "workflow", "repl", "agent"]),
     (
         "Configure",

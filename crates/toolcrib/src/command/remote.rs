@@ -8,7 +8,7 @@ use super::decide::{self, Decision};
 use super::login::place::LoginGateway;
 use super::{
     api, approval, audit, auth, call, canary, describe, doctor, explain, find, halt, learning, login, logout,
-    on_this_thread, policy, profile, registry, run as agent_run, server, status, tokens, until_interrupted, verify,
+    on_this_thread, policy, profile, registry, run as agent_run, server, status, tokens, ui, until_interrupted, verify,
     version, with_gateway, with_rest, with_session,
 };
 use crate::client::Rest;
@@ -50,6 +50,8 @@ pub(crate) enum RemoteCommand {
     Approval(approval::Arguments),
     /// Show, check, explain and test policies
     Policy(policy::Arguments),
+    /// Open the pages of the web user interface in the browser
+    Ui(ui::Arguments),
     /// Halt principals, clients, sessions, profiles and runs, and lift halts
     Halt(halt::Arguments),
     /// Mint, list and remove canaries: tokens that halt anyone who sends one
@@ -147,6 +149,7 @@ pub(super) fn run(command: RemoteCommand, environment: &Environment) -> anyhow::
         RemoteCommand::Approval(arguments) => with_rest(arguments.client(), environment, async |rest, output| {
             approval::run(&arguments, rest, output).await
         }),
+        RemoteCommand::Ui(arguments) => ui::start(&arguments, environment),
         RemoteCommand::Halt(arguments) => halt::start(&arguments, environment),
         RemoteCommand::Canary(arguments) => canary::start(&arguments, environment),
         RemoteCommand::Policy(arguments) => policy::start(&arguments, environment),

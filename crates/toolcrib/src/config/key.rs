@@ -38,7 +38,7 @@ pub(crate) enum Shape {
     List,
 }
 
-pub(crate) const KEYS: [Key; 39] = [
+pub(crate) const KEYS: [Key; 40] = [
     Key {
         name: "listen",
         flag: "listen",
@@ -236,6 +236,15 @@ pub(crate) const KEYS: [Key; 39] = [
         help: "What to do with secrets in what servers answer: off, record, redact or deny",
         shape: Shape::One,
         set: |config, value| parse::secret_action(value).map(|value| config.secret_actions.results = value),
+    },
+    Key {
+        name: "ui",
+        flag: "ui",
+        example: "full|read|off",
+        default: Some("full"),
+        help: "What the pages of the web user interface may do",
+        shape: Shape::One,
+        set: |config, value| parse::ui(value).map(|value| config.ui = value),
     },
     Key {
         name: "approvals.wait",

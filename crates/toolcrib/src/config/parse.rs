@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::Uri;
 use toml::Value;
 use toolcrib_catalog::{Period, SecretAction, SecretRef};
+use toolcrib_gateway::UiMode;
 use toolcrib_runner::Address;
 use toolcrib_web::{Network, NetworkError};
 use tracing_subscriber::EnvFilter;
@@ -49,6 +50,10 @@ pub(super) fn log_format(value: &Value) -> Result<LogFormat, ParseError> {
         Some("json") => Ok(LogFormat::Json),
         _ => Err(ParseError("`human` or `json`")),
     }
+}
+
+pub(super) fn ui(value: &Value) -> Result<UiMode, ParseError> {
+    value.as_str().and_then(UiMode::named).ok_or(ParseError("`full`, `read` or `off`"))
 }
 
 pub(super) fn secret_action(value: &Value) -> Result<SecretAction, ParseError> {

@@ -78,6 +78,7 @@ fn every_key_can_be_given_in_all_three_ways() {
         ("audit.days", "365"),
         ("guard_arguments", "deny"),
         ("guard_results", "redact"),
+        ("ui", "read"),
         ("approvals.wait", "1s"),
         ("approvals.webhook", "https://hooks.example/toolcrib"),
         ("approvals.webhook_secret", "vault:hook"),

@@ -100,7 +100,7 @@ impl Failures {
 /// Whether a request may bring a key, a token or the secret of a client in its body: the forms of pages of logins, and the
 /// endpoints of the built-in authorization server.
 pub(crate) fn takes_secret(method: &Method, path: &str) -> bool {
-    *method == Method::POST && (is_login_page(path) || is_authorization_endpoint(path))
+    *method == Method::POST && (is_login_page(path) || is_authorization_endpoint(path) || path == "/ui/session")
 }
 
 /// Forgets who has nothing any more, else those with the fewest; never who waits.
@@ -198,6 +198,7 @@ mod tests {
             (Method::GET, "/connect/0123", false),
             (Method::POST, "/mcp", false),
             (Method::POST, "/ui/sign-out", false),
+            (Method::POST, "/ui/session", true),
         ] {
             assert_eq!(takes_secret(&method, path), expected, "{method} {path}");
         }

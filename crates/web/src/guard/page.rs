@@ -25,6 +25,8 @@ pub(super) struct Pages {
     pub(super) hosts: Vec<String>,
     /// Beside pages of this machine.
     pub(super) origins: Vec<String>,
+    /// The host of the pages for people on this machine; other programs of this machine do not know its name.
+    pub(super) ui: String,
 }
 
 // === impl Pages ===
@@ -42,12 +44,20 @@ impl Pages {
             }
         }
         let host = host.filter(|_| hosts == 1).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let host = self.check_host(target, host)?;
+        let host = match is_ui_page(target.path()) && target.authority().is_none() && self.is_ui(host) {
+            true => self.ui.as_str(),
+            false => self.check_host(target, host)?,
+        };
         if !is_of_browser {
             return Ok(());
         }
         self.check_origin(target.path(), headers)?;
         self.check_site(host, target.path(), headers)
+    }
+
+    /// Whether `host` is that of the pages for people, with or without a port.
+    pub(super) fn is_ui(&self, host: &str) -> bool {
+        name_of(host).is_some_and(|name| self.ui.eq_ignore_ascii_case(name))
     }
 
     /// Gives the name in `Host`.
@@ -182,7 +192,8 @@ fn is_window(headers: &HeaderMap) -> bool {
     only(&SEC_FETCH_MODE, "navigate") && only(&SEC_FETCH_DEST, "document")
 }
 
-fn is_loopback(name: &str) -> bool {
+/// Whether it is a name of this machine for itself.
+pub(super) fn is_loopback(name: &str) -> bool {
     LOOPBACK.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
@@ -226,7 +237,11 @@ mod tests {
     use super::*;
 
     fn pages() -> Pages {
-        Pages { hosts: vec!["tools.example.com".into()], origins: vec!["https://app.example.com".into()] }
+        Pages {
+            hosts: vec!["tools.example.com".into()],
+            origins: vec!["https://app.example.com".into()],
+            ui: "toolcrib-0a.localhost".into(),
+        }
     }
 
     fn check(target: &str, pairs: &[(HeaderName, &'static str)]) -> bool {

@@ -35,6 +35,8 @@ pub(super) async fn answer(site: &Arc<Site>, visitor: Visitor, request: Request<
     let path = head.uri.path().strip_prefix(ROOT).unwrap_or_default();
     match (head.method.as_str(), path) {
         ("GET", "/openapi.json") => return openapi::answer(site),
+        ("POST", "/ui/codes") => return super::ui::code(site, &visitor, &head),
+        (_, "/ui/codes") => return respond::wrong_method("POST"),
         ("GET", "/events") => return events::answer(site, &visitor.principal, &head),
         (_, "/openapi.json" | "/events") => return respond::wrong_method("GET"),
         _ => {}

@@ -1,234 +1,129 @@
-//! `/ui`: people sign in at an issuer and see what is granted to them. To add a page, add its arm in [`answer`].
+//! `/ui`: the web user interface. `sign_in` is about issuers, `session` about browsers of this machine, `page` has one
+//! file for each page, `act` does what forms ask for, `live` sends the parts of pages that change.
 //!
-//! The cookie of who signed in counts here and for links to log in to servers, and nowhere else: neither MCP nor the
-//! control API takes it.
+//! To add a page, add its file in `page/` and its row in [`page::PAGES`]. HTML is made in the crate `ui`. Whatever a page
+//! shows or changes is an operation, done by the door `ui` ([`PageRequest::operate`]).
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::header::{COOKIE, HeaderMap, HeaderValue, LOCATION, ORIGIN, SET_COOKIE};
-use http::{Method, Request, Response, StatusCode};
-use serde_json::{Value, json};
-use toolcrib_base::{Identity, Kind, Problem, Proof, Role, Secret};
-use toolcrib_identity::{KnownToken, SignInAnswer, SignInError, SignInState};
-use toolcrib_session::Principal;
+mod act;
+mod live;
+mod page;
+mod request;
+mod session;
+mod sign_in;
+mod write;
+
+use std::sync::Arc;
+
+use http::header::{HeaderMap, ORIGIN, SET_COOKIE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_gateway::UiMode;
 use toolcrib_transport::http::body::Body;
+use toolcrib_ui::Theme;
 
-use super::html::{self, PageKind, escaped, marked, page, private};
-use crate::guard::{CONNECT, Front, PAGE_COOKIES, UI};
-use crate::respond;
+use crate::guard::UI;
+use crate::{Site, Visitor, respond};
 
-/// Where an issuer sends the browser back to.
-const CALLBACK: &str = "/ui/callback";
-const SIGN_IN: &str = "/ui/sign-in/";
-const SIGN_OUT: &str = "/ui/sign-out";
-/// The names of the cookie of a sign-in that is not done, over `https` and `http`.
-const STATE_COOKIES: [&str; 2] = ["__Host-toolcrib-sign-in", "toolcrib-sign-in"];
-/// How long a sign-in may take, in seconds.
-const SIGN_IN_LIFE: u32 = 10 * 60;
-/// The longest state of a sign-in and the longest answer, in bytes.
-const STATE_BYTES: usize = 2 * 1024;
-const ANSWER_BYTES: usize = 8 * 1024;
-/// Where a request for authorization goes on; its secret name follows.
-const CONSENT_OF: &str = "/oauth/consent/";
-/// The digits of a session, of a ticket and of such a name.
-const DIGITS: usize = 64;
+pub(super) use request::PageRequest;
+pub(super) use sign_in::{session, signed_in, to_sign_in};
+
+pub(crate) use session::Notices;
+pub(super) use session::code;
+
+/// The cookie of the colours. It opens nothing.
+const THEME_COOKIE: &str = "toolcrib-theme";
 
 /// Answers a request to one of the pages.
-pub(super) async fn answer<B>(front: &Front, request: &Request<B>) -> Response<Body> {
-    let (method, path, headers) = (request.method(), request.uri().path(), request.headers());
-    let query = request.uri().query().unwrap_or_default();
-    let answered = match (method, path) {
-        (&Method::GET, "/ui" | "/ui/") => Ok(home(front, headers)),
-        (&Method::GET, CALLBACK) => complete(front, headers, query).await,
-        (&Method::GET, path) if path.starts_with(SIGN_IN) => begin(front, &path[SIGN_IN.len()..], query).await,
-        (&Method::POST, SIGN_OUT) => sign_out(front, headers),
-        (_, SIGN_OUT) => return respond::not_allowed("POST"),
-        (_, "/ui" | "/ui/" | CALLBACK) => return respond::not_allowed("GET"),
-        _ => Err(Problem::new(Kind::NotFound, "no such page").hint(format!("Go to {}{UI}.", front.origin()))),
-    };
-    private(answered.unwrap_or_else(|problem| {
-        let status = StatusCode::from_u16(problem.kind.row().status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        html::problem(status, "Not signed in", &problem)
-    }))
-}
-
-/// Who signed in with this browser, for what is not in one profile.
-pub(super) fn signed_in(front: &Front, headers: &HeaderMap) -> Option<Principal> {
-    session(front, headers).map(|known| Principal {
-        id: known.id.clone(),
-        role: known.grants.iter().map(|grant| grant.role).max().unwrap_or(Role::Viewer),
-        identity: Identity { proof: Proof::Page, ..(*known.identity).clone() }.into(),
-    })
-}
-
-/// Sends the browser to sign in, and then on to `next`; `None` where no one can sign in at the issuer.
-pub(super) fn to_sign_in(front: &Front, issuer: &str, next: &str) -> Option<Response<Body>> {
-    let (sign_in, _) = front.pages()?;
-    let is_known = sign_in.names().contains(&issuer);
-    is_known.then(|| private(see_other(&format!("{SIGN_IN}{issuer}?next={next}"))))
-}
-
-/// Who signed in with this browser, as the issuer said it.
-pub(super) fn session(front: &Front, headers: &HeaderMap) -> Option<std::sync::Arc<KnownToken>> {
-    let (_, sessions) = front.pages()?;
-    let value = cookie(headers, name(front, PAGE_COOKIES))?;
-    is_hex(&value).then(|| sessions.find(&value)).flatten()
-}
-
-/// Who one is and what is granted, or where to sign in.
-fn home(front: &Front, headers: &HeaderMap) -> Response<Body> {
-    let Some((sign_in, _)) = front.pages() else {
-        let body = "<p>No one can sign in here: the settings have no issuer with <code>sign_in</code>.</p>\n";
-        return page(StatusCode::OK, PageKind::Text, "Toolcrib", body);
-    };
-    let Some(known) = session(front, headers) else {
-        let links = sign_in
-            .names()
-            .into_iter()
-            .map(|issuer| format!("<li><a href=\"{SIGN_IN}{0}\">Sign in with {0}</a></li>\n", escaped(issuer)));
-        let body = format!("<ul>\n{}</ul>\n", links.collect::<String>());
-        return page(StatusCode::OK, PageKind::Text, "Sign in", &body);
-    };
-    let rows = known.grants.iter().flat_map(|grant| grant.profiles.iter().map(move |profile| (profile, grant.role)));
-    let rows = rows.map(|(profile, role)| {
-        let url = format!("{}/mcp/p/{profile}", front.origin());
-        format!("<dt>{} as {}</dt><dd>{}</dd>\n", marked(profile.as_str()), escaped(role.as_str()), marked(&url))
-    });
-    let body = format!(
-        "<p>You are {}.</p>\n<h2>Profiles that you may use</h2>\n<dl>\n{}</dl>\n\
-         <form method=\"post\" action=\"{SIGN_OUT}\"><button>Sign out</button></form>\n",
-        marked(known.id.as_str()),
-        rows.collect::<String>(),
-    );
-    page(StatusCode::OK, PageKind::OwnForm, "Toolcrib", &body)
-}
-
-async fn begin(front: &Front, issuer: &str, query: &str) -> Result<Response<Body>, Problem> {
-    let (sign_in, _) = front.pages().ok_or_else(|| problem(&SignInError::Unknown(issuer.to_owned())))?;
-    let next = parameter(query, "next").filter(|next| is_own_place(next)).unwrap_or_else(|| UI.to_owned());
-    let redirect = format!("{}{CALLBACK}", front.origin());
-    let begun = sign_in.begin(issuer, &redirect).await.map_err(|error| problem(&error))?;
-    let kept = json!({"issuer": begun.state.issuer, "seed": begun.state.seed.expose(), "next": next});
-    let pair = format!("{}={}", name(front, STATE_COOKIES), URL_SAFE_NO_PAD.encode(kept.to_string()));
-    let mut response = see_other(&begun.url);
-    response.headers_mut().append(SET_COOKIE, set(front, &pair, SIGN_IN_LIFE));
-    Ok(response)
-}
-
-async fn complete(front: &Front, headers: &HeaderMap, query: &str) -> Result<Response<Body>, Problem> {
-    let (sign_in, sessions) = front.pages().ok_or_else(|| problem(&SignInError::Browser))?;
-    let kept = cookie(headers, name(front, STATE_COOKIES)).filter(|text| text.len() <= STATE_BYTES);
-    let kept = kept.and_then(|text| URL_SAFE_NO_PAD.decode(text).ok());
-    let kept: Value = kept.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
-    let text = |name: &str| kept.get(name).and_then(Value::as_str);
-    let (Some(issuer), Some(seed)) = (text("issuer"), text("seed")) else {
-        return Err(problem(&SignInError::Browser));
-    };
-    if query.len() > ANSWER_BYTES {
-        return Err(Problem::new(Kind::TooLarge, "the answer of the provider is too long"));
+pub(super) async fn answer(site: &Arc<Site>, visitor: Visitor, request: Request<Incoming>) -> Response<Body> {
+    let path = request.uri().path();
+    if let Some(asset) = toolcrib_ui::asset::find(path) {
+        return write::asset(asset, request.method(), request.headers());
     }
-    let redirect = format!("{}{CALLBACK}", front.origin());
-    let state = SignInState { issuer: issuer.to_owned(), seed: Secret::new(seed), redirect };
-    let answer = SignInAnswer {
-        code: parameter(query, "code").map(Secret::new),
-        state: parameter(query, "state"),
-        issuer: parameter(query, "iss"),
-        error: parameter(query, "error"),
-    };
-    let known = sign_in.complete(&state, &answer).await.map_err(|error| problem(&error))?;
-    front.record_sign_in(&known, "sign-in", !known.grants.is_empty());
-    if known.grants.is_empty() {
-        let message = format!("nothing here is granted to `{}`", known.id);
-        return Err(Problem::new(Kind::Forbidden, message).hint("Ask an administrator for a grant, with this name."));
+    if let Some(front) = &site.front
+        && let Some(response) = sign_in::answer(front, &request).await
+    {
+        return response;
     }
-    let session = sessions.begin(known);
-    let next = text("next").filter(|next| is_own_place(next)).unwrap_or(UI);
-    let mut response = see_other(next);
-    let pair = format!("{}={}", name(front, PAGE_COOKIES), session.expose());
-    for header in [set(front, &pair, 12 * 60 * 60), set(front, &format!("{}=", name(front, STATE_COOKIES)), 0)] {
-        response.headers_mut().append(SET_COOKIE, header);
+    if site.gateway.ui == UiMode::Off {
+        let problem = Problem::new(Kind::NotFound, "the pages are switched off")
+            .hint("Set `ui = \"full\"` or `ui = \"read\"` in config.toml and restart the gateway.");
+        return respond::refusal(&problem);
     }
-    Ok(response)
+    let (head, body) = request.into_parts();
+    let page = PageRequest::new(site, visitor, head);
+    if page.head.method == Method::POST {
+        return post(page, body).await;
+    }
+    if page.head.method != Method::GET && page.head.method != Method::HEAD {
+        return respond::not_allowed("GET, POST");
+    }
+    match page.head.uri.path() {
+        session::ENTER => session::enter(&page),
+        session::SESSION => session::redeem(&page),
+        path if path.starts_with(live::ROOT) => live::answer(page).await,
+        _ if page.viewer.is_none() => session::to_sign_in(&page),
+        _ => page::answer(&page).await,
+    }
 }
 
-fn sign_out(front: &Front, headers: &HeaderMap) -> Result<Response<Body>, Problem> {
-    // Ours exactly, port included: pages of other ports get the same cookies.
+/// What a form of ours asks for.
+async fn post(page: PageRequest, body: Incoming) -> Response<Body> {
+    if let Err(problem) = check_origin(&page) {
+        return write::problem(&page, "This form was not sent by a page of ours", &problem);
+    }
+    if page.head.uri.path() == "/ui/sign-out" {
+        return session::sign_out(&page);
+    }
+    let fields = match page.form(body).await {
+        Ok(fields) => fields,
+        Err(problem) => return write::problem(&page, "The form was not read", &problem),
+    };
+    let path = page.head.uri.path();
+    match path {
+        session::SESSION => session::begin(&page, &fields),
+        "/ui/theme" => theme(&fields),
+        _ if page.viewer.is_none() => session::to_sign_in(&page),
+        _ => match path.strip_prefix(act::ROOT) {
+            Some(operation) => act::post(&page, operation, &fields).await,
+            None => respond::not_allowed("GET"),
+        },
+    }
+}
+
+/// 403 unless the form is of the very origin that the request was sent to, port included: other ports of this machine
+/// count as the same site for a browser.
+fn check_origin(page: &PageRequest) -> Result<(), Problem> {
+    let headers = &page.head.headers;
     let mut origins = headers.get_all(ORIGIN).iter();
-    if origins.next().is_none_or(|origin| origin != front.origin()) || origins.next().is_some() {
-        return Err(Problem::new(Kind::Forbidden, "another page must not send this form")
-            .hint(format!("Sign out at {}{UI}.", front.origin())));
+    let own = page.origin();
+    let is_ours = own.is_some_and(|own| origins.next().is_some_and(|origin| origin.as_bytes() == own.as_bytes()))
+        && origins.next().is_none()
+        && headers.get_all("sec-fetch-site").iter().all(|site| site == "same-origin");
+    if is_ours {
+        return Ok(());
     }
-    if let (Some((_, sessions)), Some(value)) = (front.pages(), cookie(headers, name(front, PAGE_COOKIES))) {
-        if let Some(known) = sessions.find(&value) {
-            front.record_sign_in(&known, "sign-out", true);
-        }
-        sessions.end(&value);
-    }
-    let mut response = see_other(UI);
-    response.headers_mut().append(SET_COOKIE, set(front, &format!("{}=", name(front, PAGE_COOKIES)), 0));
-    Ok(response)
+    Err(Problem::new(Kind::Forbidden, "another page sent it")
+        .hint(format!("Open {} and use the form there.", page.own_url(UI))))
 }
 
-/// What went wrong, for a person.
-fn problem(error: &SignInError) -> Problem {
-    let (kind, hint) = match error {
-        SignInError::Unknown(_) => (Kind::NotFound, "Go to `/ui`, where the issuers are listed."),
-        SignInError::Browser => (
-            Kind::Forbidden,
-            "Close this page if you did not begin to sign in here yourself. Otherwise begin again at `/ui`.",
-        ),
-        SignInError::Refused(_) => (Kind::Forbidden, "Begin again at `/ui`, or ask the provider's administrator."),
-        SignInError::Answer(_) => {
-            (Kind::Forbidden, "Begin again at `/ui`. If it stays so, ask an administrator to read the log.")
-        }
-        SignInError::Unavailable => (Kind::Unavailable, "Try again in a minute. The gateway's log says why."),
-    };
-    Problem::new(kind, error.to_string()).hint(hint)
-}
-
-/// A place that a sign-in may lead on to: nowhere but here.
-fn is_own_place(place: &str) -> bool {
-    place == UI || [CONNECT, CONSENT_OF].iter().any(|of| place.strip_prefix(of).is_some_and(is_hex))
-}
-
-fn is_hex(text: &str) -> bool {
-    text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-/// A parameter; `None` where it is missing or there twice.
-fn parameter(query: &str, name: &str) -> Option<String> {
-    let mut found = url::form_urlencoded::parse(query.as_bytes()).filter(|(other, _)| other == name);
-    let value = found.next()?.1.into_owned();
-    found.next().is_none().then_some(value)
-}
-
-/// Over `https` a name that a browser takes from this very host only.
-fn name(front: &Front, names: [&'static str; 2]) -> &'static str {
-    if front.origin().starts_with("https:") { names[0] } else { names[1] }
-}
-
-/// The value of a cookie; `None` where there is none or more than one: one of them is not from us.
-fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
-    let texts = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let pairs = texts.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let mut found = pairs.filter(|(other, _)| *other == name);
-    let value = found.next()?.1.to_owned();
-    found.next().is_none().then_some(value)
-}
-
-fn set(front: &Front, pair: &str, life: u32) -> HeaderValue {
-    let secure = if front.origin().starts_with("https:") { "; Secure" } else { "" };
-    let text = format!("{pair}; Path=/{secure}; HttpOnly; SameSite=Lax; Max-Age={life}");
-    let mut header = HeaderValue::try_from(text).expect("letters and digits fit a header");
-    header.set_sensitive(true);
-    header
-}
-
-fn see_other(place: &str) -> Response<Body> {
-    let mut response = respond::status(StatusCode::SEE_OTHER);
-    if let Ok(mut place) = HeaderValue::try_from(place) {
-        place.set_sensitive(true);
-        response.headers_mut().insert(LOCATION, place);
+/// Sets the colours of this browser.
+fn theme(fields: &request::Fields) -> Response<Body> {
+    let theme = Theme::named(fields.text("theme").unwrap_or_default());
+    let mut response = write::see_other(fields.next());
+    let cookie = format!("{THEME_COOKIE}={}; Path=/ui; HttpOnly; SameSite=Strict; Max-Age=31536000", theme.as_str());
+    if let Ok(cookie) = HeaderValue::try_from(cookie) {
+        response.headers_mut().append(SET_COOKIE, cookie);
     }
     response
+}
+
+/// The colours that a browser has chosen.
+fn theme_of(headers: &HeaderMap) -> Theme {
+    Theme::named(&sign_in::cookie(headers, THEME_COOKIE).unwrap_or_default())
+}
+
+/// The status of a problem.
+fn status_of(problem: &Problem) -> StatusCode {
+    StatusCode::from_u16(problem.kind.row().status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }

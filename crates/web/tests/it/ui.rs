@@ -99,7 +99,7 @@ async fn sign_in(house: &House, user: &str, path: &str) -> (String, String) {
 async fn a_person_signs_in_and_out_again() {
     let house = House::new(&[]).await;
     let page = house.ask(get("/ui")).await;
-    assert!(text(&page).contains("href=\"/ui/sign-in/acme\""), "{}", text(&page));
+    assert!(text(&page).contains("href=\"/ui/sign-in/acme?next="), "{}", text(&page));
     let policy = page.headers["content-security-policy"].to_str().unwrap();
     assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
     assert_eq!(page.headers["cache-control"], "no-store");
@@ -164,7 +164,10 @@ async fn an_answer_for_another_browser_signs_no_one_in() {
     assert!(eve.status == 403 && text(&eve).contains("<code>user:acme/eve</code>"), "{}", text(&eve));
     assert_eq!(cookies(&eve).len(), 0);
     assert_eq!(house.ask(get("/ui/sign-in/nope")).await.status, 404);
-    assert_eq!(house.ask(get("/ui/nope")).await.status, 404);
+    // Which pages there are is told to who is signed in.
+    assert!(text(&house.ask(get("/ui/nope")).await).contains("<h1>Sign in</h1>"));
+    let (session, _) = sign_in(&house, "ann", "/ui/sign-in/acme").await;
+    assert_eq!(house.ask(get("/ui/nope").with("cookie", &session)).await.status, 404);
     assert_eq!(house.ask(get("/uix")).await.status, 401);
 }
 

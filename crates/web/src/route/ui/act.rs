@@ -1,0 +1,130 @@
+//! What forms ask for: `POST /ui/do/<operation>`. Its fields are `arg.<name>`, typed by the operation's own schema; with
+//! `return` the browser goes on to that page, without it sees what the operation answered.
+
+use http::{Response, StatusCode};
+use serde_json::{Map, Value};
+use toolcrib_base::{Kind, Problem};
+use toolcrib_transport::http::body::Body;
+use toolcrib_ui::Notice;
+use toolcrib_ui::page::ResultPage;
+
+use super::request::{Fields, PageRequest};
+use super::{page, write};
+
+/// Below which an operation is asked for.
+pub(super) const ROOT: &str = "/ui/do/";
+/// What stands before the name of an argument.
+pub(super) const ARGUMENT: &str = "arg.";
+
+/// Does an operation that a form asks for.
+pub(super) async fn post(page: &PageRequest, tool: &str, fields: &Fields) -> Response<Body> {
+    let Some(operation) = page.operation(tool) else {
+        let problem = Problem::new(Kind::NotFound, format!("there is no operation `{tool}`"));
+        return write::problem(page, "Nothing was done", &problem.hint("See all operations at `/ui/operations`."));
+    };
+    let arguments = match arguments(&fields.0, &operation.input_schema()) {
+        Ok(arguments) => arguments,
+        Err(problem) => return page::operation::again(page, operation, fields, &problem),
+    };
+    let subject = arguments.get("name").or_else(|| arguments.get("id")).and_then(Value::as_str).map(str::to_owned);
+    match page.operate(operation.tool, Value::Object(arguments)).await {
+        Err(problem) if fields.text("return").is_none() => page::operation::again(page, operation, fields, &problem),
+        Err(problem) => {
+            let hint = problem.hint.as_deref().map(write::sentence);
+            page.leave(Notice { is_ok: false, text: write::sentence(&problem.message), hint });
+            write::see_other(fields.next())
+        }
+        Ok(answer) => {
+            let done = match &subject {
+                Some(subject) => format!("{}: `{subject}`", operation.summary),
+                None => operation.summary.to_owned(),
+            };
+            if fields.text("return").is_some() {
+                page.leave(Notice { is_ok: true, text: format!("Done. {done}."), hint: None });
+                return write::see_other(fields.next());
+            }
+            let value = answer.to_value();
+            let text = serde_json::to_string_pretty(&value).unwrap_or_default();
+            let shown = ResultPage { frame: page.frame(operation.summary), tool: operation.tool.to_owned(), text };
+            write::page(page, StatusCode::OK, &shown)
+        }
+    }
+}
+
+/// The arguments of a form, typed by the schema. What is empty is left out, except texts that the schema requires.
+///
+/// # Errors
+/// A field that its type does not fit.
+pub(super) fn arguments(fields: &[(String, String)], schema: &Value) -> Result<Map<String, Value>, Problem> {
+    let mut arguments = Map::new();
+    let required = schema["required"].as_array();
+    for (name, text) in fields.iter().filter_map(|(key, text)| Some((key.strip_prefix(ARGUMENT)?, text))) {
+        let wrong = |what: &str| Problem::new(Kind::InvalidParams, format!("`{name}` must be {what}"));
+        let property = &schema["properties"][name];
+        let is_required = required.is_some_and(|required| required.iter().any(|it| it == name));
+        if text.is_empty() && !is_required {
+            continue;
+        }
+        let parsed = || serde_json::from_str::<Value>(text).ok();
+        let value = match property["type"].as_str() {
+            Some("integer") => {
+                parsed().filter(|it| it.is_i64() || it.is_u64()).ok_or_else(|| wrong("a whole number"))?
+            }
+            Some("number") => parsed().filter(Value::is_number).ok_or_else(|| wrong("a number"))?,
+            Some("boolean") => parsed().filter(Value::is_boolean).ok_or_else(|| wrong("`true` or `false`"))?,
+            Some("object") => parsed().filter(Value::is_object).ok_or_else(|| wrong("a JSON object"))?,
+            Some("array") if property["items"]["type"] == "string" => lines(text, arguments.remove(name)),
+            Some("array") => parsed().filter(Value::is_array).ok_or_else(|| wrong("a JSON array"))?,
+            Some(_) => Value::String(text.clone()),
+            // Of any type: JSON where it is that, else text.
+            None => parsed().unwrap_or_else(|| Value::String(text.clone())),
+        };
+        arguments.insert(name.to_owned(), value);
+    }
+    Ok(arguments)
+}
+
+/// One text for each line, after those of the same name before.
+fn lines(text: &str, before: Option<Value>) -> Value {
+    let mut all = match before {
+        Some(Value::Array(before)) => before,
+        _ => Vec::new(),
+    };
+    all.extend(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(Value::from));
+    Value::Array(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(pairs: &[(&str, &str)], expected: Result<Value, &str>) {
+        let schema = json!({
+            "properties": {
+                "name": {"type": "string"}, "limit": {"type": "integer"}, "on": {"type": "boolean"},
+                "tags": {"type": "array", "items": {"type": "string"}}, "env": {"type": "object"}, "any": {},
+            },
+            "required": ["name"],
+        });
+        let fields: Vec<(String, String)> = pairs.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect();
+        let got = arguments(&fields, &schema).map(Value::Object).map_err(|problem| problem.message);
+        assert_eq!(got, expected.map_err(str::to_owned), "{pairs:?}");
+    }
+
+    #[test]
+    fn fields_become_arguments_of_their_types() {
+        check(&[("arg.name", ""), ("arg.limit", ""), ("other", "x")], Ok(json!({"name": ""})));
+        check(
+            &[("arg.name", "a"), ("arg.limit", "9007199254740993"), ("arg.on", "true")],
+            Ok(json!({"name": "a", "limit": 9_007_199_254_740_993_u64, "on": true})),
+        );
+        check(&[("arg.tags", "a\r\nb"), ("arg.tags", "c")], Ok(json!({"tags": ["a", "b", "c"]})));
+        check(&[("arg.env", "{\"A\":1}"), ("arg.any", "[1]")], Ok(json!({"env": {"A": 1}, "any": [1]})));
+        check(&[("arg.any", "plain")], Ok(json!({"any": "plain"})));
+        check(&[("arg.limit", "1.5")], Err("`limit` must be a whole number"));
+        check(&[("arg.on", "yes")], Err("`on` must be `true` or `false`"));
+        check(&[("arg.env", "[]")], Err("`env` must be a JSON object"));
+    }
+}

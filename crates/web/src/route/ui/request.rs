@@ -1,0 +1,253 @@
+//! A request for a page: who asks, with which query, and the operations that the page is made of.
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_TYPE, HOST};
+use http::request::Parts;
+use hyper::body::Incoming;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_gateway::UiMode;
+use toolcrib_identity::KnownToken;
+use toolcrib_protocol::{Raw, RequestTrace, Revision};
+use toolcrib_session::{Caller, Principal, ShareKey};
+use toolcrib_store::Door;
+use toolcrib_transport::http::server::BodyError;
+use toolcrib_ui::{Frame, Mode, Notice};
+use toolcrib_view::Operation;
+
+use super::{page, session, sign_in, theme_of};
+use crate::guard::{Admission, UI};
+use crate::{Site, Visitor};
+
+/// The largest form, in bytes.
+const FORM_BYTES: usize = 2 * 1024 * 1024;
+const FORM_TYPE: &str = "application/x-www-form-urlencoded";
+
+/// A request for a page.
+#[derive(Debug)]
+pub(in crate::route) struct PageRequest {
+    pub(in crate::route) site: Arc<Site>,
+    pub(in crate::route) head: Parts,
+    /// Who is signed in, if anyone is.
+    pub(in crate::route) viewer: Option<Viewer>,
+    pub(super) visitor: Visitor,
+    /// The query, decoded.
+    pub(super) query: Vec<(String, String)>,
+    /// Whether it shows again what was asked for and recorded before.
+    pub(super) is_again: bool,
+}
+
+/// Who is signed in.
+#[derive(Debug, Clone)]
+pub(in crate::route) struct Viewer {
+    /// Who; the role is the highest that is granted anywhere.
+    pub(in crate::route::ui) principal: Principal,
+    /// What the issuer said, for who signed in at one.
+    pub(in crate::route::ui) token: Option<Arc<KnownToken>>,
+    /// The name of the session of a browser on this machine.
+    pub(in crate::route::ui) session: Option<String>,
+}
+
+/// The fields of a form.
+#[derive(Debug, Default)]
+pub(super) struct Fields(pub(super) Vec<(String, String)>);
+
+// === impl PageRequest ===
+
+impl PageRequest {
+    pub(super) fn new(site: &Arc<Site>, visitor: Visitor, head: Parts) -> Self {
+        let query = head.uri.query().unwrap_or_default();
+        let query = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let viewer = session::viewer(site, &head);
+        Self { site: Arc::clone(site), head, viewer, visitor, query, is_again: false }
+    }
+
+    /// The first parameter of a name that is not empty.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value.as_str())
+    }
+
+    /// The path and query of the page, to come back to.
+    pub(super) fn here(&self) -> String {
+        self.head.uri.path_and_query().map_or(UI, http::uri::PathAndQuery::as_str).to_owned()
+    }
+
+    /// Where the live part of the page is.
+    pub(super) fn live_path(&self) -> String {
+        let here = self.here();
+        here.strip_prefix(UI).map_or_else(|| here.clone(), |rest| format!("/ui/live{rest}"))
+    }
+
+    /// The origin at which forms of ours are sent, which the guard has checked the host of: `scheme://host[:port]`.
+    pub(super) fn origin(&self) -> Option<String> {
+        let host = self.head.headers.get(HOST)?.to_str().ok()?;
+        match &self.site.front {
+            Some(front) if front.origin().split_once("://").is_some_and(|(_, own)| own.eq_ignore_ascii_case(host)) => {
+                Some(front.origin().to_owned())
+            }
+            // Whoever is not behind the public name reaches the listener itself, on this machine.
+            _ => Some(format!("http://{}", host.to_ascii_lowercase())),
+        }
+    }
+
+    /// A URL of ours, for programs: at the host of the pages there are only pages.
+    pub(super) fn own_url(&self, path: &str) -> String {
+        let origin = self.origin().unwrap_or_default();
+        origin.replace(self.site.guard.ui_host(), "127.0.0.1") + path
+    }
+
+    /// Who is signed in; pages are only made for someone.
+    pub(super) fn principal(&self) -> Option<&Principal> {
+        self.viewer.as_ref().map(|viewer| &viewer.principal)
+    }
+
+    /// What stands around the page.
+    pub(super) fn frame(&self, title: &str) -> Frame {
+        let role = self.principal().map_or("", |principal| principal.role.as_str());
+        let notices = self.viewer.as_ref().and_then(|viewer| viewer.session.as_ref());
+        let notice = notices.and_then(|session| self.site.notices.take(session));
+        Frame {
+            title: title.to_owned(),
+            here: self.here(),
+            nav: if self.viewer.is_some() { page::navigation(self) } else { Vec::new() },
+            principal: self.principal().map(|principal| principal.id.to_string()),
+            role,
+            mode: if self.site.gateway.ui == UiMode::Full { Mode::Full } else { Mode::Read },
+            theme: theme_of(&self.head.headers),
+            notice,
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+
+    /// Keeps what came of an action for the next page of this browser.
+    pub(super) fn leave(&self, notice: Notice) {
+        if let Some(session) = self.viewer.as_ref().and_then(|viewer| viewer.session.as_ref()) {
+            self.site.notices.put(session, notice);
+        }
+    }
+
+    /// The operation of a name.
+    pub(super) fn operation(&self, tool: &str) -> Option<&'static Operation> {
+        self.site.gateway.operations.by_tool(tool)
+    }
+
+    /// Whether the person's role may do it; policies may still say otherwise.
+    pub(super) fn allows(&self, tool: &str) -> bool {
+        let role = self.principal().map(|principal| principal.role);
+        role.is_some_and(|role| self.operation(tool).is_some_and(|operation| operation.allows(role)))
+    }
+
+    /// Does an operation in the name of who is signed in, and reads its answer. Arguments may name a `profile` where the
+    /// operation sees the gateway through one.
+    ///
+    /// # Errors
+    /// What the operation says, or that its answer does not have the shape that the page reads.
+    pub(super) async fn read<T: DeserializeOwned>(&self, tool: &str, arguments: Value) -> Result<T, Problem> {
+        let answer = self.operate(tool, arguments).await?;
+        serde_json::from_slice(answer.bytes()).map_err(|error| {
+            Problem::new(Kind::Internal, format!("the answer of `{tool}` is not what its page reads: {error}"))
+        })
+    }
+
+    /// The same, as the operation answers.
+    pub(super) async fn operate(&self, tool: &str, arguments: Value) -> Result<Raw, Problem> {
+        let operation = self.operation(tool).ok_or_else(|| {
+            Problem::new(Kind::NotFound, format!("there is no operation `{tool}`"))
+                .hint("See all operations at `/ui/operations`.")
+        })?;
+        self.operate_raw(operation, arguments).await
+    }
+
+    async fn operate_raw(&self, operation: &'static Operation, mut arguments: Value) -> Result<Raw, Problem> {
+        let profile = match arguments.as_object_mut() {
+            Some(object) if operation.takes_profile() && !has_argument(operation, "profile") => {
+                object.remove("profile")
+            }
+            _ => None,
+        };
+        let profile = match profile.as_ref().and_then(Value::as_str) {
+            Some(name) => ProfileName::new(name).map_err(|error| Problem::new(Kind::NotFound, error.to_string()))?,
+            None => self.profile(),
+        };
+        let caller = self.caller(profile)?;
+        let snapshot = self.site.gateway.snapshot(&caller.profile).ok();
+        if snapshot.is_none() && operation.is_in_profile() {
+            return Err(self.site.no_profile(&caller.principal, &caller.profile));
+        }
+        let arguments = Raw::from_value(&arguments);
+        // Boxed: a page is made of several.
+        match self.is_again {
+            true => Box::pin(self.site.gateway.read_again(operation, snapshot.as_ref(), &caller, &arguments)).await,
+            false => Box::pin(self.site.gateway.operate(operation, snapshot.as_ref(), &caller, arguments)).await,
+        }
+    }
+
+    /// The profile of a page that names none: the default one, or the first that is granted.
+    pub(super) fn profile(&self) -> ProfileName {
+        let default = crate::route::default_profile();
+        let token = self.viewer.as_ref().and_then(|viewer| viewer.token.as_ref());
+        let first = token.filter(|token| token.role_in(default).is_none());
+        let first = first.and_then(|token| token.grants.iter().flat_map(|grant| &grant.profiles).next());
+        first.unwrap_or(default).clone()
+    }
+
+    /// Who is signed in, in a profile and with the role that counts there.
+    ///
+    /// # Errors
+    /// No one is signed in, or the profile is not granted.
+    pub(super) fn caller(&self, profile: ProfileName) -> Result<Caller, Problem> {
+        let viewer = self.viewer.as_ref().ok_or_else(|| Problem::new(Kind::Unauthenticated, "no one is signed in"))?;
+        let principal = match &viewer.token {
+            Some(token) => match Admission::of_token(Arc::clone(token), &profile) {
+                Admission { principal, is_barred: true, .. } => return Err(self.site.no_profile(&principal, &profile)),
+                Admission { principal, .. } => principal,
+            },
+            None => viewer.principal.clone(),
+        };
+        let trace: RequestTrace = self.visitor.trace.clone();
+        let (door, revision) = (Door::UI, Revision::LATEST_LEGACY);
+        Ok(Caller { principal, profile, door, revision, session: None, meta: None, trace, chain: None })
+    }
+
+    /// Reads a form.
+    ///
+    /// # Errors
+    /// It is no form, is too large, or did not arrive.
+    pub(super) async fn form(&self, body: Incoming) -> Result<Fields, Problem> {
+        let sent = self.head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if !sent.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(FORM_TYPE) {
+            return Err(Problem::new(Kind::InvalidRequest, format!("the body must be a form (`{FORM_TYPE}`)")));
+        }
+        let principal = self.principal().unwrap_or(&self.visitor.principal);
+        let key = ShareKey::new(principal, Some(self.visitor.address));
+        let body = self.site.bodies.read(body, FORM_BYTES, key).await.map_err(|error| match error {
+            BodyError::TooLarge(limit) => Problem::new(Kind::TooLarge, format!("the form has more than {limit} bytes")),
+            BodyError::Incomplete => Problem::new(Kind::InvalidRequest, "the form did not arrive"),
+            BodyError::NoRoom => Problem::new(Kind::Busy, "the memory limit for request bodies is reached")
+                .hint("Try again in a second, or raise `bodies_bytes` in config.toml."),
+        })?;
+        Ok(Fields(url::form_urlencoded::parse(&body).into_owned().collect()))
+    }
+}
+
+/// Whether an operation has an argument of its own with this name.
+fn has_argument(operation: &Operation, name: &str) -> bool {
+    operation.input_schema()["properties"].get(name).is_some()
+}
+
+// === impl Fields ===
+
+impl Fields {
+    /// The first field of a name.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Where to go on: a page of ours, or the first one.
+    pub(super) fn next(&self) -> &str {
+        let named = self.text("return").or_else(|| self.text("next"));
+        named.filter(|place| sign_in::is_page(place)).unwrap_or(UI)
+    }
+}

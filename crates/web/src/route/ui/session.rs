@@ -1,0 +1,208 @@
+//! Signing in on this machine: by the code of `toolcrib ui`, or by the gateway's token.
+//!
+//! The cookie counts at the pages' own host alone, whose name other programs of this machine do not know: a browser
+//! sends a cookie to every port of its host, so at `localhost` any of them could receive it
+//! ([record](../../../../../docs/adr/0044-web-user-interface.md)).
+
+use std::sync::Arc;
+
+use http::header::{HOST, HeaderValue, SET_COOKIE, USER_AGENT};
+use http::request::Parts;
+use http::{Response, StatusCode};
+use serde_json::json;
+use toolcrib_base::{Kind, Problem, Secret};
+use toolcrib_session::Principal;
+use toolcrib_transport::http::body::Body;
+use toolcrib_ui::Notice;
+use toolcrib_ui::page::{EnterPage, SignInPage};
+
+use super::request::{Fields, PageRequest, Viewer};
+use super::{sign_in, write};
+use crate::guard::UI;
+use crate::{Site, Visitor, respond};
+
+/// The name of the cookie.
+pub(crate) const COOKIE: &str = "toolcrib-browser";
+/// Where a code is taken out of the fragment.
+pub(super) const ENTER: &str = "/ui/enter";
+/// Where a session begins.
+pub(super) const SESSION: &str = "/ui/session";
+/// How long the browser keeps the cookie, in seconds.
+const LIFE: u32 = 12 * 60 * 60;
+
+/// Who is signed in with this browser.
+pub(super) fn viewer(site: &Site, head: &Parts) -> Option<Viewer> {
+    if let Some(known) = site.front.as_ref().and_then(|front| sign_in::session(front, &head.headers)) {
+        let principal = site.front.as_ref().and_then(|front| sign_in::signed_in(front, &head.headers))?;
+        return Some(Viewer { principal, token: Some(known), session: None });
+    }
+    if !is_own_host(site, head) {
+        return None;
+    }
+    let value = sign_in::cookie(&head.headers, COOKIE).filter(|value| sign_in::is_hex(value))?;
+    let (principal, session) = site.gateway.browser_sessions.find(&value)?;
+    Some(Viewer { principal, token: None, session: Some(session) })
+}
+
+/// Whether a request was sent to the host of the pages on this machine.
+fn is_own_host(site: &Site, head: &Parts) -> bool {
+    host(head).is_some_and(|(name, _)| site.guard.is_ui_host(name))
+}
+
+/// The host that a request was sent to, and its port with the colon.
+fn host(head: &Parts) -> Option<(&str, &str)> {
+    let host = head.headers.get(HOST)?.to_str().ok()?;
+    let end = host.rfind(':').filter(|_| !host.ends_with(']')).unwrap_or(host.len());
+    Some(host.split_at(end))
+}
+
+/// `POST /api/v1/ui/codes`: a code for the bearer of the gateway's token, and where to take it.
+pub(in crate::route) fn code(site: &Site, visitor: &Visitor, head: &Parts) -> Response<Body> {
+    let principal = &visitor.principal;
+    if !principal.is_admin() || principal.identity.proof != toolcrib_base::Proof::GatewayToken {
+        let problem = Problem::new(Kind::Unauthenticated, "only the gateway's token opens the pages with a code")
+            .hint("Send `Authorization: Bearer` with the token of the token file, or sign in at the page.");
+        return respond::refusal(&problem);
+    }
+    let Some((name, port)) = host(head).filter(|(name, _)| site.guard.is_this_machine(name)) else {
+        let problem = Problem::new(Kind::Forbidden, "a code opens pages on this machine only")
+            .hint(format!("Open {UI} of the gateway's public URL and sign in there."));
+        return respond::refusal(&problem);
+    };
+    let _ = name;
+    let code = site.gateway.browser_sessions.code(principal.clone());
+    let url = format!("http://{}{port}{ENTER}#code={}", site.guard.ui_host(), code.expose());
+    let answer = json!({ "url": url, "expires_s": 60 });
+    let mut response = respond::json(StatusCode::CREATED, Body::full(answer.to_string()));
+    response.headers_mut().insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The page that sends the code in its fragment.
+pub(super) fn enter(page: &PageRequest) -> Response<Body> {
+    sign_in_page(page, StatusCode::OK, UI, None)
+}
+
+/// Where to sign in, to go on to the page that was asked for.
+pub(super) fn to_sign_in(page: &PageRequest) -> Response<Body> {
+    let here = page.here();
+    let next = if sign_in::is_page(&here) && page.head.method == http::Method::GET { here.as_str() } else { UI };
+    sign_in_page(page, StatusCode::OK, next, None)
+}
+
+fn sign_in_page(page: &PageRequest, status: StatusCode, next: &str, problem: Option<Notice>) -> Response<Body> {
+    let issuers = page.site.front.as_ref().and_then(|front| front.pages());
+    let issuers = issuers.map(|(sign_in, _)| sign_in.names().into_iter().map(str::to_owned).collect());
+    let takes_token = host(&page.head)
+        .is_some_and(|(name, _)| page.site.guard.is_this_machine(name) || page.site.guard.is_ui_host(name));
+    let frame = page.frame("Sign in");
+    let next = next.to_owned();
+    let shown = SignInPage { frame, issuers: issuers.unwrap_or_default(), takes_token, next, problem };
+    write::page(page, status, &shown)
+}
+
+/// Begins a session for who sends a code or the token.
+pub(super) fn begin(page: &PageRequest, fields: &Fields) -> Response<Body> {
+    let site = &page.site;
+    let refused = |text: &str, hint: &str| {
+        let notice = Notice { is_ok: false, text: text.to_owned(), hint: Some(hint.to_owned()) };
+        sign_in_page(page, StatusCode::UNAUTHORIZED, fields.next(), Some(notice))
+    };
+    if let Some(code) = fields.text("code") {
+        return match site.gateway.browser_sessions.redeem(code).filter(|_| is_own_host(site, &page.head)) {
+            Some(principal) => signed_in(page, principal, fields.next()),
+            None => refused("The code does not count any more.", "Run `toolcrib ui` again: a code lasts a minute."),
+        };
+    }
+    let token = fields.text("token").unwrap_or_default().trim();
+    let Some(principal) = site.guard.proven(token, None) else {
+        return refused(
+            "This is not the gateway's token.",
+            "It is in the file `state/token` of the gateway's home folder; `toolcrib ui` signs in with it.",
+        );
+    };
+    match host(&page.head) {
+        Some((name, _)) if site.guard.is_ui_host(name) => signed_in(page, principal, fields.next()),
+        Some((name, port)) if site.guard.is_this_machine(name) => {
+            let code = site.gateway.browser_sessions.code(principal);
+            let next = toolcrib_ui::filters::encoded(fields.next());
+            let url = format!("http://{}{port}{SESSION}?code={}&next={next}", site.guard.ui_host(), code.expose());
+            go_on(page, &url)
+        }
+        _ => refused("The token opens these pages on the gateway's own machine only.", "Sign in at a provider."),
+    }
+}
+
+/// `GET /ui/session?code=…`: comes from the sign-in page at another name of this machine.
+pub(super) fn redeem(page: &PageRequest) -> Response<Body> {
+    let code = page.parameter("code").map(Secret::new);
+    let principal = code.and_then(|code| page.site.gateway.browser_sessions.redeem(code.expose()));
+    match principal.filter(|_| is_own_host(&page.site, &page.head)) {
+        Some(principal) => {
+            let next = page.parameter("next").filter(|place| sign_in::is_page(place)).unwrap_or(UI);
+            signed_in(page, principal, next)
+        }
+        None => sign_in_page(page, StatusCode::UNAUTHORIZED, UI, None),
+    }
+}
+
+/// The page that sets the cookie and leads on. A redirect would not carry it: the way here began at another site.
+fn signed_in(page: &PageRequest, principal: Principal, next: &str) -> Response<Body> {
+    let browser = page.head.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("unknown");
+    tracing::info!(principal = %principal.id, "a browser signed in to the pages");
+    let secret = page.site.gateway.browser_sessions.begin(principal, browser);
+    let mut response = go_on(page, next);
+    response.headers_mut().append(SET_COOKIE, cookie(secret.expose(), LIFE));
+    response
+}
+
+fn go_on(page: &PageRequest, next: &str) -> Response<Body> {
+    let shown = EnterPage { frame: page.frame("Signed in"), next: next.to_owned() };
+    write::page(page, StatusCode::OK, &shown)
+}
+
+/// Ends the session of this browser.
+pub(super) fn sign_out(page: &PageRequest) -> Response<Body> {
+    if let Some(response) = page.site.front.as_ref().and_then(|front| sign_in::sign_out(front, &page.head.headers)) {
+        return response;
+    }
+    if let Some(session) = page.viewer.as_ref().and_then(|viewer| viewer.session.as_ref()) {
+        page.site.gateway.browser_sessions.end(session);
+    }
+    let mut response = write::see_other(UI);
+    response.headers_mut().append(SET_COOKIE, cookie("", 0));
+    response
+}
+
+fn cookie(value: &str, life: u32) -> HeaderValue {
+    let text = format!("{COOKIE}={value}; Path=/ui; HttpOnly; SameSite=Strict; Max-Age={life}");
+    let mut header = HeaderValue::try_from(text).expect("letters and digits fit a header");
+    header.set_sensitive(true);
+    header
+}
+
+/// Notices for the next page of a browser: one each.
+#[derive(Debug, Default)]
+pub(crate) struct Notices(std::sync::Mutex<std::collections::HashMap<String, Notice>>);
+
+impl Notices {
+    /// How many browsers may have one.
+    const MOST: usize = 64;
+
+    pub(super) fn put(&self, session: &str, notice: Notice) {
+        let mut all = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if all.len() >= Self::MOST && !all.contains_key(session) {
+            all.clear();
+        }
+        all.insert(session.to_owned(), notice);
+    }
+
+    pub(super) fn take(&self, session: &str) -> Option<Notice> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(session)
+    }
+}
+
+/// Ends what a page streams once its session has ended.
+pub(super) fn lasts(site: &Arc<Site>, viewer: &Viewer) -> bool {
+    viewer.session.as_ref().is_none_or(|session| site.gateway.browser_sessions.lasts(session))
+}
