@@ -6,6 +6,7 @@
 mod allowed;
 mod commits;
 mod map;
+mod pages;
 mod promises;
 mod rules;
 mod scan;
@@ -123,6 +124,7 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
     findings.extend(type_names::check(&sources, exceptions(&files))?);
     findings.extend(texts::check(&workspace.root, &files));
     findings.extend(promises::check(&files));
+    findings.extend(pages::check(&files));
     match commits::check(&workspace.root) {
         Ok(found) => findings.extend(found),
         Err(reason) => println!("tidy: subjects of commits are not checked: {reason}"),

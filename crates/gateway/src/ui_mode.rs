@@ -57,3 +57,45 @@ impl UiMode {
             .hint("Use the command line, or set `ui = \"full\"` in config.toml and restart the gateway."))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use toolcrib_base::ProfileName;
+    use toolcrib_protocol::{RequestTrace, Revision};
+    use toolcrib_session::Principal;
+
+    use super::*;
+
+    fn caller(door: Door) -> Caller {
+        Caller {
+            principal: Principal::admin("admin"),
+            profile: ProfileName::new("default").unwrap(),
+            door,
+            revision: Revision::LATEST_LEGACY,
+            session: None,
+            meta: None,
+            trace: RequestTrace::default(),
+            chain: None,
+        }
+    }
+
+    #[test]
+    fn pages_that_only_show_change_nothing_whatever_the_form() {
+        const READS: Operation = Operation { tool: "core_status", ..Operation::ROW };
+        const CHANGES: Operation = Operation { effect: Effect::Changes { idempotent: true }, ..READS };
+        const DESTROYS: Operation = Operation { effect: Effect::Destroys { idempotent: true }, ..READS };
+        const CALLS: Operation = Operation { effect: Effect::Unknown, ..READS };
+        for (mode, allowed) in
+            [(UiMode::Full, [true; 4]), (UiMode::Read, [true, false, false, false]), (UiMode::Off, [false; 4])]
+        {
+            for (operation, allowed) in [&READS, &CHANGES, &DESTROYS, &CALLS].into_iter().zip(allowed) {
+                assert_eq!(mode.check(operation, &caller(Door::UI)).is_ok(), allowed, "{mode:?} {operation:?}");
+                for door in [Door::REST, Door::CLI, Door::MCP] {
+                    assert!(mode.check(operation, &caller(door)).is_ok(), "another door");
+                }
+            }
+            assert_eq!(UiMode::named(mode.as_str()), Some(mode));
+        }
+        assert_eq!(UiMode::named("on"), None);
+    }
+}

@@ -327,7 +327,6 @@ impl RunningGateway {
             .metrics(Arc::new(Metrics::new()))
             .keep_arguments(config.audit_arguments)
             .secret_actions(config.secret_actions)
-            .ui(config.ui)
             .events(told)
             .vault(Arc::clone(&secrets) as Arc<dyn KeepSecrets>)
             .logins(Arc::clone(&logins) as Arc<dyn toolcrib_call::Logins>)
@@ -335,7 +334,7 @@ impl RunningGateway {
             .sources([Arc::clone(&services) as Arc<dyn Source>, Arc::clone(&workflows) as _, Arc::clone(&agents) as _])
             .sources(operations);
         let parts = ApprovalParts { config: &config, client: &client, secrets: &secrets, house: &house, address };
-        let builder = approvals::attach(builder, &parts)?.issuers(identity::names(&config));
+        let builder = approvals::attach(builder, &parts)?.issuers(identity::names(&config)).ui(config.ui);
         // Inside the runtime, because the servers' tasks start here.
         let gateway = tokio::task::spawn_blocking(move || builder.start()).await?;
         if instance > 0 {

@@ -39,6 +39,13 @@ pub fn moment(millis: &i64, _: &dyn Values) -> askama::Result<String> {
     Ok(text.get(..19).unwrap_or(&text).replace('T', " "))
 }
 
+/// A moment of ISO 8601 without its `T` and its fraction.
+#[askama::filter_fn]
+pub fn time(text: impl Display, _: &dyn Values) -> askama::Result<String> {
+    let text = text.to_string();
+    Ok(text.get(..19).unwrap_or(&text).replace('T', " "))
+}
+
 /// A text as a part of a URL's path or query.
 #[askama::filter_fn]
 pub fn part(text: impl Display, _: &dyn Values) -> askama::Result<String> {

@@ -12,6 +12,7 @@ pub mod frame;
 pub mod json;
 pub mod page;
 pub mod schema;
+pub mod part;
 pub mod text;
 
 pub use asset::Asset;

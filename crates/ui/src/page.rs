@@ -4,22 +4,22 @@
 //! default, so that a page does not fail because an answer lacks a part. A part that changes while the page is open is
 //! the block `live` of its template.
 
+pub mod detail;
 pub mod enter;
+pub mod list;
 pub mod operation;
 pub mod operations;
 pub mod problem;
 pub mod result;
-pub mod server;
-pub mod servers;
 pub mod sign_in;
 pub mod start;
 
+pub use detail::DetailPage;
 pub use enter::EnterPage;
+pub use list::ListPage;
 pub use operation::OperationPage;
 pub use operations::OperationsPage;
 pub use problem::ProblemPage;
 pub use result::ResultPage;
-pub use server::ServerPage;
-pub use servers::ServersPage;
 pub use sign_in::SignInPage;
 pub use start::StartPage;

@@ -11,6 +11,15 @@ use toolcrib_view::{Effect, Method, Operation};
 use super::{ROW, Row, Run, row};
 use crate::gateway::Gateway;
 
+const LISTS: &str = "List the sessions of browsers at the pages of this machine, the one that was used last first. \
+                     A session ends an hour after it was last used, and twelve hours after it began.";
+const NAMED: &str = r#"{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":64,
+    "description":"As `core_browser_session_list` names it"}},"required":["name"],"additionalProperties":false}"#;
+const SESSIONS: &str = r#"{"type":"object","properties":{"sessions":{"type":"array","items":{"type":"object",
+    "properties":{"name":{"type":"string"},"browser":{"type":"string"},"principal":{"type":"string"},
+    "begun":{"type":"string"},"used":{"type":"string"}},
+    "required":["name","browser","principal","begun","used"]}}},"required":["sessions"]}"#;
+
 pub(super) const ROWS: &[Row] = &[
     row(
         Run::Global(|gateway, arguments| Box::pin(std::future::ready(end(gateway, arguments)))),
@@ -23,7 +32,7 @@ pub(super) const ROWS: &[Row] = &[
             description: "End a session of a browser at the pages of this machine: its cookie opens nothing any more.",
             effect: Effect::Destroys { idempotent: false },
             problems: &[Kind::NotFound],
-            input: r#"{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":64,"description":"As `core_browser_session_list` names it"}},"required":["name"],"additionalProperties":false}"#,
+            input: NAMED,
             output: r#"{"type":"object","properties":{"name":{"type":"string"},"ended":{"type":"boolean"}},"required":["name","ended"]}"#,
             ..ROW
         },
@@ -35,8 +44,8 @@ pub(super) const ROWS: &[Row] = &[
             path: "/browser-sessions",
             tag: "browser-sessions",
             summary: "List browser sessions",
-            description: "List the sessions of browsers at the pages of this machine, the one that was used last first. A session ends an hour after it was last used, and twelve hours after it began.",
-            output: r#"{"type":"object","properties":{"sessions":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"browser":{"type":"string"},"principal":{"type":"string"},"begun":{"type":"string"},"used":{"type":"string"}},"required":["name","browser","principal","begun","used"]}}},"required":["sessions"]}"#,
+            description: LISTS,
+            output: SESSIONS,
             ..ROW
         },
     ),

@@ -45,7 +45,7 @@ const REPEATED: [&str; 7] = [
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 32] = [
+const GUIDES: [&str; 33] = [
     "README.md",
     "docs/guides/agents.md",
     "docs/guides/approvals.md",
@@ -76,6 +76,7 @@ const GUIDES: [&str; 32] = [
     "docs/guides/service.md",
     "docs/guides/single-sign-on.md",
     "docs/guides/teams.md",
+    "docs/guides/ui.md",
     "docs/guides/verification.md",
     "docs/guides/workflows.md",
 ];

@@ -65,7 +65,7 @@ pub struct Status {
     pub states: BTreeMap<String, usize>,
     /// The servers.
     #[serde(default)]
-    pub servers: Vec<super::servers::ServerRow>,
+    pub servers: Vec<ServerRow>,
     /// What is wrong with definitions.
     #[serde(default)]
     pub problems: Vec<DefinitionProblem>,
@@ -91,6 +91,25 @@ pub struct DefinitionProblem {
     pub hint: Option<String>,
 }
 
+/// A server as `core_status` answers it.
+#[derive(Debug, Default, Deserialize)]
+pub struct ServerRow {
+    /// Its name.
+    pub name: String,
+    /// Its state.
+    #[serde(default)]
+    pub state: String,
+    /// How many tools it has.
+    #[serde(default)]
+    pub tools: usize,
+    /// Why it failed.
+    #[serde(default, rename = "lastError")]
+    pub last_error: Option<String>,
+    /// What to do.
+    #[serde(default)]
+    pub next: Option<String>,
+}
+
 // === impl Status ===
 
 impl Status {
@@ -104,9 +123,10 @@ impl Status {
         self.servers.iter().map(|server| server.tools).sum()
     }
 
-    /// How many servers answer.
-    pub fn ready(&self) -> usize {
-        self.states.get("ready").copied().unwrap_or_default()
+    /// How many servers are in which state.
+    pub fn state_words(&self) -> String {
+        let words: Vec<String> = self.states.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        words.join(", ")
     }
 }
 

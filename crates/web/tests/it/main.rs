@@ -22,6 +22,7 @@ mod login;
 mod oauth;
 mod old;
 mod openapi;
+mod pages;
 mod parked;
 mod people;
 mod routes;

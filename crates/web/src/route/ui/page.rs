@@ -1,13 +1,28 @@
 //! The pages: one file each, and this table.
 
+mod agents;
+mod approvals;
+mod gateway;
+mod json;
 pub(super) mod operation;
+mod people;
+mod profiles;
+mod record;
+mod registry;
+mod runs;
+mod search;
 mod servers;
 mod start;
+mod tools;
+mod workflows;
 
 use futures_util::future::BoxFuture;
 use http::{Response, StatusCode};
 use toolcrib_base::{Kind, Problem, nearest};
+use toolcrib_gateway::UiMode;
 use toolcrib_transport::http::body::Body;
+use toolcrib_ui::page::ListPage;
+use toolcrib_ui::part::{Action, Cell, Column, Filter, Look, Table, Target};
 use toolcrib_ui::{NavGroup, NavLink};
 
 use super::live::{self, MakeLive};
@@ -32,7 +47,42 @@ pub(super) struct Page {
 type Make = for<'a> fn(&'a PageRequest) -> BoxFuture<'a, Result<String, Problem>>;
 
 /// All pages, in the order of the navigation.
-const PAGES: &[&Page] = &[&start::PAGE, &servers::PAGE, &servers::ONE, &operation::LIST, &operation::ONE];
+const PAGES: &[&Page] = &[
+    &start::PAGE,
+    &tools::PAGE,
+    &tools::ONE,
+    &search::PAGE,
+    &servers::PAGE,
+    &servers::ONE,
+    &registry::PAGE,
+    &registry::ONE,
+    &profiles::PAGE,
+    &profiles::ONE,
+    &workflows::PAGE,
+    &workflows::ONE,
+    &workflows::RUNS,
+    &workflows::RUN,
+    &gateway::SERVICES,
+    &gateway::SERVICE,
+    &approvals::PAGE,
+    &approvals::ONE,
+    &people::LOGINS,
+    &people::POLICIES,
+    &people::HALTS,
+    &runs::PAGE,
+    &runs::ONE,
+    &agents::AGENTS,
+    &agents::AGENT,
+    &agents::MODELS,
+    &agents::MODEL,
+    &record::AUDIT,
+    &record::EVENTS,
+    &gateway::SECRETS,
+    &gateway::SETTINGS,
+    &people::SESSIONS,
+    &operation::LIST,
+    &operation::ONE,
+];
 
 /// Answers with the page of the path.
 pub(super) async fn answer(request: &PageRequest) -> Response<Body> {
@@ -91,6 +141,163 @@ pub(super) fn navigation(request: &PageRequest) -> Vec<NavGroup> {
         }
     }
     groups
+}
+
+/// A button that leads to a page.
+fn open_page(label: &str, path: &str, look: Look) -> Action {
+    Action { label: label.to_owned(), about: String::new(), target: Target::Page(path.to_owned()), look }
+}
+
+/// A button that leads to the form of an operation, and then to a page.
+fn operation(label: &str, tool: &str, next: &str) -> Action {
+    open_page(label, &format!("/ui/operations/{tool}?return={next}"), Look::Primary)
+}
+
+/// A button that does an operation and leads to a page.
+fn run(label: &str, tool: &'static str, arguments: Vec<(&'static str, String)>, next: &str) -> Action {
+    let target = Target::Operation { tool, arguments, next: next.to_owned() };
+    Action { label: label.to_owned(), about: String::new(), target, look: Look::Plain }
+}
+
+/// A list in the making.
+struct Listing {
+    title: &'static str,
+    above: Option<(&'static str, &'static str)>,
+    intro: &'static str,
+    empty: (&'static str, &'static str),
+    actions: Vec<Action>,
+    filters: Vec<Filter>,
+    table: Table,
+    is_live: bool,
+    /// How many there are, where the rows are a part of them already.
+    total: Option<usize>,
+    /// The number of the first row.
+    offset: usize,
+    /// How many rows a page has.
+    size: usize,
+    /// The next page, where it is not counted.
+    after: Option<String>,
+    /// Whether how many there are is not known.
+    is_open_ended: bool,
+}
+
+impl Listing {
+    /// All rows of a list that is cut into pages here.
+    fn new(columns: &[Column], filters: Vec<Filter>, rows: Vec<Vec<Cell>>) -> Self {
+        Self {
+            title: "",
+            above: None,
+            intro: "",
+            empty: ("There is nothing.", ""),
+            actions: Vec::new(),
+            filters,
+            table: Table { label: String::new(), columns: columns.to_vec(), rows },
+            is_live: false,
+            total: None,
+            offset: 0,
+            size: ROWS,
+            after: None,
+            is_open_ended: false,
+        }
+    }
+}
+
+/// How many rows a page of a list has.
+const ROWS: usize = 200;
+
+/// Words that a text must hold, in any order.
+pub(super) struct Words(String);
+
+impl Words {
+    /// Whether a text holds all of them.
+    fn fit(&self, text: &str) -> bool {
+        let text = text.to_lowercase();
+        self.0.to_lowercase().split_whitespace().all(|word| text.contains(word))
+    }
+
+    /// As they were put in.
+    fn text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+impl PageRequest {
+    /// A parameter; empty where there is none.
+    fn value(&self, name: &str) -> String {
+        self.parameter(name).unwrap_or_default().to_owned()
+    }
+
+    /// The words of a search.
+    fn words(&self, name: &str) -> Words {
+        Words(self.value(name))
+    }
+
+    /// The number of the first row that is asked for.
+    fn offset(&self) -> usize {
+        self.parameter("from").and_then(|from| from.parse().ok()).unwrap_or_default()
+    }
+
+    /// What only stands on pages that may change something.
+    fn if_changing<T>(&self, parts: impl FnOnce() -> Vec<T>) -> Vec<T> {
+        if self.site.gateway.ui == UiMode::Full { parts() } else { Vec::new() }
+    }
+
+    /// Arguments with the profile that the page is about.
+    fn in_profile(&self, mut arguments: serde_json::Value) -> serde_json::Value {
+        if let Some(profile) = self.parameter("profile") {
+            arguments["profile"] = profile.into();
+        }
+        arguments
+    }
+
+    /// The filter that chooses the profile.
+    fn profile_filter(&self) -> Filter {
+        let options = self.site.gateway.loaded().profiles.keys().map(ToString::to_string).collect();
+        Filter::Choice { name: "profile", label: "As profile", options, value: self.value("profile") }
+    }
+
+    /// The page with another value of a parameter.
+    fn with(&self, name: &str, value: &str) -> String {
+        let kept = self.query.iter().filter(|(key, _)| key != name);
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        query.extend_pairs(kept);
+        query.append_pair(name, value);
+        format!("{}?{}", self.head.uri.path().replacen(live::ROOT, "/ui/", 1), query.finish())
+    }
+
+    /// A list as a page.
+    fn list(&self, mut listing: Listing) -> ListPage {
+        let path = self.head.uri.path().replacen(live::ROOT, "/ui/", 1);
+        let (offset, total) = match listing.total {
+            Some(total) => (listing.offset, Some(total)),
+            None if listing.is_open_ended => (0, None),
+            None => {
+                let total = listing.table.rows.len();
+                let offset = self.offset().min(total.saturating_sub(1));
+                listing.table.rows = listing.table.rows.into_iter().skip(offset).take(listing.size).collect();
+                (offset, Some(total))
+            }
+        };
+        let end = offset + listing.table.rows.len();
+        let step = |from: usize| self.with("from", &from.to_string());
+        let before = (offset > 0).then(|| step(offset.saturating_sub(listing.size)));
+        let after = listing.after.or_else(|| total.is_some_and(|total| end < total).then(|| step(end)));
+        listing.table.label = listing.title.to_owned();
+        ListPage {
+            frame: self.frame(listing.title),
+            above: listing.above.map(|(path, label)| (path.to_owned(), label.to_owned())),
+            intro: listing.intro.to_owned(),
+            actions: listing.actions,
+            filters: listing.filters,
+            path,
+            table: listing.table,
+            place: (offset, total),
+            before,
+            after,
+            empty: listing.empty,
+            live: if listing.is_live { self.live_path() } else { String::new() },
+        }
+    }
 }
 
 /// The text of a template.

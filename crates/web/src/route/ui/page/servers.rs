@@ -1,15 +1,15 @@
-//! `/ui/servers`: the servers, and one of them.
+//! `/ui/servers`: the servers, and one of them with what changed at it.
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use toolcrib_base::Problem;
-use toolcrib_ui::page::server::ServerDetail;
-use toolcrib_ui::page::servers::ServerRow;
-use toolcrib_ui::page::{ServerPage, ServersPage};
+use toolcrib_ui::filters::encoded;
+use toolcrib_ui::page::{DetailPage, ListPage};
+use toolcrib_ui::part::{Action, Cell, Column, Filter, Look, Section, Table};
 
-use super::{Page, name, rendered};
+use super::json::{cell, level, link, number, pretty, rows, state, text, time};
+use super::{Listing, Page, name, open_page, operation, rendered, run};
 use crate::route::ui::PageRequest;
 
 pub(super) const PAGE: Page = Page {
@@ -28,30 +28,165 @@ pub(super) const ONE: Page = Page {
     live: Some(|request| Box::pin(async move { rendered(&one(request).await?.as_live()) })),
 };
 
-#[derive(Deserialize)]
-struct Listed {
-    #[serde(rename = "mcpServers")]
-    servers: Vec<ServerRow>,
-}
+const COLUMNS: [Column; 6] = [
+    Column::text("Server"),
+    Column::text("State"),
+    Column::text("Transport"),
+    Column::number("Tools"),
+    Column::number("Restarts"),
+    Column::text("Since (UTC)"),
+];
 
-async fn list(request: &PageRequest) -> Result<ServersPage, Problem> {
-    let Listed { servers } = request.read("core_mcpserver_list", json!({})).await?;
-    let (query, state) = (request.parameter("q").unwrap_or_default(), request.parameter("state").unwrap_or_default());
-    let wanted = query.to_lowercase();
-    let states: BTreeSet<&str> = servers.iter().map(|row| row.state.as_str()).collect();
-    let (states, total) = (states.into_iter().map(str::to_owned).collect(), servers.len());
-    let is_named = |row: &ServerRow| {
-        let title = row.title.as_deref().unwrap_or_default();
-        [row.name.as_str(), title].iter().any(|text| text.to_lowercase().contains(&wanted))
+async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
+    let answer = request.operate("core_mcpserver_list", json!({})).await?.to_value();
+    let servers = rows(&answer, "mcpServers");
+    let chosen = request.parameter("state").unwrap_or_default();
+    let states: BTreeSet<String> = servers.iter().map(|row| text(row, "state")).collect();
+    let words = request.words("q");
+    let wanted = servers.iter().filter(|row| {
+        (chosen.is_empty() || row["state"] == chosen)
+            && words.fit(&format!("{} {}", text(row, "name"), text(row, "title")))
+    });
+    let table = wanted.map(|row| {
+        let word = text(row, "state");
+        let shown = Cell::State { level: level(&word), word, note: text(row, "lastError") };
+        vec![
+            link("/ui/servers", row, "name", "title"),
+            shown,
+            cell(row, "transport"),
+            number(row, "tools"),
+            number(row, "restarts"),
+            time(row, "since"),
+        ]
+    });
+    let filters = vec![
+        Filter::Search { name: "q", label: "Find", hint: "name or title", value: words.text() },
+        Filter::Choice {
+            name: "state",
+            label: "State",
+            options: states.into_iter().collect(),
+            value: chosen.to_owned(),
+        },
+    ];
+    let listing = Listing {
+        title: "Servers",
+        empty: ("There are no servers.", "Add one here, or import those of your clients with `toolcrib init`."),
+        actions: request.if_changing(|| {
+            vec![
+                open_page("Add from the registry", "/ui/registry", Look::Plain),
+                operation("Add a server", "core_mcpserver_create", "/ui/servers"),
+            ]
+        }),
+        is_live: true,
+        ..Listing::new(&COLUMNS, filters, table.collect())
     };
-    let rows = servers.into_iter().filter(|row| (state.is_empty() || row.state == state) && is_named(row)).collect();
-    let (query, state, live) = (query.to_owned(), state.to_owned(), request.live_path());
-    Ok(ServersPage { frame: request.frame("Servers"), query, state, states, total, rows, live })
+    Ok(request.list(listing))
 }
 
-async fn one(request: &PageRequest) -> Result<ServerPage, Problem> {
-    let server: ServerDetail = request.read("core_mcpserver_get", json!({ "name": name(request) })).await?;
-    let title = server.row.title.clone().unwrap_or_else(|| server.row.name.clone());
-    let definition = serde_json::to_string_pretty(&server.definition).unwrap_or_default();
-    Ok(ServerPage { frame: request.frame(&title), server, definition, live: request.live_path() })
+async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
+    let name = name(request);
+    let server = request.operate("core_mcpserver_get", json!({ "name": name })).await?.to_value();
+    let changes = match request.allows("core_mcpserver_changes") {
+        // What cannot be compared is no reason to show nothing.
+        true => request.operate("core_mcpserver_changes", json!({ "name": name })).await.map(|it| it.to_value()).ok(),
+        false => None,
+    };
+    let title = match text(&server, "title") {
+        title if title.is_empty() => name.clone(),
+        title => title,
+    };
+    let file = text(&server, "file");
+    let mut fixed = Vec::new();
+    if let Some(changes) = &changes {
+        fixed.extend(changed(request, &name, changes));
+    }
+    fixed.push(Section::Pre {
+        title: if file.is_empty() { "Definition".to_owned() } else { format!("Definition: {file}") },
+        id: "definition",
+        text: pretty(&server["definition"]),
+    });
+    Ok(DetailPage {
+        frame: request.frame(&title),
+        above: ("/ui/servers", "Servers"),
+        intro: String::new(),
+        actions: request.if_changing(|| actions(request, &name)),
+        changing: vec![Section::Facts(facts(&server, &name))],
+        fixed,
+        live: request.live_path(),
+        name,
+    })
+}
+
+fn actions(request: &PageRequest, name: &str) -> Vec<Action> {
+    let button = |label: &str, tool: &'static str| run(label, tool, vec![("name", name.to_owned())], &request.here());
+    let edit =
+        format!("/ui/operations/core_mcpserver_update?name={}&return={}", encoded(name), encoded(&request.here()));
+    let remove = format!("/ui/operations/core_mcpserver_delete?name={}&return=/ui/servers", encoded(name));
+    vec![
+        button("Start", "core_mcpserver_start"),
+        button("Restart", "core_mcpserver_restart"),
+        button("Stop", "core_mcpserver_stop"),
+        button("Verify", "core_mcpserver_verify"),
+        open_page("Edit", &edit, Look::Plain),
+        open_page("Remove", &remove, Look::Danger),
+    ]
+}
+
+fn facts(server: &Value, name: &str) -> Vec<(&'static str, Cell)> {
+    let mut facts = vec![("State", state(&text(server, "state"))), ("Since (UTC)", time(server, "since"))];
+    for (label, key) in [("Failed", "lastError"), ("Next try", "nextRetry"), ("What to do", "next")] {
+        if !server[key].is_null() {
+            facts.push((label, Cell::Prose(text(server, key))));
+        }
+    }
+    let tools = server["tools"].as_u64().unwrap_or_default();
+    let offers = format!("{} resources, {} prompts", text(server, "resources"), text(server, "prompts"));
+    let link = Cell::link(format!("/ui/tools?server={}", encoded(name)), format!("{tools} tools"));
+    facts.push(("Offers", Cell::Several(vec![link, Cell::Text(offers)])));
+    let calls = &server["calls"];
+    let running = format!("{} running, {} waiting, {} places", calls["running"], calls["waiting"], calls["places"]);
+    facts.push(("Calls", Cell::Figure(running)));
+    facts.push(("Restarts", number(server, "restarts")));
+    facts.push(("Transport", cell(server, "transport")));
+    for warning in rows(server, "warnings") {
+        facts.push(("Warning", Cell::Text(warning.as_str().map_or_else(|| warning.to_string(), str::to_owned))));
+    }
+    facts
+}
+
+/// What differs from what a person accepted, with the buttons that decide.
+fn changed(request: &PageRequest, name: &str, changes: &Value) -> Vec<Section> {
+    let summary = text(changes, "summary");
+    if changes["difference"]
+        .as_object()
+        .is_none_or(|it| it.values().all(|list| list.as_array().is_none_or(Vec::is_empty)))
+    {
+        return Vec::new();
+    }
+    let mut list = Vec::new();
+    for (word, key) in [("added", "added"), ("removed", "removed"), ("renamed", "renamed"), ("changed", "changed")] {
+        for entry in rows(&changes["difference"], key) {
+            let what = format!("{} {}", text(entry, "kind"), text(entry, "name"));
+            list.push(vec![Cell::Id(what), Cell::Text(word.to_owned())]);
+        }
+    }
+    let is_approved = changes["approved"] == true;
+    let title = format!("{}: {summary}", if is_approved { "Changed since it was approved" } else { "Not approved" });
+    let columns = vec![Column::text("What"), Column::text("How")];
+    let mut sections = vec![
+        Section::Table { title, table: Table { label: "Changes".into(), columns, rows: list }, empty: String::new() },
+        Section::Pre { title: "The differences as text".into(), id: "difference", text: text(changes, "text") },
+    ];
+    let digest = text(changes, "digest");
+    sections.extend(request.if_changing(|| {
+        let arguments = || vec![("name", name.to_owned()), ("digest", digest.clone())];
+        let approve = Action {
+            look: Look::Primary,
+            ..run("Approve all", "core_mcpserver_approve", arguments(), &request.here())
+        };
+        let reject =
+            Action { look: Look::Danger, ..run("Reject all", "core_mcpserver_reject", arguments(), &request.here()) };
+        vec![Section::Actions(vec![approve, reject])]
+    }));
+    sections
 }

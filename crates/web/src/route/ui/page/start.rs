@@ -4,7 +4,9 @@ use serde_json::json;
 use toolcrib_base::Problem;
 use toolcrib_ui::page::StartPage;
 use toolcrib_ui::page::start::{GrantedProfile, Need, Status};
+use toolcrib_ui::part::Level;
 
+use super::json::level;
 use super::{Page, rendered};
 use crate::route::ui::PageRequest;
 use crate::route::ui::write::sentence;
@@ -31,13 +33,12 @@ async fn page(request: &PageRequest) -> Result<StartPage, Problem> {
             link: None,
         });
     }
-    for server in status.servers.iter().filter(|server| matches!(server.level(), "bad" | "warn") || server.held > 0) {
+    for server in status.servers.iter().filter(|server| matches!(level(&server.state), Level::Bad | Level::Warn)) {
         let text = match &server.last_error {
             Some(error) => format!("{}: {error}", server.name),
-            None if server.held > 0 => format!("{}: {} tools wait for your approval", server.name, server.held),
             None => format!("{} is {}", server.name, server.state),
         };
-        let level = if server.level() == "bad" { "bad" } else { "warn" };
+        let level = level(&server.state).class();
         let link = (format!("/ui/servers/{}", server.name), "Open".to_owned());
         let hint = server.next.as_deref().map(sentence);
         needs.push(Need { level, word: "server", text, hint, link: Some(link) });

@@ -1,0 +1,288 @@
+//! What pages are made of: cells, tables, facts, actions, filters. Lists and details look alike everywhere because they are
+//! made of these.
+
+use crate::filters;
+use askama::Template;
+
+/// How a state looks: its shape and colour. The word beside it says what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Level {
+    /// Neither good nor bad.
+    #[default]
+    Idle,
+    /// As it should be.
+    Ok,
+    /// Somebody should look.
+    Warn,
+    /// It failed.
+    Bad,
+    /// Something is under way.
+    Work,
+}
+
+/// One value of a table or a fact.
+#[derive(Debug, Clone, Template)]
+#[template(path = "part/cell.html")]
+pub enum Cell {
+    /// Text that others may have written.
+    Text(String),
+    /// Words of ours, whose parts between backticks are code.
+    Prose(String),
+    /// Text that others may have written, less important; at most two lines are shown.
+    Summary(String),
+    /// A name or an id.
+    Id(String),
+    /// A link to a page of ours.
+    Link {
+        /// Its path.
+        path: String,
+        /// What it reads.
+        text: String,
+        /// What stands below it; empty for nothing.
+        note: String,
+    },
+    /// A state, and why it is so; empty for nothing.
+    State {
+        /// How it looks.
+        level: Level,
+        /// The word.
+        word: String,
+        /// Why.
+        note: String,
+    },
+    /// A count.
+    Number(u64),
+    /// A figure with its unit.
+    Figure(String),
+    /// A moment, in UTC.
+    Time(String),
+    /// Short words, some of which are a warning.
+    Tags(Vec<(Level, String)>),
+    /// A button.
+    Action(Action),
+    /// Several of these.
+    Several(Vec<Cell>),
+    /// Nothing.
+    Nothing,
+}
+
+/// A form that is one button: an operation with its arguments.
+#[derive(Debug, Clone, Template)]
+#[template(path = "part/action.html")]
+pub struct Action {
+    /// What the button reads.
+    pub label: String,
+    /// For whom cannot see what it is about: the thing.
+    pub about: String,
+    /// What is done.
+    pub target: Target,
+    /// How it looks.
+    pub look: Look,
+}
+
+/// What an action does.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// Goes to a page of ours.
+    Page(String),
+    /// Does an operation and comes back.
+    Operation {
+        /// The name of its tool.
+        tool: &'static str,
+        /// Its arguments.
+        arguments: Vec<(&'static str, String)>,
+        /// Where to go on.
+        next: String,
+    },
+}
+
+/// How a button looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Look {
+    /// One of several.
+    #[default]
+    Plain,
+    /// What people come for.
+    Primary,
+    /// What takes something away.
+    Danger,
+}
+
+/// A column.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    /// What stands above it.
+    pub label: &'static str,
+    /// Whether its figures stand at the right.
+    pub is_number: bool,
+}
+
+/// A table. The first cell of a row is its heading.
+#[derive(Debug, Clone, Default, Template)]
+#[template(path = "part/table.html")]
+pub struct Table {
+    /// What it is, for whom cannot see it.
+    pub label: String,
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// The rows, a cell for each column.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// A part of a page below its heading.
+#[derive(Debug, Clone)]
+pub enum Section {
+    /// Names and values.
+    Facts(Vec<(&'static str, Cell)>),
+    /// A table with a heading, or what is said where it has no rows.
+    Table {
+        /// The heading.
+        title: String,
+        /// The table.
+        table: Table,
+        /// What is said without rows.
+        empty: String,
+    },
+    /// A text as it is, with a button that copies it.
+    Pre {
+        /// The heading.
+        title: String,
+        /// The id of the text in the page.
+        id: &'static str,
+        /// The text.
+        text: String,
+    },
+    /// Words of ours.
+    Prose {
+        /// The heading; empty for none.
+        title: String,
+        /// The words.
+        text: String,
+    },
+    /// Buttons.
+    Actions(Vec<Action>),
+    /// A form for one operation.
+    Form(OperationForm),
+}
+
+/// A short form for one operation.
+#[derive(Debug, Clone)]
+pub struct OperationForm {
+    /// The heading.
+    pub title: String,
+    /// The name of the operation's tool.
+    pub tool: &'static str,
+    /// What is sent as it is.
+    pub hidden: Vec<(&'static str, String)>,
+    /// What is put in: name, label, whether it may be long.
+    pub fields: Vec<(&'static str, &'static str, bool)>,
+    /// What the button reads.
+    pub button: &'static str,
+    /// How the button looks.
+    pub look: Look,
+    /// Where to go on; empty to see the answer.
+    pub next: String,
+}
+
+/// A filter of a list.
+#[derive(Debug, Clone)]
+pub enum Filter {
+    /// Words.
+    Search {
+        /// The parameter.
+        name: &'static str,
+        /// Its label.
+        label: &'static str,
+        /// What may be put in.
+        hint: &'static str,
+        /// What was put in.
+        value: String,
+    },
+    /// One of these, or all.
+    Choice {
+        /// The parameter.
+        name: &'static str,
+        /// Its label.
+        label: &'static str,
+        /// What there is.
+        options: Vec<String>,
+        /// What was chosen.
+        value: String,
+    },
+}
+
+// === impl Level ===
+
+impl Level {
+    /// Its class in the style.
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::Idle => "",
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Bad => "bad",
+            Self::Work => "work",
+        }
+    }
+}
+
+// === impl Look ===
+
+impl Look {
+    /// Its class in the style.
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Primary => "primary",
+            Self::Danger => "danger",
+        }
+    }
+}
+
+// === impl Cell ===
+
+impl Cell {
+    /// A link that reads like its name.
+    pub fn link(path: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::Link { path: path.into(), text: text.into(), note: String::new() }
+    }
+
+    /// A state without a reason.
+    pub fn state(level: Level, word: impl Into<String>) -> Self {
+        Self::State { level, word: word.into(), note: String::new() }
+    }
+}
+
+// === impl Column ===
+
+impl Column {
+    /// A column of texts.
+    pub const fn text(label: &'static str) -> Self {
+        Self { label, is_number: false }
+    }
+
+    /// A column of figures.
+    pub const fn number(label: &'static str) -> Self {
+        Self { label, is_number: true }
+    }
+}
+
+// === impl Table ===
+
+impl Table {
+    /// The class of a column's cells.
+    pub fn class(&self, index: &usize) -> &'static str {
+        if self.columns.get(*index).is_some_and(|column| column.is_number) { "number" } else { "" }
+    }
+}
+
+// === impl Filter ===
+
+impl Filter {
+    /// Whether something was put in.
+    pub fn is_set(&self) -> bool {
+        match self {
+            Self::Search { value, .. } | Self::Choice { value, .. } => !value.is_empty(),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Pages about the gateway itself: settings, secrets, services.
+
+use serde_json::json;
+use toolcrib_base::Problem;
+use toolcrib_ui::filters::encoded;
+use toolcrib_ui::page::{DetailPage, ListPage};
+use toolcrib_ui::part::{Cell, Column, Level, Look, Section};
+
+use super::json::{cell, level, link, pretty, rows, text, time};
+use super::{Listing, Page, name, open_page, operation, rendered, run};
+use crate::route::ui::PageRequest;
+
+pub(super) const SECRETS: Page = Page {
+    path: "/ui/secrets",
+    nav: Some(("Gateway", "Secrets")),
+    needs: "core_secret_list",
+    make: |request| Box::pin(async move { rendered(&secrets(request).await?) }),
+    live: None,
+};
+
+pub(super) const SETTINGS: Page = Page {
+    path: "/ui/settings",
+    nav: Some(("Gateway", "Settings")),
+    needs: "core_config_get",
+    make: |request| Box::pin(async move { rendered(&settings(request).await?) }),
+    live: None,
+};
+
+pub(super) const SERVICES: Page = Page {
+    path: "/ui/services",
+    nav: Some(("Tools", "Services")),
+    needs: "core_service_list",
+    make: |request| Box::pin(async move { rendered(&services(request).await?) }),
+    live: Some(|request| Box::pin(async move { rendered(&services(request).await?.as_live()) })),
+};
+
+pub(super) const SERVICE: Page = Page {
+    path: "/ui/services/*",
+    nav: None,
+    needs: "",
+    make: |request| Box::pin(async move { rendered(&service(request).await?) }),
+    live: None,
+};
+
+async fn secrets(request: &PageRequest) -> Result<ListPage, Problem> {
+    const COLUMNS: [Column; 4] =
+        [Column::text("Secret"), Column::text("For"), Column::text("Set (UTC)"), Column::text("Change")];
+    let answer = request.operate("core_secret_list", json!({})).await?.to_value();
+    let table = rows(&answer, "secrets").iter().map(|row| {
+        let name = text(row, "name");
+        let pages = || {
+            let page = |tool: &str| format!("/ui/operations/{tool}?name={}&return=/ui/secrets", encoded(&name));
+            let replace = open_page("Replace", &page("core_secret_set"), Look::Plain);
+            let remove = open_page("Remove", &page("core_secret_delete"), Look::Danger);
+            vec![Cell::Action(replace), Cell::Action(remove)]
+        };
+        vec![
+            Cell::Id(name.clone()),
+            cell(row, "scope"),
+            time(row, "updated"),
+            Cell::Several(request.if_changing(pages)),
+        ]
+    });
+    let listing = Listing {
+        title: "Secrets",
+        intro: "Names in the vault. A value is set here, and never shown.",
+        empty: ("The vault is empty.", "Definitions refer to a secret as `vault:NAME`."),
+        actions: request.if_changing(|| vec![operation("Set a secret", "core_secret_set", "/ui/secrets")]),
+        ..Listing::new(&COLUMNS, Vec::new(), table.collect())
+    };
+    Ok(request.list(listing))
+}
+
+async fn settings(request: &PageRequest) -> Result<ListPage, Problem> {
+    const COLUMNS: [Column; 3] = [Column::text("Setting"), Column::text("Value"), Column::text("From")];
+    let answer = request.operate("core_config_get", json!({})).await?.to_value();
+    let all = answer["settings"].as_object().into_iter().flatten();
+    let table = all.map(|(name, row)| vec![Cell::Id(name.clone()), Cell::Id(text(row, "value")), cell(row, "from")]);
+    let listing = Listing {
+        title: "Settings",
+        intro: "What `config.toml`, the environment and flags say. A change counts after a restart.",
+        empty: ("No settings are known.", "They are in `config.toml` of the home folder."),
+        ..Listing::new(&COLUMNS, Vec::new(), table.collect())
+    };
+    Ok(request.list(listing))
+}
+
+async fn services(request: &PageRequest) -> Result<ListPage, Problem> {
+    const COLUMNS: [Column; 4] =
+        [Column::text("Service"), Column::text("State"), Column::text("Health"), Column::text("Kind")];
+    let answer = request.operate("core_service_list", json!({})).await?.to_value();
+    let table = rows(&answer, "services").iter().map(|row| {
+        let (state, health) = (text(row, "state"), text(row, "health"));
+        vec![
+            link("/ui/services", row, "name", ""),
+            Cell::state(level(&state), state),
+            Cell::state(level(&health), health),
+            cell(row, "service_type"),
+        ]
+    });
+    let listing = Listing {
+        title: "Services",
+        empty: (
+            "There are no services.",
+            "A service class says how one is started and stopped; `toolcrib create service` makes one.",
+        ),
+        actions: request.if_changing(|| vec![operation("Create a service", "core_service_create", "/ui/services")]),
+        is_live: true,
+        ..Listing::new(&COLUMNS, Vec::new(), table.collect())
+    };
+    Ok(request.list(listing))
+}
+
+async fn service(request: &PageRequest) -> Result<DetailPage, Problem> {
+    let name = name(request);
+    let service = request.operate("core_service_get", json!({ "name": name })).await?.to_value();
+    let (state, health) = (text(&service, "state"), text(&service, "health"));
+    let button = |label: &str, tool: &'static str| run(label, tool, vec![("name", name.clone())], &request.here());
+    Ok(DetailPage {
+        frame: request.frame(&name),
+        above: ("/ui/services", "Services"),
+        intro: String::new(),
+        actions: request.if_changing(|| {
+            vec![
+                button("Start", "core_service_start"),
+                button("Restart", "core_service_restart"),
+                button("Stop", "core_service_stop"),
+            ]
+        }),
+        changing: vec![Section::Facts(vec![
+            ("State", Cell::state(level(&state), state)),
+            ("Health", Cell::state(if health.is_empty() { Level::Idle } else { level(&health) }, health)),
+            ("Kind", cell(&service, "service_type")),
+        ])],
+        fixed: vec![Section::Pre { title: "Everything known".into(), id: "known", text: pretty(&service) }],
+        live: String::new(),
+        name: name.clone(),
+    })
+}

@@ -1,0 +1,184 @@
+//! Pages about who may do what: logins at servers, policies, halts, and browsers that are signed in.
+
+use serde_json::json;
+use toolcrib_base::Problem;
+use toolcrib_ui::page::ListPage;
+use toolcrib_ui::part::{Cell, Column, Level, Look};
+
+use super::json::{cell, level, number, rows, text, time};
+use super::{Listing, Page, open_page, operation, rendered, run};
+use crate::route::ui::PageRequest;
+
+pub(super) const LOGINS: Page = Page {
+    path: "/ui/logins",
+    nav: Some(("People", "Logins")),
+    needs: "core_auth_status",
+    make: |request| Box::pin(async move { rendered(&logins(request).await?) }),
+    live: Some(|request| Box::pin(async move { rendered(&logins(request).await?.as_live()) })),
+};
+
+pub(super) const POLICIES: Page = Page {
+    path: "/ui/policies",
+    nav: Some(("People", "Policies")),
+    needs: "core_policy_list",
+    make: |request| Box::pin(async move { rendered(&policies(request).await?) }),
+    live: None,
+};
+
+pub(super) const HALTS: Page = Page {
+    path: "/ui/halts",
+    nav: Some(("People", "Halts")),
+    needs: "core_halt_list",
+    make: |request| Box::pin(async move { rendered(&halts(request).await?) }),
+    live: Some(|request| Box::pin(async move { rendered(&halts(request).await?.as_live()) })),
+};
+
+pub(super) const SESSIONS: Page = Page {
+    path: "/ui/sessions",
+    nav: Some(("Gateway", "Browser sessions")),
+    needs: "core_browser_session_list",
+    make: |request| Box::pin(async move { rendered(&sessions(request).await?) }),
+    live: None,
+};
+
+async fn logins(request: &PageRequest) -> Result<ListPage, Problem> {
+    const COLUMNS: [Column; 4] =
+        [Column::text("Server"), Column::text("State"), Column::text("Whose"), Column::text("Until (UTC)")];
+    let answer = request.operate("core_auth_status", json!({})).await?.to_value();
+    let table = rows(&answer, "logins").iter().map(|row| {
+        let word = text(row, "state");
+        vec![
+            Cell::Id(text(row, "server")),
+            Cell::State { level: level(&word), word, note: text(row, "next") },
+            cell(row, "owner"),
+            time(row, "expires"),
+        ]
+    });
+    let listing = Listing {
+        title: "Logins",
+        empty: ("No server needs a login.", "A server that asks for one appears here."),
+        actions: request.if_changing(|| vec![operation("Log in to a server", "core_auth_login", "/ui/logins")]),
+        is_live: true,
+        ..Listing::new(&COLUMNS, Vec::new(), table.collect())
+    };
+    Ok(request.list(listing))
+}
+
+async fn policies(request: &PageRequest) -> Result<ListPage, Problem> {
+    const COLUMNS: [Column; 5] = [
+        Column::text("Policy"),
+        Column::text("Effect"),
+        Column::text("File"),
+        Column::number("Line"),
+        Column::text("Only on record"),
+    ];
+    let answer = request.operate("core_policy_list", json!({})).await?.to_value();
+    let problems = rows(&answer, "problems").iter().map(|row| {
+        vec![
+            Cell::Text(text(row, "message")),
+            Cell::State { level: Level::Bad, word: "problem".into(), note: text(row, "hint") },
+            Cell::Id(text(row, "file")),
+            number(row, "line"),
+            Cell::Nothing,
+        ]
+    });
+    let policies = rows(&answer, "policies").iter().map(|row| {
+        let records = row["recordsOnly"] == true;
+        vec![
+            Cell::Text(format!("{} {}", text(row, "id"), text(row, "description"))),
+            cell(row, "effect"),
+            Cell::Id(text(row, "file")),
+            number(row, "line"),
+            if records { Cell::state(Level::Warn, "yes") } else { Cell::Nothing },
+        ]
+    });
+    let listing = Listing {
+        title: "Policies",
+        empty: (
+            "There are no policies.",
+            "Profiles and roles decide alone. Files `policies/*.cedar` of the home folder add rules.",
+        ),
+        actions: vec![
+            open_page("Explain a request", "/ui/operations/core_policy_explain", Look::Plain),
+            open_page("Check files", "/ui/operations/core_policy_check", Look::Plain),
+            open_page("Play the record", "/ui/operations/core_policy_simulate", Look::Plain),
+        ],
+        ..Listing::new(&COLUMNS, Vec::new(), problems.chain(policies).collect())
+    };
+    Ok(request.list(listing))
+}
+
+async fn halts(request: &PageRequest) -> Result<ListPage, Problem> {
+    const COLUMNS: [Column; 5] = [
+        Column::text("Who or what"),
+        Column::text("Why"),
+        Column::text("By"),
+        Column::text("Since (UTC)"),
+        Column::text("Lift"),
+    ];
+    let answer = request.operate("core_halt_list", json!({})).await?.to_value();
+    let table = rows(&answer, "halts").iter().map(|row| {
+        let subject = format!("{} {}", text(row, "kind"), text(row, "subject"));
+        let lift = || {
+            let arguments = vec![("id", text(row, "id"))];
+            let action = run("Lift", "core_halt_lift", arguments, &request.here());
+            vec![Cell::Action(toolcrib_ui::part::Action { about: subject.clone(), ..action })]
+        };
+        vec![
+            Cell::Id(subject.clone()),
+            cell(row, "reason"),
+            Cell::Id(text(row, "addedBy")),
+            time(row, "addedAt"),
+            Cell::Several(request.if_changing(lift)),
+        ]
+    });
+    let listing = Listing {
+        title: "Halts",
+        intro: "Who or what is halted may do nothing until the halt is lifted.",
+        empty: (
+            "Nothing is halted.",
+            "A halt ends streams, calls, tasks and runs at once. Canaries add halts by themselves.",
+        ),
+        actions: request.if_changing(|| vec![operation("Halt", "core_halt_add", "/ui/halts")]),
+        is_live: true,
+        ..Listing::new(&COLUMNS, Vec::new(), table.collect())
+    };
+    Ok(request.list(listing))
+}
+
+async fn sessions(request: &PageRequest) -> Result<ListPage, Problem> {
+    const COLUMNS: [Column; 5] = [
+        Column::text("Session"),
+        Column::text("Browser"),
+        Column::text("Of"),
+        Column::text("Used (UTC)"),
+        Column::text("End"),
+    ];
+    let answer = request.operate("core_browser_session_list", json!({})).await?.to_value();
+    let own = request.viewer.as_ref().and_then(|viewer| viewer.session.clone()).unwrap_or_default();
+    let table = rows(&answer, "sessions").iter().map(|row| {
+        let name = text(row, "name");
+        let end = || {
+            let action = run("End", "core_browser_session_end", vec![("name", name.clone())], &request.here());
+            vec![Cell::Action(toolcrib_ui::part::Action { about: name.clone(), ..action })]
+        };
+        let mut shown = vec![Cell::Id(name.clone())];
+        if name == own {
+            shown.push(Cell::Tags(vec![(Level::Ok, "this one".to_owned())]));
+        }
+        vec![
+            Cell::Several(shown),
+            Cell::Summary(text(row, "browser")),
+            Cell::Id(text(row, "principal")),
+            time(row, "used"),
+            Cell::Several(request.if_changing(end)),
+        ]
+    });
+    let listing = Listing {
+        title: "Browser sessions",
+        intro: "A session ends an hour after it was last used, and twelve hours after it began.",
+        empty: ("No browser is signed in by a code or the token.", "`toolcrib ui` opens these pages signed in."),
+        ..Listing::new(&COLUMNS, Vec::new(), table.collect())
+    };
+    Ok(request.list(listing))
+}

@@ -1,0 +1,235 @@
+//! The pages of the web user interface on this machine: who gets in, by which name, and what their forms do.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::served::{Ask, Reply, ServedGateway, TOKEN, stopped};
+use crate::ui::{cookies, text};
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// A gateway, the host of its pages, and its port.
+struct Pages {
+    gateway: ServedGateway,
+    host: String,
+    port: u16,
+}
+
+impl Pages {
+    async fn open() -> Self {
+        let gateway = ServedGateway::settled(&[stopped("files", &["read", "write"])]).await;
+        let port = gateway.address.port();
+        let answer = gateway.ask(Ask::new(Method::POST, "/api/v1/ui/codes", "").admin()).await.json();
+        let url = answer["url"].as_str().unwrap();
+        let host = url.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
+        Self { gateway, host, port }
+    }
+
+    async fn code(&self) -> String {
+        let answer = self.gateway.ask(Ask::new(Method::POST, "/api/v1/ui/codes", "").admin()).await;
+        assert_eq!(answer.headers["cache-control"], "no-store");
+        answer.json()["url"].as_str().unwrap().split("#code=").nth(1).unwrap().to_owned()
+    }
+
+    fn get(&self, path: &str) -> Ask {
+        Ask::get(path).with("host", &self.host)
+    }
+
+    fn post(&self, path: &str, fields: &[(&str, &str)]) -> Ask {
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let origin = format!("http://{}", self.host);
+        Ask::new(Method::POST, path, body).with("host", &self.host).with("content-type", FORM).with("origin", &origin)
+    }
+
+    /// The cookie of a session that a code began.
+    async fn sign_in(&self) -> String {
+        let code = self.code().await;
+        let done = self.gateway.ask(self.post("/ui/session", &[("code", &code)])).await;
+        let [(cookie, attributes)] = &cookies(&done)[..] else { panic!("{done:?} {}", text(&done)) };
+        assert_eq!(attributes, "Path=/ui; HttpOnly; SameSite=Strict; Max-Age=43200");
+        cookie.clone()
+    }
+
+    async fn page(&self, path: &str, cookie: &str) -> Reply {
+        self.gateway.ask(self.get(path).with("cookie", cookie)).await
+    }
+}
+
+fn is_signed_in(reply: &Reply) -> bool {
+    text(reply).contains("Sign out")
+}
+
+#[tokio::test]
+async fn a_code_opens_the_pages_once_and_at_their_own_host_alone() {
+    let pages = Pages::open().await;
+    let code = pages.code().await;
+    // At another name of this machine, a code is no use, and is used up.
+    let elsewhere = format!("127.0.0.1:{}", pages.port);
+    let origin = format!("http://{elsewhere}");
+    let other = Ask::new(Method::POST, "/ui/session", format!("code={code}")).with("host", &elsewhere);
+    let refused = pages.gateway.ask(other.with("content-type", FORM).with("origin", &origin)).await;
+    assert!(refused.status == 401 && cookies(&refused).is_empty(), "{refused:?}");
+    let replayed = pages.gateway.ask(pages.post("/ui/session", &[("code", &code)])).await;
+    assert!(replayed.status == 401 && cookies(&replayed).is_empty(), "{replayed:?}");
+    assert!(text(&replayed).contains("does not count any more"), "{}", text(&replayed));
+    let cookie = pages.sign_in().await;
+    let page = pages.page("/ui", &cookie).await;
+    assert!(is_signed_in(&page), "{}", text(&page));
+    let policy = page.headers["content-security-policy"].to_str().unwrap();
+    for part in ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "form-action 'self'"] {
+        assert!(policy.contains(part) && !policy.contains("unsafe"), "{policy}");
+    }
+    assert!(page.headers["cache-control"] == "no-store" && page.headers["x-frame-options"] == "DENY");
+}
+
+#[tokio::test]
+async fn a_cookie_that_another_port_received_opens_nothing() {
+    let pages = Pages::open().await;
+    let cookie = pages.sign_in().await;
+    // A program on this machine that got the cookie knows neither the host's name nor the token.
+    for host in ["127.0.0.1", "localhost", "toolcrib-00000000000000000000000000000000.localhost"] {
+        let ask = Ask::get("/ui").with("host", &format!("{host}:{}", pages.port)).with("cookie", &cookie);
+        let reply = pages.gateway.ask(ask).await;
+        assert!(!is_signed_in(&reply), "{host}");
+    }
+    // The pages of who is not signed in do not tell the name.
+    let ask = Ask::get("/ui").with("host", &format!("127.0.0.1:{}", pages.port));
+    let shown = pages.gateway.ask(ask).await;
+    assert!(!text(&shown).contains(".localhost") && !format!("{:?}", shown.headers).contains(".localhost"));
+    for path in ["/mcp", "/api/v1/status", "/metrics", "/sse"] {
+        assert_eq!(pages.page(path, &cookie).await.status, 403, "{path}: the host has pages alone");
+        let local = Ask::get(path).with("cookie", &cookie).with("authorization", "Bearer x");
+        assert!(pages.gateway.ask(local).await.status.is_client_error(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_form_of_another_page_changes_nothing() {
+    let pages = Pages::open().await;
+    let cookie = pages.sign_in().await;
+    let fields =
+        [("arg.kind", "principal"), ("arg.subject", "user:acme/eve"), ("arg.reason", "x"), ("return", "/ui/halts")];
+    let halt = || pages.post("/ui/do/core_halt_add", &fields).with("cookie", &cookie);
+    let own = format!("http://{}", pages.host);
+    for origin in
+        ["null", "http://evil.example", "http://127.0.0.1:1", &format!("{own}0"), &format!("https://{}", pages.host)]
+    {
+        let reply = pages.gateway.ask(halt().without("origin").with("origin", origin)).await;
+        assert_eq!(reply.status, 403, "{origin}");
+    }
+    assert_eq!(pages.gateway.ask(halt().without("origin")).await.status, 403);
+    for site in ["cross-site", "same-site", "none"] {
+        assert_eq!(pages.gateway.ask(halt().with("sec-fetch-site", site)).await.status, 403, "{site}");
+    }
+    assert!(!text(&pages.page("/ui/halts", &cookie).await).contains("acme/eve"));
+    let done = pages.gateway.ask(halt().with("sec-fetch-site", "same-origin")).await;
+    assert_eq!((done.status.as_u16(), done.headers["location"].to_str().unwrap()), (303, "/ui/halts"));
+    let halts = text(&pages.page("/ui/halts", &cookie).await);
+    assert!(halts.contains("user:acme/eve") && halts.contains("Done."), "{halts}");
+    assert!(!text(&pages.page("/ui/halts", &cookie).await).contains("Done."), "a notice shows once");
+    let audit = pages.gateway.ask(Ask::get("/api/v1/audit?target=core_halt_add").admin()).await.json();
+    let doors: Vec<&Value> = audit["events"].as_array().unwrap().iter().map(|event| &event["door"]).collect();
+    assert_eq!(doors, ["ui"], "one event, by the door of the pages");
+}
+
+#[tokio::test]
+async fn what_is_wrong_in_a_form_is_said_and_what_was_typed_is_kept() {
+    let pages = Pages::open().await;
+    let cookie = pages.sign_in().await;
+    let ask = |fields: &[(&str, &str)]| pages.post("/ui/do/core_halt_add", fields).with("cookie", &cookie);
+    let reply =
+        pages.gateway.ask(ask(&[("arg.kind", "planet"), ("arg.subject", "typed <b>"), ("arg.reason", "why")])).await;
+    let page = text(&reply);
+    assert!(reply.status == 400 && page.contains("value=\"typed &#60;b&#62;\"") && page.contains("planet"), "{page}");
+    let nothing = pages.gateway.ask(pages.post("/ui/do/core_nothing", &[]).with("cookie", &cookie)).await;
+    assert!(nothing.status == 404 && text(&nothing).contains("core_nothing"), "{}", text(&nothing));
+    // Where a form leads on is a page of ours.
+    for (next, expected) in
+        [("/ui/halts", "/ui/halts"), ("//evil.example", "/ui"), ("/mcp", "/ui"), ("/ui/../mcp", "/ui")]
+    {
+        let fields = [("arg.kind", "run"), ("arg.subject", "r"), ("arg.reason", "x"), ("return", next)];
+        assert_eq!(pages.gateway.ask(ask(&fields)).await.headers["location"], *expected, "{next}");
+    }
+}
+
+#[tokio::test]
+async fn the_token_signs_in_by_the_form_and_a_wrong_one_does_not() {
+    let pages = Pages::open().await;
+    let elsewhere = format!("127.0.0.1:{}", pages.port);
+    let send = |token: &str| {
+        let body = format!("token={token}&next=%2Fui%2Ftools%3Fq%3Dread");
+        let ask = Ask::new(Method::POST, "/ui/session", body).with("host", &elsewhere);
+        ask.with("content-type", FORM).with("origin", &format!("http://{elsewhere}"))
+    };
+    let wrong = pages.gateway.ask(send("wrong")).await;
+    assert!(wrong.status == 401 && text(&wrong).contains("not the gateway"), "{}", text(&wrong));
+    let right = pages.gateway.ask(send(TOKEN)).await;
+    let page = text(&right);
+    let link = page.split("href=\"http://").nth(1).and_then(|rest| rest.split('"').next()).expect("a link to go on");
+    let (host, path) = link.split_once('/').unwrap();
+    assert_eq!(host, pages.host);
+    let entered = pages.gateway.ask(pages.get(&format!("/{}", path.replace("&#38;", "&")))).await;
+    let cookie = cookies(&entered)[0].0.clone();
+    assert!(text(&entered).contains("url=/ui/tools?q=read"), "{}", text(&entered));
+    let tools = text(&pages.page("/ui/tools?q=read", &cookie).await);
+    assert!(tools.contains("files/read") && !tools.contains("files/write"), "{tools}");
+    let out = pages.gateway.ask(pages.post("/ui/sign-out", &[]).with("cookie", &cookie)).await;
+    assert_eq!(out.status, 303);
+    assert!(!is_signed_in(&pages.page("/ui", &cookie).await), "the session has ended");
+}
+
+#[tokio::test]
+async fn every_page_is_made_and_says_what_is_not_there() {
+    let pages = Pages::open().await;
+    let cookie = pages.sign_in().await;
+    let start = text(&pages.page("/ui", &cookie).await);
+    let nav = start.split("<nav").nth(1).unwrap().split("</nav>").next().unwrap();
+    let paths: Vec<&str> = nav.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert!(paths.len() >= 20, "{paths:?}");
+    for path in paths {
+        let reply = pages.page(path, &cookie).await;
+        if path == "/ui/logins" {
+            // This gateway has no address for the answers of providers, and says so.
+            assert!(text(&reply).contains("toolcrib login SERVER"), "{}", text(&reply));
+            continue;
+        }
+        assert!(reply.status == 200 && text(&reply).contains("aria-current=\"page\""), "{path}: {}", text(&reply));
+    }
+    for path in
+        ["/ui/servers/files", "/ui/tools/files%2Fread", "/ui/profiles/default", "/ui/models/demo", "/ui/registry/git"]
+    {
+        let reply = pages.page(path, &cookie).await;
+        assert_eq!(reply.status, 200, "{path}: {}", text(&reply));
+    }
+    for (path, words) in [("/ui/servers/nope", "nope"), ("/ui/serverz", "/ui/servers"), ("/ui/tools/a%2Fb", "a/b")] {
+        let reply = pages.page(path, &cookie).await;
+        assert!(reply.status == 404 && text(&reply).contains(words), "{path}: {}", text(&reply));
+    }
+    let none = pages.page("/ui/tools?q=nothing-like-this", &cookie).await;
+    assert!(text(&none).contains("Nothing matches"));
+}
+
+#[tokio::test]
+async fn a_live_part_sends_what_changed_and_ends_with_its_session() {
+    let pages = Pages::open().await;
+    let cookie = pages.sign_in().await;
+    let refused = pages.gateway.ask(pages.get("/ui/live/halts")).await;
+    assert_eq!(refused.status, 401);
+    let mut events = pages.gateway.events(pages.get("/ui/live/halts").with("cookie", &cookie)).await;
+    let first = events.event().await.unwrap();
+    assert!(String::from_utf8_lossy(&first.data).contains("Nothing is halted"));
+    let halt = json!({ "kind": "run", "subject": "<img src=x>", "reason": "test" });
+    let done = Ask::new(Method::POST, "/api/v1/halts", halt.to_string()).with("content-type", "application/json");
+    assert_eq!(pages.gateway.ask(done.admin()).await.status, 201);
+    let second = events.event().await.unwrap();
+    let second = String::from_utf8_lossy(&second.data).into_owned();
+    assert!(second.contains("&lt;img src=x&gt;") && !second.contains("<img"), "{second}");
+    let out = pages.gateway.ask(pages.post("/ui/sign-out", &[]).with("cookie", &cookie)).await;
+    assert_eq!(out.status, 303);
+    let halt = json!({ "kind": "run", "subject": "later", "reason": "test" });
+    let done = Ask::new(Method::POST, "/api/v1/halts", halt.to_string()).with("content-type", "application/json");
+    pages.gateway.ask(done.admin()).await;
+    while let Some(event) = events.event().await {
+        assert!(!String::from_utf8_lossy(&event.data).contains("later"), "after the session");
+    }
+}
