@@ -11,8 +11,8 @@ pub mod form;
 pub mod frame;
 pub mod json;
 pub mod page;
-pub mod schema;
 pub mod part;
+pub mod schema;
 pub mod text;
 
 pub use asset::Asset;

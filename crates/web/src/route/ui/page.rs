@@ -105,7 +105,7 @@ pub(super) async fn answer(request: &PageRequest) -> Response<Body> {
 /// What makes the live part of the page that a path below [`live::ROOT`] names.
 pub(super) fn live(request: &PageRequest) -> Option<MakeLive> {
     let rest = request.head.uri.path().strip_prefix(live::ROOT)?;
-    find(&format!("{UI}/{rest}").trim_end_matches('/').to_owned())?.live
+    find(format!("{UI}/{rest}").trim_end_matches('/'))?.live
 }
 
 fn find(path: &str) -> Option<&'static Page> {
