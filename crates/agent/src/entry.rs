@@ -124,6 +124,9 @@ pub struct Start {
     /// The call of another run that this one was begun for. The loop does not read it.
     #[serde(default)]
     pub parent: Option<ParentCall>,
+    /// What those have seen that began the run, as labels. The loop does not read it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
 }
 
 /// The call of another run that a run was begun for.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use toolcrib_base::{PrincipalId, Problem};
+use toolcrib_base::{PrincipalId, Problem, Timestamp};
 use toolcrib_catalog::{Catalog, DefinitionProblem};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
@@ -130,6 +130,17 @@ pub enum RunCallOutcome {
     Unknown(Problem),
 }
 
+/// What is known of a call of a run that was under way when the process before ended.
+#[derive(Debug, Clone)]
+pub enum InterruptedCall {
+    /// It needed a yes, and this is what came of it: one of `tools/call`, as of a call.
+    Ended(Result<Raw, Problem>),
+    /// It needed a yes that no one gave in time: it was not made, and may be.
+    NotMade,
+    /// It may have left.
+    Unknown,
+}
+
 /// How an approval ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalEnd {
@@ -178,4 +189,8 @@ pub trait CallTool: fmt::Debug + Send + Sync {
     /// Not cancel-safe: dropping the future takes the call back, unless it is one that needed a yes: that runs on, and
     /// asking again by the same approval gives its result.
     fn make(self: Arc<Self>, call: SourceCall<'_>) -> BoxFuture<'_, RunCallOutcome>;
+
+    /// What is known of a call without a place that a process before this one was about to make, not before `since`. One
+    /// that waits for a yes goes on waiting here; none is made but by such a yes.
+    fn interrupted(self: Arc<Self>, call: SourceCall<'_>, since: Timestamp) -> BoxFuture<'_, InterruptedCall>;
 }

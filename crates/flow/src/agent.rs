@@ -16,6 +16,7 @@ mod keep;
 mod models;
 mod operation;
 mod output;
+mod seen;
 mod send;
 mod shown;
 mod source;

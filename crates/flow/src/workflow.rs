@@ -16,7 +16,7 @@ mod state;
 mod table;
 
 pub use book::{Book, KEPT_BYTES};
-pub use call::CallTool;
+pub use call::{CallTool, PastCall};
 pub use engine::{Engine, RunOutcome};
 pub use program::Program;
 pub use running::GrantRuns;

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
-use toolcrib_base::{Kind, Problem, ToolId};
+use toolcrib_base::{Kind, Problem, Timestamp, ToolId};
 use toolcrib_call::admission::{AuditedRequest, record_halted};
 use toolcrib_call::{
-    CallAnswer, CallDecision, CallResult, CallTool, ClientOptions, ProfileSnapshot, ReplyChannel, RequestContext,
-    RunCallOutcome, SourceCall, Withheld, problem_of,
+    CallAnswer, CallDecision, CallResult, CallTool, ClientOptions, InterruptedCall, ProfileSnapshot, ReplyChannel,
+    RequestContext, RunCallOutcome, SourceCall, Withheld, problem_of,
 };
 use toolcrib_catalog::Exposure;
 use toolcrib_protocol::convert::{self, Caching};
@@ -164,6 +164,19 @@ impl CallTool for Gateway {
             let id = Id::from_text(call.label);
             let context = self.context_of_source(&snapshot, &id, &call);
             RequestHandler { gateway: &self, context }.decide_of_source(call.tool, call.arguments).await
+        })
+    }
+
+    fn interrupted(self: Arc<Self>, call: SourceCall<'_>, since: Timestamp) -> BoxFuture<'_, InterruptedCall> {
+        Box::pin(async move {
+            let snapshot = match self.snapshot_of_source(&call).await {
+                Ok(snapshot) => snapshot,
+                Err(problem) => return InterruptedCall::Ended(Err(problem)),
+            };
+            let id = Id::from_text(call.label);
+            let context = self.context_of_source(&snapshot, &id, &call);
+            let handler = RequestHandler { gateway: &self, context };
+            handler.interrupted_of_source(call.tool, call.arguments, since).await
         })
     }
 

@@ -285,6 +285,25 @@ impl CallApprovals {
         Ok(None)
     }
 
+    /// The newest one of a call, whatever became of it.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn newest_of_call(&self, call: &ApprovedCall) -> Result<Option<CallApproval>, StoreError> {
+        let failed = self.database.error(READ);
+        let sql = format!(
+            "SELECT {COLUMNS} FROM call_approval WHERE tenant = ?1 AND principal = ?2 AND profile = ?3 AND tool = ?4 \
+             AND arguments = ?5 AND chain = ?6 ORDER BY created_at DESC, id LIMIT 1"
+        );
+        let now = self.clock.now();
+        let connection = self.database.writer();
+        let mut statement = connection.prepare_cached(&sql).map_err(&failed)?;
+        let tool = call.tool.to_string();
+        let key = (TENANT, call.principal.as_str(), call.profile.as_str(), tool, &call.arguments, &call.chain);
+        let row = statement.query_row(key, |row| read(row, now)).optional().map_err(&failed)?;
+        Ok(row.flatten())
+    }
+
     /// Those in a state, or all, the newest first and without what is sealed; at most a thousand.
     ///
     /// # Errors

@@ -433,6 +433,11 @@ impl Account {
 // === impl PastedAnswers ===
 
 impl PastedAnswers {
+    /// Whether the login has ended: no one waits for an answer any more.
+    pub(crate) fn are_taken(&self) -> bool {
+        self.0.upgrade().is_none_or(|answers| answers.is_closed())
+    }
+
     /// Gives an address that the provider's page ended at, and what its browser would show. `None` where no one waits.
     pub(crate) async fn give(&self, address: &str) -> Option<String> {
         let (page, shown) = oneshot::channel();

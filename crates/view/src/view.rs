@@ -288,6 +288,12 @@ impl View {
         self.tool(name).or_else(|| reach::ids(name, servers).find_map(|id| self.tool_by_id(&id)))
     }
 
+    /// The labels of a tool, also of one that is not shown any more; none where there are no policies.
+    pub fn labels_of(&self, tool: &ToolId) -> Vec<Box<str>> {
+        let act = Act::CallTool { tool: tool.clone(), annotations: Annotations::default() };
+        self.rules.labels(&act).map(|labels| labels.to_vec()).unwrap_or_default()
+    }
+
     /// Whether someone can use what has this name in whatever dialect: a tool, an operation, a meta-tool.
     pub fn reaches(&self, name: &str, role: Role) -> bool {
         let may = |operation: &Operation| operation.allows(role);

@@ -63,6 +63,7 @@ fn start() -> Start {
         profile: String::new(),
         allowed: None,
         parent: None,
+        labels: Vec::new(),
     }
 }
 

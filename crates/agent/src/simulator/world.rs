@@ -108,6 +108,7 @@ pub(super) fn start(random: &mut Random) -> Start {
         profile: String::new(),
         allowed: None,
         parent: None,
+        labels: Vec::new(),
     }
 }
 

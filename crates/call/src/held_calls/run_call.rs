@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, Problem, Timestamp};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_store::{ApprovalState, CallApproval};
@@ -16,8 +16,8 @@ use crate::approvals::record::run_chain;
 use crate::context::RequestContext;
 use crate::halts::CallOrigin;
 use crate::path::CallPath;
-use crate::source::{ApprovalEnd, ApprovalOutcome};
-use crate::tool_call::{CallResult, ToolCall};
+use crate::source::{ApprovalEnd, ApprovalOutcome, InterruptedCall};
+use crate::tool_call::{CallResult, ToolCall, problem_of};
 
 /// Ends an approval with the call of a run that waited for it, whose future was dropped: its step took too long, or the
 /// run was cancelled. What waits when the process ends is left to the next one.
@@ -69,6 +69,32 @@ impl RequestContext<'_> {
             Ok(None) => None,
             Ok(Some(approval)) => Some(self.granted_answer(call, &approval).await),
             Err(problem) => Some(Ok(CallAnswer::refused(problem))),
+        }
+    }
+
+    /// What is known of a call that was under way when the process before ended: its approval says whether it left.
+    pub async fn interrupted_call(&self, call: &ToolCall, since: Timestamp) -> InterruptedCall {
+        let (path, wanted) = (self.path, self.approved_call(&call.tool.id, &call.arguments));
+        let store = path.approvals.store.clone();
+        let found = match blocking(move || Ok(store.newest_of_call(&wanted)?)).await {
+            Ok(found) => found.filter(|found| found.created_at >= since && !found.is_collected),
+            Err(problem) => return InterruptedCall::Ended(Err(problem)),
+        };
+        match found {
+            None => InterruptedCall::Unknown,
+            Some(approval) if approval.state == ApprovalState::Expired => InterruptedCall::NotMade,
+            Some(approval) => {
+                let guard = WaitGuard { path: Arc::clone(path), approval: Some(approval.id.clone()) };
+                let ended = until_ended(path, approval, None, |_, _| {}).await;
+                guard.disarm();
+                match ended {
+                    Ok(approval) => {
+                        let answer = answer_of(path, &approval, call.by).await;
+                        InterruptedCall::Ended(answer.map(|answer| answer.result).map_err(|error| problem_of(&error)))
+                    }
+                    Err(problem) => InterruptedCall::Ended(Err(problem)),
+                }
+            }
         }
     }
 

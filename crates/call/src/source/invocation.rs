@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::json;
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, Problem, Timestamp};
 use toolcrib_protocol::{Notification, Raw, Revision, downgrade, method};
 use toolcrib_session::Caller;
 use toolcrib_store::Door;
@@ -12,7 +12,7 @@ use toolcrib_view::Visibility;
 use toolcrib_view::view::View;
 
 use crate::reply::ReplyChannel;
-use crate::source::{CallDecision, CallPlace, CallTool, RunCallOutcome, SourceCall};
+use crate::source::{CallDecision, CallPlace, CallTool, InterruptedCall, RunCallOutcome, SourceCall};
 
 /// How deep invocations may nest: a workflow calls a workflow calls a workflow …
 pub const DEEPEST: u8 = 16;
@@ -65,6 +65,16 @@ impl Invocation {
         let mut chain = self.caller.chain.as_deref().cloned().unwrap_or_default();
         (chain.workflow, chain.run) = (Some(workflow.into()), Some(run.into()));
         self.caller.chain = Some(Arc::new(chain));
+    }
+
+    /// The same with labels of what its work has seen, which policies see in `context.labels`.
+    pub fn add_labels(&mut self, labels: impl IntoIterator<Item = Box<str>>) {
+        let mut labels = labels.into_iter().peekable();
+        if labels.peek().is_some() {
+            let mut chain = self.caller.chain.as_deref().cloned().unwrap_or_default();
+            chain.labels.extend(labels);
+            self.caller.chain = Some(Arc::new(chain));
+        }
     }
 
     /// What its caller's profile shows now.
@@ -141,6 +151,19 @@ impl Invocation {
             RunCallOutcome::Result { result, problem } => {
                 RunCallOutcome::Result { result: in_own_form(&result), problem }
             }
+            other => other,
+        }
+    }
+
+    /// What is known of a call that a process before this one was about to make in the same run, not before `since`: one
+    /// that waited for a yes never left, and goes on waiting.
+    ///
+    /// Not cancel-safe: dropping the future takes back what waits.
+    pub async fn interrupted(&self, tool: &str, arguments: Raw, since: Timestamp) -> InterruptedCall {
+        let caller = self.inner_caller();
+        let call = self.inner_call(&caller, tool, arguments);
+        match Arc::clone(&self.path).interrupted(call, since).await {
+            InterruptedCall::Ended(result) => InterruptedCall::Ended(result.map(|result| in_own_form(&result))),
             other => other,
         }
     }

@@ -177,6 +177,7 @@ impl Bridge {
         let mut written = JournalState::default();
         written.take_all(&entries);
         let context = Arc::new(RunContext::new(Arc::new(start), Invocation::new(gateway, caller), written));
+        context.saw(&entries);
         // Two may have read at once; one of them counts.
         Ok(Arc::clone(self.contexts().entry(run.to_owned()).or_insert(context)))
     }

@@ -8,7 +8,7 @@ use toolcrib_agent::driver::{CallOutcome, CallTool};
 use toolcrib_agent::{Call, CallId, CallResult, Cost, Decision, Event, InnerTool, OpenCall};
 use toolcrib_agent::{Refusal, RefusalKind, WaitFor};
 use toolcrib_base::nearest::{prefix, similar};
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, Problem, ToolId};
 use toolcrib_call::{CallDecision, CallPlace, MAY_HAVE_RUN, RunCallOutcome};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Rules;
@@ -66,6 +66,14 @@ impl RunContext {
         Ok(IntendedCall { id: inner.clone(), arguments: inner_arguments, inner: inner_tool })
     }
 
+    /// The tool of a server that a call was made to, also where the model called it through the menu.
+    pub(super) fn called(&self, name: &str, arguments: &str) -> Option<ToolId> {
+        let id = self.meant(name, arguments).ok()?.id;
+        let view = self.invocation.view().ok();
+        let found = view.as_ref().and_then(|view| view.tool_by_any_name(&id)).map(|tool| tool.id.clone());
+        found.or_else(|| ToolId::parse(&id))
+    }
+
     /// The tool as the profile shows it now.
     fn tool(&self, view: &View, id: &str) -> Result<Arc<Tool>, Refusal> {
         let found = view.tool_by_any_name(id).filter(|tool| self.allows(tool)).cloned();
@@ -93,7 +101,7 @@ impl RunContext {
             return Ok((intended, None));
         }
         self.may_as_caller(&intended, call).await?;
-        match self.invocation.decide(&intended.id, &intended.arguments, &call.to_string()).await {
+        match self.seeing(&self.invocation).decide(&intended.id, &intended.arguments, &call.to_string()).await {
             CallDecision::Allowed => Ok((intended, None)),
             CallDecision::Held(approval) => Ok((intended, Some(approval))),
             CallDecision::Refused(problem) => Err(refused(&problem)),
@@ -103,7 +111,7 @@ impl RunContext {
     /// Whether the caller may do it in its own profile, where the agent has another one.
     async fn may_as_caller(&self, intended: &IntendedCall, call: CallId) -> Result<(), Refusal> {
         let Some(own) = self.own.as_ref().filter(|_| intended.id.contains('/')) else { return Ok(()) };
-        match own.decide(&intended.id, &intended.arguments, &call.to_string()).await {
+        match self.seeing(own).decide(&intended.id, &intended.arguments, &call.to_string()).await {
             CallDecision::Allowed => Ok(()),
             CallDecision::Refused(problem) => Err(refused(&problem)),
             // The yes would be for a call in that profile, and the agent makes it in its own.
@@ -201,7 +209,7 @@ impl CallTool for Bridge {
         context.lend(call);
         let place = call.id.to_string();
         let place = CallPlace { name: &place, approval: call.approval.as_deref() };
-        match context.invocation.make(&meant.id, meant.arguments, place).await {
+        match context.seeing(&context.invocation).make(&meant.id, meant.arguments, place).await {
             RunCallOutcome::Result { result, problem } => {
                 // Its end is not known where the server may have done it.
                 let lost = problem.filter(|problem| problem.hint.as_deref() == Some(MAY_HAVE_RUN) && call.durable);

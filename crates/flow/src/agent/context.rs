@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 use toolcrib_agent::driver::Rest;
-use toolcrib_agent::{Allowance, Call, CallId, Start};
+use toolcrib_agent::{Allowance, Call, CallId, Entry, Event, Start};
 use toolcrib_base::{Glob, ProfileName, Timestamp};
 use toolcrib_call::Invocation;
 use toolcrib_protocol::Revision;
@@ -13,6 +13,7 @@ use toolcrib_session::Caller;
 use toolcrib_view::Tool;
 
 use super::keep::JournalState;
+use super::seen::SeenResults;
 use super::tools::{SOURCE, is_named};
 
 /// One run.
@@ -28,6 +29,7 @@ pub(super) struct RunContext {
     written: Mutex<JournalState>,
     /// The call that is being made, and what an agent that it starts may spend.
     loan: Mutex<Option<(CallId, Allowance)>>,
+    seen: Mutex<SeenResults>,
 }
 
 /// What has happened of a run, for those who watch.
@@ -54,6 +56,7 @@ impl RunContext {
         // Its rights are those of its calls, by whatever door it was asked for.
         caller.door = Invocation::DOOR;
         invocation.enter_run(&format!("{SOURCE}_{}", start.agent), &start.run);
+        invocation.add_labels(start.labels.iter().map(|label| label.as_str().into()));
         let mut own = None;
         if let Ok(profile) = ProfileName::new(&start.profile)
             && profile != invocation.caller.profile
@@ -66,7 +69,16 @@ impl RunContext {
         let allowed = start.allowed.as_ref();
         let allowed = allowed.map(|patterns| patterns.iter().filter_map(|pattern| pattern.parse().ok()).collect());
         let (feed, _) = watch::channel(Feed { entries: written.entries, ..Feed::default() });
-        Self { start, invocation, own, allowed, feed, written: Mutex::new(written), loan: Mutex::default() }
+        Self {
+            start,
+            invocation,
+            own,
+            allowed,
+            feed,
+            written: Mutex::new(written),
+            loan: Mutex::default(),
+            seen: Mutex::default(),
+        }
     }
 
     /// Whether the run may call a tool, as its definition says.
@@ -90,6 +102,37 @@ impl RunContext {
     /// It was written.
     pub(super) fn wrote(&self, written: JournalState) {
         *self.written.lock().unwrap_or_else(PoisonError::into_inner) = written;
+    }
+
+    /// Takes in whose results stand in entries of its journal.
+    pub(super) fn saw(&self, entries: &[Entry]) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        for entry in entries {
+            match &entry.event {
+                Event::Answered { answer, .. } if !answer.calls.is_empty() => seen.turn(&answer.calls),
+                Event::Result { call, .. } => {
+                    if let Some((name, arguments)) = seen.call(*call)
+                        && let Some(tool) = self.called(&name, &arguments)
+                    {
+                        seen.got(tool);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The same invocation for calls of the turn, with the labels of what the run had seen when the model asked for them.
+    /// Where there are no policies nothing has labels.
+    pub(super) fn seeing(&self, invocation: &Invocation) -> Invocation {
+        let mut invocation = invocation.clone();
+        let read = self.seen.lock().unwrap_or_else(PoisonError::into_inner).read();
+        if !read.is_empty()
+            && let Ok(view) = invocation.view()
+        {
+            invocation.add_labels(read.iter().flat_map(|tool| view.labels_of(tool)));
+        }
+        invocation
     }
 
     /// Moments that it waits for.

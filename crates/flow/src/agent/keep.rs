@@ -205,6 +205,7 @@ impl Journal for Bridge {
             blocking(append).await?;
         }
         context.wrote(written);
+        context.saw(entries);
         Ok(())
     }
 

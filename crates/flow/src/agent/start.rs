@@ -92,6 +92,7 @@ impl Order {
         if tools.iter().all(|tool| tool.name != READER) && !tools.is_empty() {
             tools.push(reader());
         }
+        let labels = invocation.caller.chain.iter().map(|chain| &chain.labels);
         let start = Start {
             run,
             agent: self.agent_name().to_owned(),
@@ -107,6 +108,7 @@ impl Order {
             profile: profile.to_string(),
             allowed: patterns.map(|patterns| patterns.iter().map(ToString::to_string).collect()),
             parent: self.parent.clone(),
+            labels: labels.flatten().map(ToString::to_string).collect(),
         }
         .sorted();
         start.check().map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))?;

@@ -3,13 +3,17 @@
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use toolcrib_base::Problem;
+use toolcrib_base::{Problem, Timestamp};
 
 /// Calls tools as the principal that runs the workflow.
 pub trait CallTool: Send + Sync {
     /// Calls a tool by whatever name a dialect gives it. The answer is a result of `tools/call`, also where it says
     /// that the tool failed.
     fn call<'a>(&'a self, tool: &'a str, arguments: &'a Value) -> BoxFuture<'a, Result<Value, Problem>>;
+
+    /// What is known of such a call that a process before this one was about to make, not before `since`. One that waits
+    /// for a yes goes on waiting here.
+    fn interrupted<'a>(&'a self, tool: &'a str, arguments: &'a Value, since: Timestamp) -> BoxFuture<'a, PastCall>;
 
     /// Whether calling a tool twice is as good as once, as far as the tool says so.
     fn is_repeatable(&self, tool: &str) -> bool;
@@ -22,6 +26,17 @@ pub trait CallTool: Send + Sync {
 
     /// Tells anyone who waits how far the run is.
     fn report_progress(&self, done: usize, total: usize, message: &str);
+}
+
+/// What is known of a call that was under way when the process before ended.
+#[derive(Debug)]
+pub enum PastCall {
+    /// It needed a yes, and this is its result, of `tools/call`.
+    Ended(Result<Value, Problem>),
+    /// It was not made, and may be.
+    NotMade,
+    /// It may have left.
+    Unknown,
 }
 
 /// What a tool answered.

@@ -11,8 +11,8 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use toolcrib_base::task::Scope;
-use toolcrib_base::{Kind, Problem, random};
-use toolcrib_call::{Halts, Invocation};
+use toolcrib_base::{Kind, Problem, Timestamp, random};
+use toolcrib_call::{Halts, InterruptedCall, Invocation};
 use toolcrib_catalog::WorkflowDefinition;
 use toolcrib_gateway::{Gateway, ObjectEvent};
 use toolcrib_protocol::{Raw, RequestTrace, Revision};
@@ -22,7 +22,7 @@ use toolcrib_view::ObjectKind;
 
 use super::argument::Input;
 use super::book::{Book, kept};
-use super::call::CallTool;
+use super::call::{CallTool, PastCall};
 use super::engine::{Engine, RunOutcome};
 use super::program::Program;
 
@@ -93,6 +93,17 @@ impl RunningEntry {
 impl CallTool for InvocationCaller {
     fn call<'a>(&'a self, tool: &'a str, arguments: &'a Value) -> BoxFuture<'a, Result<Value, Problem>> {
         async move { Ok(self.invocation.call(tool, Raw::from_value(arguments)).await?.to_value()) }.boxed()
+    }
+
+    fn interrupted<'a>(&'a self, tool: &'a str, arguments: &'a Value, since: Timestamp) -> BoxFuture<'a, PastCall> {
+        async move {
+            match self.invocation.interrupted(tool, Raw::from_value(arguments), since).await {
+                InterruptedCall::Ended(result) => PastCall::Ended(result.map(|result| result.to_value())),
+                InterruptedCall::NotMade => PastCall::NotMade,
+                InterruptedCall::Unknown => PastCall::Unknown,
+            }
+        }
+        .boxed()
     }
 
     fn is_repeatable(&self, tool: &str) -> bool {
@@ -246,6 +257,11 @@ impl RunTable {
         self.under_way().insert(id.clone(), RunningEntry { detached, caller, grant, cancel });
         let workflow = record.workflow.clone();
         invocation.enter_run(&workflow, &id);
+        let labels = program.definition.labels.iter();
+        invocation.add_labels(labels.map(|(key, value)| match &value[..] {
+            "" => key.as_str().into(),
+            value => format!("{key}={value}").into(),
+        }));
         let book = Arc::new(Book::going_on(Some(self.runs.clone()), record, past));
         let leave = RunGuard { running: Arc::clone(self), book, id };
         PreparedRun {

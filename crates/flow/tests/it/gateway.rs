@@ -638,3 +638,35 @@ unless { context.chain has workflow && context.chain.workflow == "say" && contex
         }
     }
 }
+
+#[tokio::test]
+async fn the_labels_of_a_workflow_are_context_of_its_steps_and_change_no_list() {
+    let policies = r#"@id("seen") forbid (principal, action, resource in Server::"fake") when { context.labels.contains("data=secret") };
+@id("bare") forbid (principal, action, resource in Server::"fake") when { context.labels.contains("odd") };"#;
+    let files = [
+        server("fake", &[]),
+        workflow("open", &format!("labels: {{data: open}}\n{ECHO}")),
+        workflow("secret", &format!("labels: {{data: secret}}\n{ECHO}")),
+        workflow("odd", &format!("labels: {{odd: ''}}\n{ECHO}")),
+        // What it calls has seen what it has seen.
+        workflow("outer", "labels: {data: secret}\nsteps: [{id: inner, tool: workflow_open, args: {message: x}}]\n"),
+        ("policies/team.cedar".to_owned(), policies.to_owned()),
+    ];
+    let mill = Mill::open(&files).await;
+    for client in mill.house.both("default") {
+        let arguments = json!({"message": "hi"});
+        assert_eq!(asked(&client, "workflow_open", &arguments).await["status"], "completed");
+        assert!(
+            client.call("call_tool", &json!({"name": "fake/echo", "arguments": {"text": "x"}})).await["isError"]
+                != true
+        );
+        failed(&client, "workflow_secret", &arguments, &["policy `seen` forbids it"]).await;
+        failed(&client, "workflow_odd", &arguments, &["policy `bare` forbids it"]).await;
+        failed(&client, "workflow_outer", &json!({}), &["policy `seen` forbids it"]).await;
+        // They are all found, listed and described as before.
+        for tool in ["workflow/secret", "workflow/outer", "fake/echo"] {
+            let described = client.call("describe_tool", &json!({"name": tool})).await;
+            assert_eq!(described["structuredContent"]["id"], tool, "{described}");
+        }
+    }
+}

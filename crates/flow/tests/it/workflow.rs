@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Timestamp};
 use toolcrib_catalog::WorkflowDefinition;
-use toolcrib_flow::workflow::{Book, CallTool, Engine, Program, RunOutcome};
+use toolcrib_flow::workflow::{Book, CallTool, Engine, PastCall, Program, RunOutcome};
 use toolcrib_store::{Config, RunRecord, RunStepRecord, Store};
 
 /// Tools: `echo` says its arguments, `fail` fails with `text`, `flaky` fails as often as it is told to, `slow` takes an
@@ -28,6 +28,9 @@ pub(crate) struct Fakes {
     pub(crate) events: Mutex<Vec<(&'static str, String)>>,
     pub(crate) flaky: AtomicUsize,
     pub(crate) repeatable: HashSet<&'static str>,
+    /// What is asked of calls of a process before, and what is known of the next: `Some(None)` is that it never left.
+    pub(crate) interrupted: Mutex<Vec<(String, Value, Timestamp)>>,
+    pub(crate) past: Mutex<Option<Option<&'static str>>>,
     pub(crate) at_once: AtomicUsize,
     pub(crate) most_at_once: AtomicUsize,
 }
@@ -65,6 +68,18 @@ impl CallTool for Fakes {
                     Ok(text("late".to_owned()))
                 }
                 _ => Err(Problem::new(Kind::UnknownTool, format!("tool not found: {tool}"))),
+            }
+        }
+        .boxed()
+    }
+
+    fn interrupted<'a>(&'a self, tool: &'a str, arguments: &'a Value, since: Timestamp) -> BoxFuture<'a, PastCall> {
+        self.interrupted.lock().unwrap().push((tool.to_owned(), arguments.clone(), since));
+        async move {
+            match self.past.lock().unwrap().take() {
+                None => PastCall::Unknown,
+                Some(None) => PastCall::NotMade,
+                Some(Some(text)) => PastCall::Ended(Ok(json!({"content": [{"type": "text", "text": text}]}))),
             }
         }
         .boxed()

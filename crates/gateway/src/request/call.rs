@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, Problem, Timestamp};
 use toolcrib_call::{
-    AdmittedCall, CallAnswer, CallDecision, CallResult, OwnTask, Refusal, RequestContext, TaskStart, ToolCall,
-    problem_of,
+    AdmittedCall, CallAnswer, CallDecision, CallResult, InterruptedCall, OwnTask, Refusal, RequestContext, TaskStart,
+    ToolCall, problem_of,
 };
 use toolcrib_policy::Act;
 use toolcrib_protocol::raw::Edit;
@@ -83,6 +83,22 @@ impl RequestHandler<'_> {
                 self.record_unresolved(&params, &unresolved.name).await;
                 CallDecision::Refused(unresolved.problem)
             }
+        }
+    }
+
+    /// What is known of a call that a source was about to make in a process before this one.
+    pub(super) async fn interrupted_of_source(self, name: &str, arguments: Raw, since: Timestamp) -> InterruptedCall {
+        let params = Raw::from_value(&serde_json::json!({ "name": name }));
+        let mut target = resolve::invocation(self.context.view(), name, arguments);
+        while let Ok(Target::Within { target: inner, .. }) = target {
+            target = Ok(*inner);
+        }
+        match target {
+            Ok(Target::Tool { tool, arguments, by }) => {
+                self.context.interrupted_call(&ToolCall { tool, params, arguments, by }, since).await
+            }
+            // Nothing else waits for a yes.
+            _ => InterruptedCall::Unknown,
         }
     }
 

@@ -323,3 +323,52 @@ async fn a_run_waits_for_a_yes_over_a_restart_and_goes_on_with_the_result() {
     gateway.signal(Signal::TERM);
     gateway.end().await;
 }
+
+#[tokio::test]
+async fn what_a_run_has_seen_is_context_of_its_calls_also_after_a_restart() {
+    const SEEN: &str = r#"
+name: script
+wire: script
+script:
+  turns:
+    - calls: [{name: post_look, arguments: {}}, {name: post_send, arguments: {to: first}}]
+    - calls: [{name: post_send, arguments: {to: second}}]
+    - calls: [{name: post_send, arguments: {to: third}}]
+    - say: It is done.
+"#;
+    let (home, post) = (tempfile::tempdir().unwrap(), post());
+    let home = home.path();
+    post.release();
+    let labels = "tool_labels: {look: {data: secret}}\n";
+    let server = format!("name: post\ntransport: http\nurl: {}\nstart: eager\n{labels}", post.url());
+    write(home, "servers/post.yaml", &server);
+    write(home, "models/script.yaml", SEEN);
+    write(home, "agents/clerk.yaml", "name: clerk\nmodel: script\n");
+    let policy = r#"@id("leak") @reason("it has seen secrets") forbid (principal, action == Action::"call", resource == Tool::"post/send")
+when { context.labels.contains("data=secret") && !(context.arguments has to && context.arguments.to == "second") };
+@id("ask") @approve("") forbid (principal, action == Action::"call", resource == Tool::"post/send")
+when { context.labels.contains("data=secret") && context.arguments has to && context.arguments.to == "second" };"#;
+    write(home, "policies/team.cedar", policy);
+    let hash = toolcrib_catalog::KeyHash::of(KEY).to_string();
+    write(home, "profiles/agents.yaml", &format!("name: agents\nkeys: [{{name: bot, hash: '{hash}'}}]\n"));
+    let mut gateway = serve(home, 1).await;
+    let started = ["run", "--detach", "--profile", "agents", "--agent", "clerk", "Send it.", "-o", "json"];
+    let started = run(home, &started, &[("TOOLCRIB_TOKEN", KEY)]).await;
+    let shown: Value = serde_json::from_str(&started.stdout).unwrap_or_else(|_| panic!("{started:?}"));
+    let id = shown["run"].as_str().unwrap().to_owned();
+    // What was asked for in the same turn was asked for before the model had read it.
+    let waits = until(home, &id, "waiting").await;
+    assert_eq!(sends(&post), 1, "{waits}");
+    let approval = waits["waits"][0]["what"].as_str().unwrap().to_owned();
+    gateway.signal(Signal::KILL);
+    gateway.end().await;
+    let mut gateway = serve(home, 1).await;
+    let yes = run(home, &["approval", "approve", &approval], &[]).await;
+    assert_eq!(yes.code, 0, "{yes:?}");
+    let ended = until(home, &id, "ended").await;
+    assert_eq!((ended["end"].as_str(), sends(&post)), (Some("done"), 2), "{ended}");
+    let text = run(home, &["run", "export", &id, "--format", "json"], &[]).await.stdout;
+    assert!(text.contains("it has seen secrets"), "{text}");
+    gateway.signal(Signal::TERM);
+    gateway.end().await;
+}

@@ -726,6 +726,8 @@ async fn a_login_for_bridges_takes_a_pasted_address() {
     };
     command.types("http://127.0.0.1:1/callback?code=other&state=other").await;
     command.types(&answer).await;
+    // Nothing more to read is no reason to give up a login that has just been made.
+    command.close();
     let done = command.finish().await;
     assert!(done.code == 0 && done.stdout.starts_with("Logged in."), "{}{}", done.stdout, done.stderr);
     let mut bridge = Bridge::open(home.path(), &url).await;

@@ -77,6 +77,7 @@ pub(super) fn start() -> Start {
         profile: String::new(),
         allowed: None,
         parent: None,
+        labels: Vec::new(),
     }
 }
 

@@ -5,11 +5,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join, join_all};
 use serde_json::Value;
-use toolcrib_catalog::{Action, RETRY_DELAY_MAX, Step};
+use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::{Action, Period, RETRY_DELAY_MAX, Step};
+use toolcrib_store::RunStepRecord;
 
 use super::{Engine, failure, in_round};
 use crate::workflow::book::{Report, STRUCTURED, Status};
-use crate::workflow::call::Answer;
+use crate::workflow::call::{Answer, PastCall};
 use crate::workflow::condition::{StepResult, verdict};
 use crate::workflow::program::{Check, Code};
 use crate::workflow::state::State;
@@ -36,6 +38,15 @@ struct StepOutcome {
     error: Option<String>,
     skipped: bool,
     outputs: Vec<(String, Value)>,
+}
+
+/// A step whose call is made.
+struct BegunStep {
+    /// Its place in the book.
+    place: u32,
+    report: Report,
+    /// Whether what happens to it is reported.
+    told: bool,
 }
 
 // === impl StepOutcome ===
@@ -238,8 +249,13 @@ impl Engine<'_> {
 
     /// A tool's step. Errors only where the run cannot continue, whatever the step allows.
     async fn tool(&self, code: &Code, id: &str, state: &State, told: bool) -> Result<StepOutcome, Stop> {
-        if let Some(done) = self.taken_over(code, id, state)? {
-            return Ok(done);
+        if let Some(past) = self.book.past(id) {
+            if let Some(done) = self.taken_over(code, id, past, state)? {
+                return Ok(done);
+            }
+            if !self.is_repeatable(&code.step, &past.tool) {
+                return self.interrupted(code, past, state, told).await;
+            }
         }
         let step = &code.step;
         let mut report = Report { status: Status::Running, ..blank(step, id) };
@@ -272,21 +288,72 @@ impl Engine<'_> {
             self.happened("StepStarted", format!("step `{id}` calls `{}`", report.tool), false);
         }
         let answer = self.answer_on_record(step, id, &report.tool, &arguments).await?;
+        Ok(self.answered(code, state, BegunStep { place, report, told }, answer))
+    }
+
+    /// What a step comes to by the answer to its call.
+    fn answered(&self, code: &Code, state: &State, step: BegunStep, answer: Answer) -> StepOutcome {
+        let BegunStep { place, mut report, told } = step;
+        let id = report.id.clone();
         if answer.failed {
             report.result = Some(answer.value.clone());
-            return Ok(self.failed(Some(place), report, answer.text()));
+            return self.failed(Some(place), report, answer.text());
         }
         let Answer { value, beside, .. } = answer;
-        let outputs = match self.outputs(code, id, state, said(&value, beside.as_ref())) {
+        let outputs = match self.outputs(code, &id, state, said(&value, beside.as_ref())) {
             Ok(outputs) => outputs,
-            Err(error) => return Ok(self.failed(Some(place), report, error)),
+            Err(error) => return self.failed(Some(place), report, error),
         };
         let done = Report { status: Status::Completed, result: Some(value.clone()), beside: beside.clone(), ..report };
         self.book.set(place, done);
         if told {
             self.happened("StepCompleted", format!("step `{id}` completed"), false);
         }
-        Ok(StepOutcome { success: true, value, beside, error: None, skipped: false, outputs })
+        StepOutcome { success: true, value, beside, error: None, skipped: false, outputs }
+    }
+
+    /// A step that was under way when the process before ended, whose tool must not be called twice. One that only waited
+    /// for a yes never left: it goes on waiting, and is decided again where its time was over. Of any other it is not
+    /// known whether it happened, and the run ends.
+    async fn interrupted(
+        &self,
+        code: &Code,
+        past: &RunStepRecord,
+        state: &State,
+        told: bool,
+    ) -> Result<StepOutcome, Stop> {
+        let (step, id) = (&code.step, &past.step[..]);
+        let report = self.report_of(code, id, past);
+        let stopped = |report: Report, place: Option<u32>| {
+            let why = "it was running when the gateway stopped, and its tool is not marked read-only or idempotent";
+            let failed = Report { status: Status::Failed, error: Some(why.to_owned()), ..report };
+            match place {
+                Some(place) => self.book.set(place, failed),
+                None => drop(self.book.begin(failed)),
+            }
+            Err(Stop::at(id, why))
+        };
+        // What was too long to be kept cannot be compared with what waits.
+        let Some(arguments) = report.input.clone().filter(Value::is_object) else { return stopped(report, None) };
+        let place = self.book.begin(report.clone());
+        self.book.write(true).await.map_err(|error| Stop::at(id, error))?;
+        let call = self.caller.0.interrupted(&past.tool, &arguments, past.started_at);
+        let found = match step.timeout {
+            None => call.await,
+            Some(limit) => match tokio::time::timeout(limit.duration(), call).await {
+                Ok(found) => found,
+                Err(_) => PastCall::Ended(Err(too_long(&past.tool, limit))),
+            },
+        };
+        // One of several attempts may have left after the one whose time was over.
+        let may_repeat = step.retry.is_none_or(|retry| retry.count == 0);
+        let answer = match found {
+            PastCall::Ended(Ok(result)) => Answer::read(&result),
+            PastCall::Ended(Err(problem)) => Answer::failure(problem.message),
+            PastCall::NotMade if may_repeat => self.answer_on_record(step, id, &past.tool, &arguments).await?,
+            PastCall::NotMade | PastCall::Unknown => return stopped(report, Some(place)),
+        };
+        Ok(self.answered(code, state, BegunStep { place, report, told }, answer))
     }
 
     fn failed(&self, place: Option<u32>, report: Report, error: String) -> StepOutcome {
@@ -304,23 +371,31 @@ impl Engine<'_> {
         step.idempotent.unwrap_or_else(|| self.caller.0.is_repeatable(tool))
     }
 
-    /// What an earlier process wrote of the step: done steps are not done again. One that was under way is, where that
-    /// does no harm.
-    fn taken_over(&self, code: &Code, id: &str, state: &State) -> Result<Option<StepOutcome>, Stop> {
-        let Some(past) = self.book.past(id) else { return Ok(None) };
+    /// What an earlier process wrote of a step, as it is answered and written down.
+    fn report_of(&self, code: &Code, id: &str, past: &RunStepRecord) -> Report {
+        let extra = json(past.extra.as_deref()).unwrap_or_default();
+        Report {
+            condition: extra["condition_evaluation"].as_bool(),
+            condition_tool: extra["condition_tool"].as_str().map(str::to_owned),
+            condition_result: extra.get("condition_result").cloned(),
+            input: json(past.input.as_deref()),
+            ..blank(&code.step, id)
+        }
+    }
+
+    /// What an earlier process wrote of a step that has ended: it is not done again. `None` for one that was under way.
+    fn taken_over(
+        &self,
+        code: &Code,
+        id: &str,
+        past: &RunStepRecord,
+        state: &State,
+    ) -> Result<Option<StepOutcome>, Stop> {
         code.condition.iter().flat_map(Check::trees).for_each(|tree| self.mentions.add(tree));
         if past.status != "skipped" {
             self.mentions.add(&code.tree);
         }
-        let json = |text: &Option<String>| text.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
-        let extra = json(&past.extra).unwrap_or_default();
-        let report = Report {
-            condition: extra["condition_evaluation"].as_bool(),
-            condition_tool: extra["condition_tool"].as_str().map(str::to_owned),
-            condition_result: extra.get("condition_result").cloned(),
-            input: json(&past.input),
-            ..blank(&code.step, id)
-        };
+        let report = self.report_of(code, id, past);
         let success = match past.status.as_str() {
             "completed" => true,
             "failed" => false,
@@ -328,21 +403,17 @@ impl Engine<'_> {
                 self.book.begin(Report { status: Status::Skipped, ..report });
                 return Ok(Some(StepOutcome::skipped()));
             }
-            _ if self.is_repeatable(&code.step, &past.tool) => return Ok(None),
-            _ => {
-                let why = "it was running when the gateway stopped, and its tool is not marked read-only or idempotent";
-                self.book.begin(Report { status: Status::Failed, error: Some(why.to_owned()), ..report });
-                return Err(Stop::at(id, why));
-            }
+            _ => return Ok(None),
         };
         if !success {
             let error = past.error.clone().unwrap_or_default();
             return Ok(Some(self.failed(None, report, error)));
         }
-        let value = json(&past.result).unwrap_or_default();
+        let value = json(past.result.as_deref()).unwrap_or_default();
         if past.result.as_ref().is_some_and(|text| text.len() > crate::workflow::book::KEPT_BYTES) {
             return Err(Stop::at(id, "its result was too large to save, so the run cannot resume"));
         }
+        let extra = json(past.extra.as_deref()).unwrap_or_default();
         let beside = extra.get(STRUCTURED).cloned();
         let outputs =
             self.outputs(code, id, state, said(&value, beside.as_ref())).map_err(|error| Stop::at(id, error))?;
@@ -381,10 +452,7 @@ impl Engine<'_> {
                 None => call.await,
                 Some(limit) => match tokio::time::timeout(limit.duration(), call).await {
                     Ok(called) => called,
-                    Err(_) => {
-                        let message = format!("`{tool}` took longer than the step's timeout of {limit}");
-                        Err(toolcrib_base::Problem::new(toolcrib_base::Kind::Timeout, message))
-                    }
+                    Err(_) => Err(too_long(tool, limit)),
                 },
             };
             let answer = match called {
@@ -415,6 +483,15 @@ impl Engine<'_> {
             .map_err(|error| format!("failed to render outputs: {error}"))?;
         Ok(rendered.as_object().cloned().unwrap_or_default().into_iter().collect())
     }
+}
+
+fn too_long(tool: &str, limit: Period) -> Problem {
+    Problem::new(Kind::Timeout, format!("`{tool}` took longer than the step's timeout of {limit}"))
+}
+
+/// A value as a step's row has it.
+fn json(text: Option<&str>) -> Option<Value> {
+    text.and_then(|text| serde_json::from_str(text).ok())
 }
 
 /// What a step that succeeded came to.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Role};
-use toolcrib_store::ApprovalState;
+use toolcrib_store::{ApprovalState, Store};
 use toolcrib_testgateway::{Client, File, Setup, profile, server, text_of};
 use toolcrib_testkit::eventually_finds;
 
@@ -127,13 +127,13 @@ async fn an_approval_ends_at_once_with_the_run_that_waits_for_it() {
     assert_eq!(events.matches("ApprovalExpired").count(), 1, "{events}");
 }
 
-#[tokio::test]
-async fn a_run_that_goes_on_after_a_restart_has_its_approval_still() {
+/// Ends a process whose detached run waits for a yes, lets something happen meanwhile, and begins the next one.
+async fn restarted(files: &[File], meanwhile: impl FnOnce(&Store, &str)) -> (Mill, String, String) {
     let ground = Setup::default();
     let (store, home) = (ground.store.clone(), ground.home.clone());
-    let mill = Mill::over(&files(), ground).await;
+    let mill = Mill::over(files, ground).await;
     let begun = asked(&mill.admin(), "workflow_dear", &json!({"_detach": true})).await;
-    let run = begun["execution_id"].as_str().unwrap();
+    let run = begun["execution_id"].as_str().unwrap().to_owned();
     let id = until_open(&mill, &[]).await;
     // As the process ends.
     mill.workflows.close();
@@ -141,17 +141,71 @@ async fn a_run_that_goes_on_after_a_restart_has_its_approval_still() {
     let Mill { house, scope, .. } = mill;
     scope.close(std::time::Duration::from_secs(60)).await;
     house.close().await;
-    let mill = Mill::over(&files(), Setup { store, home, ..Setup::default() }).await;
-    // The end of the first process may have taken its event; the run that goes on writes one.
-    eventually_finds("the run to wait", async || {
+    meanwhile(&store, &id);
+    (Mill::over(files, Setup { store, home, ..Setup::default() }).await, run, id)
+}
+
+fn files_of(idempotent: bool) -> [File; 3] {
+    let [server, _, default] = files();
+    let steps = STEPS.replace("idempotent: true", &format!("idempotent: {idempotent}"));
+    [server, workflow("dear", &steps), default]
+}
+
+#[tokio::test]
+async fn a_run_that_goes_on_after_a_restart_has_its_approval_still() {
+    // Also where the tool must not be called twice: what waits for its yes has not left.
+    for idempotent in [true, false] {
+        let (mill, run, id) = restarted(&files_of(idempotent), |_, _| {}).await;
+        if idempotent {
+            // The end of the first process may have taken its event; the run that goes on writes one.
+            eventually_finds("the run to wait", async || {
+                let audited = mill.house.audited().await;
+                let waits = audited.iter().filter(|it| it.approval.as_ref() == Some(&id)).count();
+                if waits > 0 { Ok(()) } else { Err(waits) }
+            })
+            .await;
+        }
+        assert_eq!(open(&mill), std::slice::from_ref(&id));
+        decide(&mill, "core_approval_approve", &id).await.unwrap();
+        let ended = mill.until_ended(&run).await;
+        assert_eq!((&*ended.status, ended.error), ("completed", None), "{idempotent}");
+        assert!(ended.result.unwrap().contains("1 counted"));
         let audited = mill.house.audited().await;
-        let waits = audited.iter().filter(|it| it.approval.as_ref() == Some(&id)).count();
-        if waits > 0 { Ok(()) } else { Err(waits) }
-    })
-    .await;
-    assert_eq!(open(&mill), std::slice::from_ref(&id));
-    decide(&mill, "core_approval_approve", &id).await.unwrap();
-    let ended = mill.until_ended(run).await;
+        let calls = audited.iter().filter(|it| it.target == "fake/counter" && it.outcome == "ok").count();
+        assert_eq!(calls, 1, "{idempotent}: it runs once");
+    }
+}
+
+#[tokio::test]
+async fn a_step_whose_approval_expired_while_no_gateway_ran_is_decided_again() {
+    let expired = |store: &Store, id: &str| {
+        assert!(store.call_approvals().withdraw(id, "nobody decided in time").unwrap());
+    };
+    let (mill, run, id) = restarted(&files_of(false), expired).await;
+    let again = until_open(&mill, &[]).await;
+    assert_ne!(again, id);
+    decide(&mill, "core_approval_approve", &again).await.unwrap();
+    let ended = mill.until_ended(&run).await;
     assert_eq!((&*ended.status, ended.error), ("completed", None));
     assert!(ended.result.unwrap().contains("1 counted"));
+}
+
+#[tokio::test]
+async fn a_step_whose_approved_call_was_under_way_is_not_repeated() {
+    let begun = |store: &Store, id: &str| {
+        let decision = toolcrib_store::ApprovalDecision {
+            id: id.to_owned(),
+            state: ApprovalState::Approved,
+            approver: Some(toolcrib_base::PrincipalId::new("user:acme/olga")),
+            reason: None,
+            begin_until: None,
+        };
+        assert!(store.call_approvals().decide(decision).unwrap());
+        assert!(store.call_approvals().begin(id).unwrap());
+    };
+    let (mill, run, _) = restarted(&files_of(false), begun).await;
+    let ended = mill.until_ended(&run).await;
+    let error = ended.error.unwrap();
+    assert!(ended.status == "failed" && error.contains("the gateway ended while the call ran"), "{error}");
+    assert_eq!(open(&mill), Vec::<String>::new());
 }

@@ -65,6 +65,44 @@ async fn a_step_that_was_under_way_is_repeated_only_where_that_is_said_to_do_no_
 }
 
 #[tokio::test]
+async fn a_step_that_only_waited_for_its_yes_never_left() {
+    let waiting = || {
+        let step = RunStepRecord { input: Some(r#"{"n":1}"#.to_owned()), ..past(1, "b", "echo", "inprogress", None) };
+        vec![past(0, "a", "echo", "completed", Some("{\"n\":1}")), step]
+    };
+    // What came of it while no one listened, or a while later, is its result; it is not called by the run.
+    let bench = Bench::new();
+    *bench.fakes.past.lock().unwrap() = Some(Some("{\"n\":7}"));
+    let finished = bench.go_on(TEXT, json!({}), waiting()).await;
+    assert_eq!(finished.error, None);
+    assert_eq!(*bench.fakes.calls.lock().unwrap(), [("echo".to_owned(), json!({"n": 7}))], "only the next step");
+    let asked = bench.fakes.interrupted.lock().unwrap().clone();
+    assert_eq!(asked, [("echo".to_owned(), json!({"n": 1}), Timestamp(1))]);
+
+    // One whose time was over without a yes is decided again, with what it was to be called with.
+    let bench = Bench::new();
+    *bench.fakes.past.lock().unwrap() = Some(None);
+    assert_eq!(bench.go_on(TEXT, json!({}), waiting()).await.error, None);
+    let called = bench.fakes.calls.lock().unwrap().clone();
+    assert_eq!(called, [("echo".to_owned(), json!({"n": 1})), ("echo".to_owned(), json!({"n": 1}))]);
+
+    // Of several attempts, the last may have left after the one whose time was over.
+    let bench = Bench::new();
+    *bench.fakes.past.lock().unwrap() = Some(None);
+    let again = TEXT.replace("id: b, tool: echo", "id: b, retry: {count: 1}, tool: echo");
+    let finished = bench.go_on(&again, json!({}), waiting()).await;
+    assert!(error(&finished).contains("it was running when the gateway stopped"), "{finished:?}");
+    assert!(bench.fakes.called().is_empty());
+
+    // Without its arguments nothing is known of it.
+    let bench = Bench::new();
+    *bench.fakes.past.lock().unwrap() = Some(None);
+    let mut cut = waiting();
+    cut[1].input = None;
+    assert!(bench.go_on(TEXT, json!({}), cut).await.error.is_some() && bench.fakes.called().is_empty());
+}
+
+#[tokio::test]
 async fn failures_skips_and_rounds_are_taken_over() {
     let text = "steps:\n- {id: a, tool: fail, allow_failure: true}\n- {id: s, tool: fail, condition: {template: \"true\"}}\n- id: l\n  condition: {tool: fail, expect: {success: true}}\n  forEach: {items: [1, 2], steps: [{id: x, tool: echo, args: {n: \"{{ .vars.item }}\"}}]}\n- {id: z, tool: echo, args: {e: \"{{ .results.a.error }}\", x: \"{{ .results.x_0.n }}\"}, store: true}\n";
     let done = vec![

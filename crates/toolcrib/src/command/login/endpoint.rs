@@ -75,12 +75,14 @@ pub(in crate::command) fn run(
                 true => say(&format!("Opened your browser. If you do not see the page, open this link:\n  {url}\n"))?,
                 false => say(&format!("The gateway requires a login. Open this link and log in:\n  {url}\n"))?,
             }
+            let mut waiting = std::pin::pin!(open.wait());
             let is_in = tokio::select! {
                 biased;
-                is_in = open.wait() => is_in,
+                is_in = &mut waiting => is_in,
                 read = pasted(&answers), if way == LoginWay::Paste => {
                     read?;
-                    false
+                    // The last line may have been the answer: then the login has ended, and its pages are closed now.
+                    answers.are_taken() && waiting.await
                 }
             };
             if !is_in {
