@@ -37,9 +37,10 @@ use pairs::Pairs;
 use path::Walk;
 
 /// Bytes of a JSON text that a form is filled with.
-const MAX_TEXT: usize = 4 << 20;
+const MAX_TEXT: usize = 1 << 20;
 
-/// A form, with what is entered in it. It displays as HTML, to be put in a `<form method="post">`.
+/// A form, with what is entered in it. It displays as HTML, to be put in a `<form method="post">`. A property with
+/// `"format": "password"` is shown as dots.
 ///
 /// ```
 /// use toolcrib_ui::form::{Form, Submission};
@@ -122,10 +123,10 @@ impl Form {
     /// Enters a JSON value. What does not fit its field is shown as JSON.
     ///
     /// # Errors
-    /// Where the text stops being JSON, or that it is larger than 4 MiB; the form stays as it was.
+    /// Where the text stops being JSON, or that it is larger than 1 MiB; the form stays as it was.
     pub fn fill(&mut self, text: &str) -> Result<(), JsonError> {
         if text.len() > MAX_TEXT {
-            return Err(JsonError { line: 1, column: 1, what: "the text is larger than 4 MiB" });
+            return Err(JsonError { line: 1, column: 1, what: "the text is larger than 1 MiB" });
         }
         let value = Json::parse(text)?;
         self.root = Builder::new(&self.schema).fill(root_place(&self.schema), &value);

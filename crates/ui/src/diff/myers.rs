@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 /// Edits up to which the shortest way is looked for; the paths take the square of it in memory. Beyond it, what lies
 /// between the same beginning and the same end counts as changed as a whole.
-const MAX_EDITS: usize = 1_500;
+const MAX_EDITS: usize = 1_000;
 
 /// Lines in both texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,8 @@ fn between(old: &[u32], new: &[u32]) -> Vec<Run> {
                 front.push(x as u32);
                 continue;
             };
-            let same = old.iter().skip(x).zip(new.iter().skip(y)).take_while(|(one, two)| one == two).count();
+            let (rest, other) = (old.get(x..).unwrap_or_default(), new.get(y..).unwrap_or_default());
+            let same = rest.iter().zip(other).take_while(|(one, two)| one == two).count();
             front.push((x + same) as u32);
             if x + same >= old.len() && y + same >= new.len() {
                 fronts.push(front);

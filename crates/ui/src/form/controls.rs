@@ -4,10 +4,10 @@
 use std::fmt::Write;
 
 use super::field::{Field, Label, MAX_ROWS, Presence, State};
-use super::render::{Control, Renderer, escape, plain_name, shown};
+use super::render::{Control, Renderer, escape, escape_content, plain_name, shown};
 use super::shape::{Choice, Kind};
 use crate::json::Json;
-use crate::text::is_invisible;
+use crate::text::{clipped, is_invisible};
 
 /// Characters of a choice that are shown.
 const MAX_LABEL: usize = 120;
@@ -36,7 +36,7 @@ pub(super) fn leaf(renderer: &mut Renderer<'_>, field: &Field, control: &Control
         State::Text(text) => text_box(renderer, field, control, text),
         State::Choice(choice) => match &field.shape.kind {
             Kind::Choice(choices) if field.is_fixed() => {
-                let text = crate::text::clipped(&choices[0].value.to_string(), MAX_LABEL);
+                let text = clipped(&choices[0].value.to_string(), MAX_LABEL);
                 let _ = write!(renderer.out, "<code class=\"fixed\">{}</code>", shown(&text));
             }
             Kind::Choice(choices) => choice_list(renderer, field, control, choices, choice.as_ref()),
@@ -94,7 +94,7 @@ fn text_box(renderer: &mut Renderer<'_>, field: &Field, control: &Control, text:
     }
     let hides = |character: char| !matches!(character, '\n' | '\t') && is_invisible(character);
     if !is_secret && text.chars().any(hides) {
-        let text = shown(&crate::text::clipped(text, MAX_LABEL));
+        let text = shown(&clipped(text, MAX_LABEL));
         let _ = write!(renderer.out, "<p class=\"note\">With its invisible characters: {text}</p>");
     }
 }
@@ -104,7 +104,7 @@ fn text_area(renderer: &mut Renderer<'_>, field: &Field, control: &Control, text
     common(renderer, field, control);
     // The first line end after the tag is dropped.
     renderer.out.push_str(">\n");
-    escape(text, &mut renderer.out);
+    escape_content(text, &mut renderer.out);
     renderer.out.push_str("</textarea>");
 }
 
@@ -140,9 +140,9 @@ fn option(renderer: &mut Renderer<'_>, value: &Json, label: Option<&str>, is_cho
     };
     let text = match label {
         Some(label) => {
-            format!("{} – {}", crate::text::clipped(text, MAX_LABEL), crate::text::clipped(label, MAX_LABEL))
+            format!("{} – {}", clipped(text, MAX_LABEL), clipped(label, MAX_LABEL))
         }
-        None => crate::text::clipped(text, MAX_LABEL),
+        None => clipped(text, MAX_LABEL),
     };
     renderer.out.push_str("<option value=\"");
     escape(&json, &mut renderer.out);

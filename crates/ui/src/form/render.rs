@@ -6,7 +6,7 @@ use super::controls;
 use super::field::{Field, Label, State};
 use super::notes;
 use super::path::{self, Walk};
-use crate::text::Visible;
+use crate::text::{Visible, clipped};
 
 /// Characters of a description that are shown.
 const MAX_DESCRIPTION: usize = 1_000;
@@ -55,7 +55,7 @@ pub(super) fn render(root: &Field, digest: &str, prefix: &str, focus: Option<&st
     // The first button is what Enter presses.
     let _ = write!(
         renderer.out,
-        "<div class=\"fields\"><button class=\"hidden\" tabindex=\"-1\">Send</button><input type=\"hidden\" \
+        "<div class=\"fields\"><button class=\"hidden\" tabindex=\"-1\" aria-hidden=\"true\">Send</button><input type=\"hidden\" \
          name=\"schema:\" value=\"{digest}\">"
     );
     renderer.summary();
@@ -67,19 +67,30 @@ pub(super) fn shown(text: &str) -> Visible {
     Visible(text.to_owned())
 }
 
-/// Text inside an attribute in double quotes, or inside a textarea.
+/// Text inside an attribute in double quotes.
 pub(super) fn escape(text: &str, out: &mut String) {
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\r' => out.push_str("&#13;"),
-            _ => out.push(character),
-        }
+    escape_each(text, out, &['&', '<', '>', '\r', '"', '\'']);
+}
+
+/// Text inside a textarea, where quotes are what they are.
+pub(super) fn escape_content(text: &str, out: &mut String) {
+    escape_each(text, out, &['&', '<', '>', '\r']);
+}
+
+fn escape_each(mut text: &str, out: &mut String, special: &[char]) {
+    while let Some(at) = text.find(special) {
+        out.push_str(&text[..at]);
+        out.push_str(match text.as_bytes()[at] {
+            b'&' => "&amp;",
+            b'<' => "&lt;",
+            b'>' => "&gt;",
+            b'"' => "&quot;",
+            b'\'' => "&#39;",
+            _ => "&#13;",
+        });
+        text = &text[at + 1..];
     }
+    out.push_str(text);
 }
 
 // === impl Renderer ===
@@ -93,7 +104,9 @@ impl Renderer<'_> {
                     self.out.push_str("<p class=\"quiet\">Takes no named arguments.</p>");
                 }
                 self.hidden("open", "1");
+                self.out.push_str("<div class=\"top\">");
                 controls::presence(self, root);
+                self.out.push_str("</div>");
                 self.members(root);
             }
             _ => self.field(root),
@@ -110,7 +123,7 @@ impl Renderer<'_> {
         if let Some(message) = &field.wrong {
             let id = self.id();
             let _ = write!(self.out, "<p class=\"wrong\" id=\"{id}\">{}</p>", shown(message));
-            self.faults.push((id, String::new(), message.clone()));
+            self.faults.push((id, self.place(), message.clone()));
         }
     }
 
@@ -178,7 +191,9 @@ impl Renderer<'_> {
                     State::Object { .. } => {
                         self.fault_only(inner);
                         self.hidden("open", "1");
+                        self.out.push_str("<div class=\"top\">");
                         controls::presence(self, inner);
+                        self.out.push_str("</div>");
                         self.members(inner);
                     }
                     _ => self.field(inner),
@@ -189,7 +204,7 @@ impl Renderer<'_> {
                 self.hidden("rows", &items.len().to_string());
                 for (index, item) in items.iter().enumerate() {
                     let number = index.to_string();
-                    let mark = self.walk.enter(&number, None);
+                    let mark = self.walk.enter(&number, Some(&number));
                     self.out.push_str("<div class=\"item\">");
                     self.field(item);
                     if controls::can_remove(field, index, items.len()) {
@@ -215,7 +230,7 @@ impl Renderer<'_> {
         let State::Object { fields, rows } = &field.state else { return };
         for child in fields {
             let Label::Property(name) = &child.place.label else { continue };
-            let mark = self.walk.enter(&path::step(name), None);
+            let mark = self.walk.enter(&path::step(name), Some(name));
             self.field(child);
             self.walk.leave(mark);
         }
@@ -223,7 +238,7 @@ impl Renderer<'_> {
             self.hidden("rows", &rows.len().to_string());
         }
         for (index, row) in rows.iter().enumerate() {
-            let mark = self.walk.enter(&path::row(index), None);
+            let mark = self.walk.enter(&path::row(index), Some(&row.key));
             let id = self.id();
             let focus = self.takes_focus();
             let _ = write!(
@@ -256,7 +271,7 @@ impl Renderer<'_> {
     fn name(&mut self, field: &Field) {
         match &field.place.label {
             Label::Property(name) => {
-                let _ = write!(self.out, "<span class=\"id\">{}</span>", shown(&crate::text::clipped(name, 200)));
+                let _ = write!(self.out, "<span class=\"id\">{}</span>", shown(&clipped(name, 200)));
                 let bare = |text: &str| text.to_lowercase().replace(['_', '-', ' '], "");
                 if let Some(title) = field.shape.title.as_deref().filter(|title| bare(title) != bare(name)) {
                     let title = self.prose(title, 120);
@@ -284,10 +299,13 @@ impl Renderer<'_> {
         let id = self.id();
         let mut described = Vec::new();
         let mut notes = String::new();
+        let facts = notes::facts(field);
         if let Some(description) = &field.shape.description {
-            let _ = write!(notes, "<span class=\"prose\">{}</span> ", self.prose(description.trim(), MAX_DESCRIPTION));
+            let text = self.prose(description.trim(), MAX_DESCRIPTION);
+            let dot = if facts.is_empty() || text.ends_with(['.', '!', '?', '…', ':']) { "" } else { "." };
+            let _ = write!(notes, "<span class=\"prose\">{text}{dot}</span> ");
         }
-        for fact in notes::facts(field) {
+        for fact in facts {
             let _ = write!(notes, "<span class=\"fact\">{}.</span> ", self.prose(&fact, MAX_DESCRIPTION));
         }
         if !notes.is_empty() {
@@ -295,7 +313,7 @@ impl Renderer<'_> {
         }
         if let Some(message) = &field.wrong {
             described.push(format!("{id}-w"));
-            self.faults.push((id.clone(), plain_name(field), message.clone()));
+            self.faults.push((id.clone(), self.place(), message.clone()));
         }
         let mut attributes = String::new();
         if !described.is_empty() {
@@ -310,7 +328,7 @@ impl Renderer<'_> {
 
     /// Text that describes, of at most `max` characters, while there is room.
     fn prose(&mut self, text: &str, max: usize) -> String {
-        let html = shown(&crate::text::clipped(text, max)).to_string();
+        let html = shown(&clipped(text, max)).to_string();
         match self.prose.checked_sub(html.len()) {
             Some(rest) => {
                 self.prose = rest;
@@ -327,6 +345,11 @@ impl Renderer<'_> {
         if let Some(message) = &field.wrong {
             let _ = write!(self.out, "<p class=\"wrong\" id=\"{}-w\">{}</p>", control.id, shown(message));
         }
+    }
+
+    /// Where the walk is, for people: the JSON pointer without its first slash.
+    fn place(&self) -> String {
+        clipped(self.walk.pointer.trim_start_matches('/'), 120)
     }
 
     pub(super) fn id(&mut self) -> String {
@@ -376,9 +399,9 @@ impl Renderer<'_> {
 /// The name of a field in words.
 pub(super) fn plain_name(field: &Field) -> String {
     match &field.place.label {
-        Label::Property(name) => crate::text::clipped(name, 200),
+        Label::Property(name) => clipped(name, 200),
         Label::Item(index) => format!("Item {}", index + 1),
-        Label::Root => "Value".to_owned(),
-        Label::Row | Label::Alternative => "Value".to_owned(),
+        Label::Root if matches!(field.state, State::Json { .. }) => "JSON".to_owned(),
+        Label::Root | Label::Row | Label::Alternative => "Value".to_owned(),
     }
 }

@@ -346,7 +346,9 @@ fn object(words: &Keywords, is_root: bool) -> Kind {
         || matches!(rest, Some(Json::Bool(true)))
         || words.has_any(&["patternProperties", "if", "dependentSchemas", "dependencies"])
         || (words.get("properties").is_none() && rest.is_none());
-    Kind::Object(ObjectRules { properties: all, rest: rest.unwrap_or(Json::Bool(true)), is_open })
+    // Where no other property is allowed, one that is there all the same is shown, for the server to refuse.
+    let rest = rest.filter(|_| is_typed).unwrap_or(Json::Bool(true));
+    Kind::Object(ObjectRules { properties: all, rest, is_open })
 }
 
 fn type_label(name: &str) -> &str {
