@@ -1,4 +1,5 @@
-//! Journals as JSON lines. A last line that was cut and a newer version are told apart.
+//! Journals as JSON, an entry each: by themselves, or as lines. A last line that was cut and a newer version are told
+//! apart.
 
 use serde::{Deserialize, Serialize};
 use toolcrib_base::Timestamp;
@@ -67,12 +68,23 @@ struct Version {
     v: u32,
 }
 
-/// An entry as a line, its line feed included.
-pub fn line(entry: &Entry) -> String {
+/// An entry as JSON. What models and servers sent is in it byte for byte, line feeds between its tokens included.
+pub fn text(entry: &Entry) -> String {
     let written = WrittenLine { v: VERSION, at: entry.at, event: &entry.event };
-    let mut line = serde_json::to_string(&written).expect("entries have string keys and no failing writers");
-    line.push('\n');
-    line
+    serde_json::to_string(&written).expect("entries have string keys and no failing writers")
+}
+
+/// An entry as a line, its line feed included. Others become spaces: JSON has them between tokens only.
+pub fn line(entry: &Entry) -> String {
+    text(entry).replace(['\n', '\r'], " ") + "\n"
+}
+
+/// Reads entries that were written as [`text`].
+///
+/// # Errors
+/// One is broken, or newer than this program.
+pub fn entries(texts: &[String]) -> Result<Vec<Entry>, JournalError> {
+    texts.iter().enumerate().map(|(place, text)| entry(text.as_bytes(), place + 1)).collect()
 }
 
 /// Reads a journal. What follows the last line feed was cut and is left out: it was never acknowledged.
@@ -101,7 +113,9 @@ fn entry(text: &[u8], line: usize) -> Result<Entry, JournalError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answer::{Answer, Finish};
     use crate::entry::End;
+    use crate::spending::Cost;
 
     fn two_lines() -> String {
         let entry = |event| line(&Entry { at: Timestamp(7), event });
@@ -115,6 +129,28 @@ mod tests {
         let reading = read(text.as_bytes()).unwrap();
         assert_eq!(reading.whole, text.len());
         assert_eq!(reading.entries.iter().map(line).collect::<String>(), text);
+    }
+
+    #[test]
+    fn what_a_model_sent_in_several_lines_is_kept_byte_for_byte() {
+        let raw = "{\"input\":{\r\n  \"a\": \"x\\ny\"\n}}";
+        let raw = serde_json::value::RawValue::from_string(raw.to_owned()).unwrap();
+        let answer = Answer {
+            raw: raw.into(),
+            text: String::new(),
+            calls: Vec::new(),
+            finish: Finish::Stop,
+            context: 1,
+            spent: Cost::default(),
+        };
+        let answered = Entry { at: Timestamp(7), event: Event::Answered { number: 1, answer: Box::new(answer) } };
+        let texts = [text(&answered), text(&Entry { at: Timestamp(8), event: Event::Resumed })];
+        let read_back = entries(&texts).unwrap();
+        assert_eq!(read_back.iter().map(text).collect::<Vec<_>>(), texts);
+        let lines: String = read_back.iter().map(line).collect();
+        assert_eq!((lines.lines().count(), read(lines.as_bytes()).unwrap().entries.len()), (2, 2));
+        let broken = [texts[0].clone(), "{".to_owned()];
+        assert!(matches!(entries(&broken), Err(JournalError::Broken { line: 2, .. })));
     }
 
     #[test]

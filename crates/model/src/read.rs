@@ -12,6 +12,7 @@ mod responses;
 use toolcrib_protocol::sse;
 
 use crate::answer::{Answer, AnswerError, Bounds, Delta};
+use crate::error::ModelError;
 use crate::json::Json;
 use crate::wire::Wire;
 use chat::ChatStream;
@@ -104,8 +105,11 @@ impl StreamReader {
                 continue;
             }
             let data = parse(self.wire, &event.data)?;
+            if event.event.as_deref() == Some("error") {
+                return Err(ModelError::of_event(&data).into());
+            }
             self.is_done = match &mut self.state {
-                State::Chat(stream) => stream.chunk(&data, event.event.as_deref(), self.bounds, &mut deltas)?,
+                State::Chat(stream) => stream.chunk(&data, self.bounds, &mut deltas)?,
                 State::Responses(stream) => stream.event(&data, &mut deltas)?,
                 State::Messages(stream) => stream.event(&data, self.bounds, &mut deltas)?,
             };

@@ -129,7 +129,7 @@ fn moment(wait: &WaitFor) -> Option<Timestamp> {
 
 /// An entry as the store has it.
 pub(super) fn line(entry: &Entry) -> String {
-    journal::line(entry).trim_end().to_owned()
+    journal::text(entry)
 }
 
 /// Whether a run ended well.
@@ -146,20 +146,11 @@ pub(super) async fn read(store: &AgentRuns, run: &str) -> Result<Option<(AgentRu
     let read = move || -> Result<_, String> {
         let Some(record) = store.get(&id).map_err(|error| error.to_string())? else { return Ok(None) };
         let lines = store.read(&id).map_err(|error| error.to_string())?.unwrap_or_default();
-        let entries = parse(&lines).map_err(|error| error.to_string())?;
+        let entries = journal::entries(&lines).map_err(|error| error.to_string())?;
         Ok(Some((record, entries)))
     };
     let done = tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(error.to_string()));
     done.map_err(|error| Problem::new(Kind::Internal, format!("the journal of run `{run}` cannot be read: {error}")))
-}
-
-fn parse(lines: &[String]) -> Result<Vec<Entry>, toolcrib_agent::JournalError> {
-    let mut text = String::with_capacity(lines.iter().map(|line| line.len() + 1).sum());
-    for line in lines {
-        text.push_str(line.trim_end_matches('\n'));
-        text.push('\n');
-    }
-    Ok(journal::read(text.as_bytes())?.entries)
 }
 
 /// The entries of a run.

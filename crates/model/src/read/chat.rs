@@ -143,17 +143,8 @@ struct CallPieces {
 
 impl ChatStream {
     /// Takes a chunk. A stream of this wire ends with `[DONE]`, never with a chunk.
-    pub(super) fn chunk(
-        &mut self,
-        chunk: &Json,
-        event: Option<&str>,
-        bounds: Bounds,
-        deltas: &mut Vec<Delta>,
-    ) -> Result<bool, AnswerError> {
+    pub(super) fn chunk(&mut self, chunk: &Json, bounds: Bounds, deltas: &mut Vec<Delta>) -> Result<bool, AnswerError> {
         fail_if_told(chunk)?;
-        if event == Some("error") {
-            return Err(ModelError::of_event(chunk).into());
-        }
         self.usage = usage_of(chunk).or(self.usage);
         self.model = self.model.take().or_else(|| chunk.string_at("model"));
         self.id = self.id.take().or_else(|| chunk.string_at("id"));

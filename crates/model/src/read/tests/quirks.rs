@@ -19,6 +19,7 @@
 //! | calls of an unknown type | OpenAI's `custom` | calls of an unknown tool, so that they get a result |
 //! | `null` anywhere | all | absent |
 //! | an error with status 200 | OpenRouter | the model's error |
+//! | an event `error` whose data has no error in it | llama.cpp, on Messages | the model's error |
 //! | an id that every piece repeats | some vLLM parsers | one call |
 
 use super::*;
@@ -361,4 +362,19 @@ fn refusals_end_by_name() {
     let body = r#"{"content":[{"type":"server_tool_use","id":"s","name":"web_search","input":{}}],"stop_reason":"pause_turn"}"#;
     let answer = read(Wire::Messages, body.as_bytes(), Bounds::default()).unwrap();
     assert_eq!((answer.finish, answer.calls.len(), answer.dropped_calls), (Finish::Paused, 0, 0));
+}
+
+#[test]
+fn an_event_that_is_called_error_and_is_one() {
+    let error = r#"event: error
+data: {"code":500,"message":"The output does not match","type":"server_error"}
+
+"#;
+    for wire in Wire::ALL {
+        let failure = read_stream(wire, error).unwrap_err();
+        assert!(
+            matches!(&failure, AnswerError::Model(error) if error.message == "The output does not match"),
+            "{failure}"
+        );
+    }
 }
