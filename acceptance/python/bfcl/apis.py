@@ -111,7 +111,7 @@ class Apis:
             listener.bind(("127.0.0.1", 0))
             self.urls[name] = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
             app = self.server(name, reading).streamable_http_app(stateless_http=True, json_response=True)
-            self.runners.append(uvicorn.Server(uvicorn.Config(app, log_level="critical")))
+            self.runners.append(uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_keep_alive=3600)))
             sockets.append(listener)
 
         async def serve() -> None:

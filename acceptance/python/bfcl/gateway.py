@@ -69,7 +69,7 @@ class Gateway:
         self.token = (self.home / "state/token").read_text(encoding="utf-8").strip()
         self.connection = http.client.HTTPConnection(self.address, timeout=SECONDS)
         # Whether a run that answered takes another message. Without that each turn is a run of its own.
-        self.converses = "/api/v1/runs/{run}/message" in self.ask("GET", "/openapi.json")["paths"]
+        self.converses = "/runs/{run}/message" in self.ask("GET", "/openapi.json")["paths"]
 
     def kill(self) -> None:
         """Kills it. It is gone when this returns."""
