@@ -159,6 +159,9 @@ impl TreeWriter<'_> {
             }
             Name::Part(text) => {
                 let _ = write!(self.out, "<span class=\"quiet\">{}</span>", shown(text, 200));
+                if let Some(title) = schema.get("title").and_then(Json::as_text) {
+                    let _ = write!(self.out, " {}", shown(title, 120));
+                }
                 self.kind(&schema);
             }
         }
@@ -200,6 +203,7 @@ impl TreeWriter<'_> {
             Json::Bool(true) => "anything".to_owned(),
             Json::Bool(false) => "nothing".to_owned(),
             _ => match schema.get("$ref").and_then(Json::as_text) {
+                Some("#") => "↻ the whole again".to_owned(),
                 Some(target) if crate::json::pointed(self.document, target).is_some() => {
                     format!("↻ as {} above", clipped(target.rsplit('/').next().unwrap_or(target), 60))
                 }
@@ -326,7 +330,7 @@ mod tests {
             r##"{"type": "object", "properties": {"next": {"$ref": "#"}, "all": {"type": "array", "items": {"$ref": "#/$defs/n"}}},
             "$defs": {"n": {"type": "object", "properties": {"n": {"$ref": "#/$defs/n"}}}}}"##,
         );
-        assert!(html.contains("↻ as # above") && html.contains("↻ as n above"), "{html}");
+        assert!(html.contains("↻ the whole again") && html.contains("↻ as n above"), "{html}");
         for schema in [r##"{"$ref": "#"}"##, r##"{"allOf": [{"$ref": "#"}, {"$ref": "#"}]}"##] {
             tree(schema);
         }

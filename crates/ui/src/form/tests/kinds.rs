@@ -16,6 +16,9 @@ fn texts_are_absent_empty_or_null() {
     for value in [r#"{"b":""}"#, r#"{"a":"","b":""}"#, r#"{"a":null,"b":"null"}"#, r#"{"a":"\r\n\u0000","b":"x\ny"}"#] {
         check_kept(schema, value);
     }
+    // A text of several lines where one was expected.
+    let short = r#"{"properties": {"a": {"type": "string", "maxLength": 9}}}"#;
+    check_kept(short, r#"{"a":"\nx\n\ny\n"}"#);
 }
 
 #[test]
@@ -145,6 +148,9 @@ fn defaults_are_shown_and_not_sent() {
 fn maps_have_rows_of_keys_and_values() {
     let schema = r#"{"properties": {"env": {"type": "object", "additionalProperties": {"type": "string"}}}}"#;
     check_kept(schema, r#"{"env":{"A":"1","":"","__proto__":"x","0":"y","~+0":"z"}}"#);
+    // Properties that are called like the steps of rows and alternatives.
+    let named = r#"{"properties": {"~+0": {"type": "string"}, "a/~|0": {"type": "string"}}}"#;
+    check_kept(named, r#"{"~+0":"a","other":1,"a/~|0":"b","~+1":null}"#);
     let mut form = form(schema);
     assert_eq!(form.read(&sent(&form, &[("add:/env", "1")])), Submission::Edited);
     assert_eq!(form.read(&sent(&form, &[("add:/env", "1")])), Submission::Edited);
