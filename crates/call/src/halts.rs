@@ -244,8 +244,13 @@ impl HaltTable {
 impl Halts {
     /// Those that the store has. Blocks. Where they cannot be read, everyone but the holder of the token file is halted.
     pub fn open(store: toolcrib_store::Halts, clock: Arc<dyn Clock>) -> Self {
+        let read = store.in_force();
+        Self::of_read(store, clock, read)
+    }
+
+    fn of_read(store: toolcrib_store::Halts, clock: Arc<dyn Clock>, read: Result<Vec<HaltRecord>, StoreError>) -> Self {
         let mut table = HaltTable::default();
-        match store.in_force() {
+        match read {
             Ok(records) => {
                 for record in records {
                     match Halt::of_record(record) {
@@ -543,3 +548,6 @@ fn holds_token_file(caller: &Caller) -> bool {
         && caller.principal.identity.proof == Proof::GatewayToken
         && caller.trace.client.is_some_and(|address| address.to_canonical().is_loopback())
 }
+
+#[cfg(test)]
+mod tests;

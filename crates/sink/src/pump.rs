@@ -115,6 +115,7 @@ impl Pump {
     /// Delivers until it is told to stop, and then what the log still has; a receiver that keeps failing is left alone.
     pub(crate) async fn run(mut self, mut stop: Stop) {
         let mut backoff = Backoff::new(self.line.pace.retry_first, self.line.pace.retry_most);
+        self.compare_with_log();
         while !stop.is_stopped() {
             // Waiting is cancel-safe; a step that has begun is finished.
             tokio::select! {
@@ -225,6 +226,24 @@ impl Pump {
     /// How many events are on their way.
     fn underway(&self) -> usize {
         usize::try_from(self.sent.seq - self.confirmed.seq).unwrap_or(usize::MAX)
+    }
+
+    /// A log that ends before what the sink had was cut, or is another one: the sink gets all of it.
+    fn compare_with_log(&mut self) {
+        let (had, ends) = (self.confirmed.seq, self.head());
+        if had > ends {
+            let sink = &self.line.name;
+            tracing::error!(
+                sink,
+                had,
+                ends,
+                "the audit log ends before what the sink had: it was cut or replaced; compare them with `toolcrib audit \
+                 verify --against FILE`"
+            );
+            let beginning = AuditPlace { seq: 0, checkpoint: 0 };
+            (self.sent, self.confirmed) = (beginning, beginning);
+            self.line.status.update(|status| (status.seq, status.replaced) = (0, true));
+        }
     }
 
     /// Asks the receiver what it has, where it can tell: more than was noted before a kill, maybe.

@@ -31,6 +31,9 @@ pub struct SinkStatus {
     pub rejected: u64,
     /// Events that were removed from the log before it had them.
     pub missed: u64,
+    /// Whether the log ended before what it had, at the start of this process: it was cut or replaced.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replaced: bool,
     /// Since when nothing can be delivered.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
     pub failing_since: Option<Timestamp>,
@@ -61,6 +64,7 @@ impl SinkStatus {
             sent: 0,
             rejected: 0,
             missed: 0,
+            replaced: false,
             failing_since: None,
             last_error: None,
         }

@@ -93,6 +93,29 @@ async fn a_line_of_another_log_proves_nothing() {
 }
 
 #[tokio::test]
+async fn a_log_that_was_replaced_by_a_shorter_one_is_reported_and_delivered_whole() {
+    let log = Log::new();
+    let path = log.folder.path().join("audit.jsonl");
+    log.record(3).await;
+    let sinks = log.start(vec![large(&path)], pace());
+    caught_up(&sinks).await;
+    assert!(sinks.statuses().iter().all(|status| !status.replaced));
+    eventually("the end", sinks.finish(std::time::Duration::from_secs(30))).await;
+    // What a longer log had delivered before somebody put this one in its place.
+    log.store.audit_cursors().advance("archive", AuditPlace { seq: 10, checkpoint: 0 }).unwrap();
+    fs::write(&path, "{\"seq\":10,\"hash\":\"00\"}\n").unwrap();
+
+    let log = log.reopened(sinks).await;
+    let sinks = log.start(vec![large(&path)], pace());
+    let status = becomes(&sinks, "the whole log", |status| status.seq == 3).await;
+    assert!(status.replaced, "{status:?}");
+    log.record(2).await;
+    caught_up(&sinks).await;
+    log.end(&sinks).await;
+    assert_eq!(seqs(&path), [10, 1, 2, 3, 4, 5]);
+}
+
+#[tokio::test]
 async fn a_file_that_is_not_ours_is_left_as_it_is() {
     let log = Log::new();
     log.record(1).await;
