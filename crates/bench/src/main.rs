@@ -1,6 +1,7 @@
 //! Measures Toolcrib beside yardsticks: backends, a byte forwarder, a proxy on the official SDK, a load generator, and
 //! the run that puts them together. One program with many roles, because it starts itself for each.
 
+mod agents;
 mod backend;
 mod child;
 mod client;
@@ -49,6 +50,8 @@ enum Command {
     Policies(policies::PolicyBench),
     /// Measure the sinks of the audit log
     Sinks(sinks::SinkBench),
+    /// Measure runs of agents
+    Agents(agents::AgentBench),
     /// Load one URL and print what was found
     Load(single::LoadOne),
     /// Load `find_tools` of a running gateway
@@ -103,6 +106,7 @@ fn perform(command: Command) -> anyhow::Result<()> {
         Command::Identity(bench) => all_threads()?.block_on(Box::pin(identity::run(&bench))),
         Command::Policies(bench) => policies::run(&bench),
         Command::Sinks(bench) => all_threads()?.block_on(Box::pin(sinks::run(&bench))),
+        Command::Agents(bench) => all_threads()?.block_on(Box::pin(agents::run(&bench))),
         Command::Load(load) => one_thread()?.block_on(Box::pin(single::load(&load))),
         Command::Search(search) => one_thread()?.block_on(Box::pin(single::search(&search))),
         Command::IdleStreams(idle) => one_thread()?.block_on(Box::pin(single::idle_streams(&idle))),

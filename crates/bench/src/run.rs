@@ -9,7 +9,7 @@ mod foundation;
 mod lifecycle;
 mod lists;
 mod ratios;
-mod sheet;
+pub(crate) mod sheet;
 mod workflows;
 mod yard;
 
