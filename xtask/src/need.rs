@@ -148,13 +148,15 @@ pub fn browser() -> Option<PathBuf> {
     places.into_iter().find(|place| child::answers(&place.to_string_lossy(), &["--version"]))
 }
 
-/// Chromium, where no browser of its kind is installed.
+/// Chromium, where no browser of its kind is installed, and what drives it.
 fn chromium() -> Result<()> {
-    if browser().is_some() {
+    let drives = || child::answers("chromedriver", &["--version"]);
+    if browser().is_some() && drives() {
         return Ok(());
     }
-    install("Chromium", &["chromium"])?;
+    install("Chromium and its driver", &["chromium", "chromium-driver"])?;
     ensure!(browser().is_some(), "Chromium does not start after installing it");
+    ensure!(drives(), "Chromium's driver does not start after installing it");
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 //! default, so that a page does not fail because an answer lacks a part. A part that changes while the page is open is
 //! the block `live` of its template.
 
+pub mod call;
 pub mod detail;
 pub mod enter;
 pub mod list;
@@ -14,6 +15,7 @@ pub mod result;
 pub mod sign_in;
 pub mod start;
 
+pub use call::CallPage;
 pub use detail::DetailPage;
 pub use enter::EnterPage;
 pub use list::ListPage;

@@ -439,7 +439,7 @@ impl Reader<'_> {
 
     fn shell(&self, command: &str) -> (i32, String) {
         let output = self.runtime.block_on(self.launch(command).run(""));
-        (output.code, output.stdout + &output.stderr)
+        (output.code, output.stdout + output.stderr.as_str())
     }
 
     /// A command line of a person whose home folder is the guide's and who installed `toolcrib` only.

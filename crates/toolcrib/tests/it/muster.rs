@@ -203,7 +203,7 @@ async fn every_construct_of_muster_comes_in_by_every_door() {
 fn item(text: &str) -> String {
     let mut lines = text.lines().filter(|line| !line.starts_with('#'));
     let first = format!("- {}\n", lines.next().unwrap());
-    first + &lines.map(|line| format!("  {line}\n")).collect::<String>()
+    first + lines.map(|line| format!("  {line}\n")).collect::<String>().as_str()
 }
 
 #[tokio::test]

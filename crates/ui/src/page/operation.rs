@@ -3,6 +3,7 @@
 use askama::Template;
 
 use crate::filters;
+use crate::form::Form;
 use crate::frame::{Frame, Notice};
 
 /// An operation.
@@ -20,7 +21,9 @@ pub struct OperationPage {
     /// Whether the pages and the person's role allow it.
     pub is_allowed: bool,
     /// Its arguments.
-    pub fields: Vec<OperationField>,
+    pub form: Form,
+    /// What would change, before it is done.
+    pub preview: Option<Preview>,
     /// Where to go on afterwards; empty to see the answer.
     pub next: String,
     /// Why the last try failed.
@@ -29,32 +32,15 @@ pub struct OperationPage {
     pub copies: Vec<Copy>,
 }
 
-/// One argument.
+/// What a change would do to a definition.
 #[derive(Debug)]
-pub struct OperationField {
-    /// Its name.
-    pub name: String,
-    /// What it is.
-    pub note: String,
-    /// Whether it must be given.
-    pub is_required: bool,
-    /// How it is put in.
-    pub input: Input,
-    /// What was put in.
-    pub value: String,
-}
-
-/// How an argument is put in.
-#[derive(Debug)]
-pub enum Input {
-    /// One line.
-    Line,
-    /// Several lines; what they are is said beside it.
-    Lines(&'static str),
-    /// A secret.
-    Secret,
-    /// One of these.
-    Choice(Vec<String>),
+pub struct Preview {
+    /// The lines that differ, as HTML.
+    pub difference: String,
+    /// Whether nothing differs.
+    pub is_same: bool,
+    /// The arguments as JSON, to be sent once more.
+    pub arguments: String,
 }
 
 /// The same action by another door.

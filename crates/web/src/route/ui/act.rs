@@ -4,9 +4,12 @@
 use http::{Response, StatusCode};
 use serde_json::{Map, Value};
 use toolcrib_base::{Kind, Problem};
+use toolcrib_protocol::Raw;
+use toolcrib_protocol::json::Rules;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::Notice;
 use toolcrib_ui::page::ResultPage;
+use toolcrib_view::Operation;
 
 use super::request::{Fields, PageRequest};
 use super::{page, write};
@@ -16,25 +19,36 @@ pub(super) const ROOT: &str = "/ui/do/";
 /// What stands before the name of an argument.
 pub(super) const ARGUMENT: &str = "arg.";
 
-/// Does an operation that a form asks for.
+/// Does an operation that a form asks for: by a button with its arguments, by a form made of the schema, or by the form
+/// that showed what would change.
 pub(super) async fn post(page: &PageRequest, tool: &str, fields: &Fields) -> Response<Body> {
     let Some(operation) = page.operation(tool) else {
         let problem = Problem::new(Kind::NotFound, format!("there is no operation `{tool}`"));
         return write::problem(page, "Nothing was done", &problem.hint("See all operations at `/ui/operations`."));
     };
-    let arguments = match arguments(&fields.0, &operation.input_schema()) {
-        Ok(arguments) => arguments,
-        Err(problem) => return page::operation::again(page, operation, fields, &problem),
+    let is_button = fields.0.iter().any(|(key, _)| key.starts_with(ARGUMENT));
+    let arguments = match fields.text("arguments") {
+        Some(text) => Ok(text.to_owned()),
+        None if is_button => {
+            arguments(&fields.0, &operation.input_schema()).map(|arguments| Value::Object(arguments).to_string())
+        }
+        None => match page::operation::read(page, operation, fields).await {
+            Ok(arguments) => Ok(arguments),
+            Err(shown) => return *shown,
+        },
     };
-    let subject = arguments.get("name").or_else(|| arguments.get("id")).and_then(Value::as_str).map(str::to_owned);
-    match page.operate(operation.tool, Value::Object(arguments)).await {
-        Err(problem) if fields.text("return").is_none() => page::operation::again(page, operation, fields, &problem),
-        Err(problem) => {
+    let done = match arguments {
+        Ok(arguments) => done(page, operation, arguments).await,
+        Err(problem) => Err(problem),
+    };
+    match done {
+        Err(problem) if is_button && fields.text("return").is_some() => {
             let hint = problem.hint.as_deref().map(write::sentence);
             page.leave(Notice { is_ok: false, text: write::sentence(&problem.message), hint });
             write::see_other(fields.next())
         }
-        Ok(answer) => {
+        Err(problem) => page::operation::again(page, operation, fields, &problem),
+        Ok((subject, answer)) => {
             let done = match &subject {
                 Some(subject) => format!("{}: `{subject}`", operation.summary),
                 None => operation.summary.to_owned(),
@@ -43,12 +57,24 @@ pub(super) async fn post(page: &PageRequest, tool: &str, fields: &Fields) -> Res
                 page.leave(Notice { is_ok: true, text: format!("Done. {done}."), hint: None });
                 return write::see_other(fields.next());
             }
-            let value = answer.to_value();
-            let text = serde_json::to_string_pretty(&value).unwrap_or_default();
+            let text = serde_json::to_string_pretty(&answer.to_value()).unwrap_or_default();
             let shown = ResultPage { frame: page.frame(operation.summary), tool: operation.tool.to_owned(), text };
             write::page(page, StatusCode::OK, &shown)
         }
     }
+}
+
+/// What it was about, and what it answered.
+async fn done(
+    page: &PageRequest,
+    operation: &'static Operation,
+    arguments: String,
+) -> Result<(Option<String>, Raw), Problem> {
+    let arguments = Raw::parse(arguments.into(), Rules::strict(page.site.limits.depth))
+        .map_err(|fault| Problem::new(Kind::Parse, format!("the arguments cannot be used: {fault}")))?;
+    let subject = arguments.text("name").or_else(|| arguments.text("id"));
+    let profile = page.profile();
+    Ok((subject, page.operate_in(operation, profile, arguments).await?))
 }
 
 /// The arguments of a form, typed by the schema. What is empty is left out, except texts that the schema requires.

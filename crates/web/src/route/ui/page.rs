@@ -2,6 +2,7 @@
 
 mod agents;
 mod approvals;
+pub(super) mod call;
 mod gateway;
 mod json;
 pub(super) mod operation;
@@ -51,6 +52,7 @@ const PAGES: &[&Page] = &[
     &start::PAGE,
     &tools::PAGE,
     &tools::ONE,
+    &call::ONE,
     &search::PAGE,
     &servers::PAGE,
     &servers::ONE,

@@ -17,7 +17,7 @@ use toolcrib_transport::http::server::BodyError;
 use toolcrib_ui::{Frame, Mode, Notice};
 use toolcrib_view::Operation;
 
-use super::{page, session, sign_in, theme_of};
+use super::{live, page, session, sign_in, theme_of};
 use crate::guard::{Admission, UI};
 use crate::{Site, Visitor};
 
@@ -69,9 +69,10 @@ impl PageRequest {
         self.query.iter().find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value.as_str())
     }
 
-    /// The path and query of the page, to come back to.
+    /// The path and query of the page, to come back to; of a live part, those of its page.
     pub(super) fn here(&self) -> String {
-        self.head.uri.path_and_query().map_or(UI, http::uri::PathAndQuery::as_str).to_owned()
+        let here = self.head.uri.path_and_query().map_or(UI, http::uri::PathAndQuery::as_str);
+        here.strip_prefix(live::ROOT).map_or_else(|| here.to_owned(), |rest| format!("{UI}/{rest}"))
     }
 
     /// Where the live part of the page is.
@@ -171,12 +172,24 @@ impl PageRequest {
             Some(name) => ProfileName::new(name).map_err(|error| Problem::new(Kind::NotFound, error.to_string()))?,
             None => self.profile(),
         };
+        self.operate_in(operation, profile, Raw::from_value(&arguments)).await
+    }
+
+    /// Does an operation in a profile, with the very text of its arguments.
+    ///
+    /// # Errors
+    /// What the operation says.
+    pub(super) async fn operate_in(
+        &self,
+        operation: &'static Operation,
+        profile: ProfileName,
+        arguments: Raw,
+    ) -> Result<Raw, Problem> {
         let caller = self.caller(profile)?;
         let snapshot = self.site.gateway.snapshot(&caller.profile).ok();
         if snapshot.is_none() && operation.is_in_profile() {
             return Err(self.site.no_profile(&caller.principal, &caller.profile));
         }
-        let arguments = Raw::from_value(&arguments);
         // Boxed: a page is made of several.
         match self.is_again {
             true => Box::pin(self.site.gateway.read_again(operation, snapshot.as_ref(), &caller, &arguments)).await,

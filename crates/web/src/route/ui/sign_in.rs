@@ -154,12 +154,17 @@ fn is_own_place(place: &str) -> bool {
     is_page(place) || [CONNECT, CONSENT_OF].iter().any(|of| place.strip_prefix(of).is_some_and(is_hex))
 }
 
+/// What is below the pages and is none.
+const OTHERS: [&str; 4] = ["/ui/live/", "/ui/do/", "/ui/asset/", "/ui/sign-"];
+
 /// Whether it is a path and query of a page of ours, and nothing that a browser reads as another place.
 pub(super) fn is_page(place: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'#' | b'<' | b'>' | b'"');
     let path = place.split('?').next().unwrap_or_default();
     place.len() <= 2_000
         && is_ui_page(path)
+        && !OTHERS.iter().any(|other| path.starts_with(other))
+        && path != "/ui/session"
         && place.bytes().all(is_plain)
         && !path.contains("//")
         && path.split('/').all(|part| !matches!(part.to_ascii_lowercase().as_str(), "." | ".." | "%2e" | "%2e%2e"))

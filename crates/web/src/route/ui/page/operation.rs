@@ -6,7 +6,9 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_gateway::UiMode;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::Notice;
-use toolcrib_ui::page::operation::{Copy, Input, OperationField};
+use toolcrib_ui::diff::Diff;
+use toolcrib_ui::form::{FieldError, Form, Submission};
+use toolcrib_ui::page::operation::{Copy, Preview};
 use toolcrib_ui::page::operations::{OperationGroup, OperationRow};
 use toolcrib_ui::page::{OperationPage, OperationsPage};
 use toolcrib_view::{Effect, Operation};
@@ -28,7 +30,7 @@ pub(super) const ONE: Page = Page {
     path: "/ui/operations/*",
     nav: None,
     needs: "",
-    make: |request| Box::pin(async move { rendered(&one(request)?) }),
+    make: |request| Box::pin(async move { rendered(&one(request).await?) }),
     live: None,
 };
 
@@ -59,14 +61,119 @@ fn list(request: &PageRequest) -> OperationsPage {
     OperationsPage { frame: request.frame("Operations"), query: query.to_owned(), total, groups }
 }
 
-fn one(request: &PageRequest) -> Result<OperationPage, Problem> {
+async fn one(request: &PageRequest) -> Result<OperationPage, Problem> {
     let tool = name(request);
     let operation = request.operation(&tool).ok_or_else(|| {
         Problem::new(Kind::NotFound, format!("there is no operation `{tool}`"))
             .hint("See all operations at `/ui/operations`.")
     })?;
     let next = request.parameter("return").filter(|place| sign_in::is_page(place)).unwrap_or_default().to_owned();
-    Ok(form(request, operation, &request.query, next))
+    let given = given(operation, &request.query);
+    let mut filled = Value::Object(given.clone());
+    if let Some(current) = current(request, operation, &given).await {
+        merge(&mut filled, &current, operation);
+    }
+    let mut form = form_of(operation);
+    // What does not fit a field is shown as JSON.
+    let _ = form.fill(&filled.to_string());
+    Ok(shown(request, operation, FormState { form, given, next, problem: None, preview: None }))
+}
+
+/// The form of an operation and what stands around it.
+struct FormState {
+    form: Form,
+    given: Map<String, Value>,
+    next: String,
+    problem: Option<Notice>,
+    preview: Option<Preview>,
+}
+
+/// The arguments of a form made of the schema as JSON text, or the page to show: the form changed, something in it is
+/// wrong, or what it would change is shown first.
+pub(in crate::route::ui) async fn read(
+    request: &PageRequest,
+    operation: &'static Operation,
+    fields: &Fields,
+) -> Result<String, Box<Response<Body>>> {
+    let mut form = form_of(operation);
+    let next = fields.text("return").map_or_else(String::new, |_| fields.next().to_owned());
+    let page = |form, problem, preview| {
+        let seen = FormState { form, given: Map::new(), next: next.clone(), problem, preview };
+        shown(request, operation, seen)
+    };
+    match form.read(&fields.0) {
+        Submission::Edited => Err(Box::new(write::page(request, StatusCode::OK, &page(form, None, None)))),
+        Submission::Wrong(errors) => {
+            let named = |error: &FieldError| match error.path.trim_start_matches('/') {
+                "" => error.message.clone(),
+                path => format!("`{path}` {}", error.message),
+            };
+            let text = errors.iter().take(5).map(named).collect::<Vec<_>>().join("; ");
+            let notice = Notice { is_ok: false, text: write::sentence(&text), hint: None };
+            Err(Box::new(write::page(request, StatusCode::BAD_REQUEST, &page(form, Some(notice), None))))
+        }
+        Submission::Complete(arguments) => match preview(request, operation, &arguments).await {
+            Some(preview) => Err(Box::new(write::page(request, StatusCode::OK, &page(form, None, Some(preview))))),
+            None => Ok(arguments),
+        },
+    }
+}
+
+/// What a change of a definition would do to it; `None` for what is no such change.
+async fn preview(request: &PageRequest, operation: &Operation, arguments: &str) -> Option<Preview> {
+    let given: Value = serde_json::from_str(arguments).ok()?;
+    let given = given.as_object()?;
+    let current = current(request, operation, given).await?;
+    let (before, after) = match given.get("definition") {
+        Some(definition) => (current["definition"].clone(), definition.clone()),
+        None if given.contains_key("yaml") => return None,
+        None => {
+            let known = |key: &str| given.contains_key(key) && !matches!(key, "name" | "revision");
+            let kept = |from: &Map<String, Value>| {
+                Value::Object(
+                    from.iter().filter(|(key, _)| known(key)).map(|(key, it)| (key.clone(), it.clone())).collect(),
+                )
+            };
+            (kept(current.as_object()?), kept(given))
+        }
+    };
+    let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
+    let (before, after) = (pretty(&before), pretty(&after));
+    let difference = Diff::of(&before, &after);
+    Some(Preview {
+        is_same: difference.is_empty(),
+        difference: difference.to_string(),
+        arguments: arguments.to_owned(),
+    })
+}
+
+/// What an operation that replaces a definition would replace, as the operation that shows it answers.
+async fn current(request: &PageRequest, operation: &Operation, given: &Map<String, Value>) -> Option<Value> {
+    let get = format!("{}_get", operation.tool.strip_suffix("_update")?);
+    let name = given.get("name")?;
+    request.operate(&get, json!({ "name": name })).await.ok().map(|answer| answer.to_value())
+}
+
+/// Puts what is there into arguments that are not given: the whole definition where the operation takes one.
+fn merge(filled: &mut Value, current: &Value, operation: &Operation) {
+    let schema = operation.input_schema();
+    let properties = schema["properties"].as_object();
+    let takes_whole = properties.is_some_and(|known| known.contains_key("definition"));
+    for name in properties.into_iter().flat_map(Map::keys) {
+        let is_wanted = if takes_whole { matches!(name.as_str(), "definition" | "revision") } else { true };
+        if is_wanted && filled.get(name).is_none() && !current[name].is_null() {
+            filled[name] = current[name].clone();
+        }
+    }
+}
+
+/// A form of an operation's arguments. What is typed for a secret shows as dots.
+fn form_of(operation: &Operation) -> Form {
+    let mut schema = operation.input_schema();
+    if let Some(value) = schema["properties"].get_mut("value").filter(|_| operation.is_secret) {
+        value["format"] = "password".into();
+    }
+    Form::of(&schema)
 }
 
 /// The form again, with what was put in, after a try that failed.
@@ -76,77 +183,61 @@ pub(in crate::route::ui) fn again(
     fields: &Fields,
     problem: &Problem,
 ) -> Response<Body> {
-    let given =
+    let typed =
         fields.0.iter().filter_map(|(key, value)| Some((key.strip_prefix(ARGUMENT)?.to_owned(), value.clone())));
-    let given: Vec<(String, String)> = given.collect();
+    let typed: Vec<(String, String)> = typed.collect();
     let next = fields.text("return").map_or_else(String::new, |_| fields.next().to_owned());
     let hint = problem.hint.as_deref().map(write::sentence);
     let notice = Notice { is_ok: false, text: write::sentence(&problem.message), hint };
-    let shown = OperationPage { problem: Some(notice), ..form(request, operation, &given, next) };
-    write::page(request, StatusCode::max(status_of(problem), StatusCode::BAD_REQUEST), &shown)
+    let given = given(operation, &typed);
+    let mut form = form_of(operation);
+    match fields.text("arguments") {
+        // A secret is typed again: no page holds it.
+        _ if operation.is_secret => {}
+        Some(text) => _ = form.fill(text),
+        None if typed.is_empty() => _ = form.read(&fields.0),
+        None => {
+            let texts = typed.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str())));
+            let all = texts.chain(given.iter().map(|(name, value)| (name.clone(), value.clone())));
+            _ = form.fill(&Value::Object(all.collect()).to_string());
+        }
+    }
+    let seen = FormState { form, given, next, problem: Some(notice), preview: None };
+    let status = StatusCode::max(status_of(problem), StatusCode::BAD_REQUEST);
+    write::page(request, status, &shown(request, operation, seen))
 }
 
-fn form(
-    request: &PageRequest,
-    operation: &'static Operation,
-    given: &[(String, String)],
-    next: String,
-) -> OperationPage {
+/// The arguments among pairs of names and texts, typed; what does not fit its type is left out.
+fn given(operation: &Operation, pairs: &[(String, String)]) -> Map<String, Value> {
     let schema = operation.input_schema();
-    let value = |name: &str| given.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-    let required = schema["required"].as_array();
-    let is_required = |name: &str| required.is_some_and(|required| required.iter().any(|it| it == name));
-    let properties = schema["properties"].as_object();
-    let fields = properties.into_iter().flatten().map(|(name, property)| {
-        let default = &property["default"];
-        let default = if default.is_null() { String::new() } else { format!(" Without it: {default}.") };
-        OperationField {
-            name: name.clone(),
-            note: format!("{}{default}", property["description"].as_str().unwrap_or_default()),
-            is_required: is_required(name),
-            input: input(operation, property),
-            value: value(name).unwrap_or_default(),
-        }
-    });
+    let mut all = Map::new();
+    for (name, value) in pairs.iter().filter(|(name, _)| schema["properties"].get(name).is_some()) {
+        let pair = [(format!("{ARGUMENT}{name}"), value.clone())];
+        all.extend(act::arguments(&pair, &schema).unwrap_or_default());
+    }
+    all
+}
+
+fn shown(request: &PageRequest, operation: &'static Operation, seen: FormState) -> OperationPage {
     let is_allowed = request.allows(operation.tool)
         && (request.site.gateway.ui == UiMode::Full || operation.effect == Effect::Reads);
-    let typed: Vec<(String, String)> =
-        given.iter().map(|(name, value)| (format!("{ARGUMENT}{name}"), value.clone())).collect();
-    let known: Vec<(String, String)> = typed
-        .into_iter()
-        .filter(|(key, _)| properties.is_some_and(|known| known.contains_key(&key[ARGUMENT.len()..])))
-        .collect();
-    let arguments = if operation.is_secret { Map::new() } else { act::arguments(&known, &schema).unwrap_or_default() };
+    let arguments = if operation.is_secret { Map::new() } else { seen.given.clone() };
     OperationPage {
         tool: operation.tool.to_owned(),
         description: operation.description.to_owned(),
         destroys: matches!(operation.effect, Effect::Destroys { .. }),
         is_allowed,
-        fields: fields.collect(),
-        next,
-        problem: None,
+        form: seen.form,
+        preview: seen.preview,
+        next: seen.next,
+        problem: seen.problem,
         copies: copies(request, operation, arguments),
         frame: request.frame(operation.summary),
     }
 }
 
-fn input(operation: &Operation, property: &Value) -> Input {
-    if let Some(options) = property["enum"].as_array() {
-        let text = |option: &Value| option.as_str().map_or_else(|| option.to_string(), str::to_owned);
-        return Input::Choice(options.iter().map(text).collect());
-    }
-    match property["type"].as_str() {
-        Some("boolean") => Input::Choice(vec!["true".to_owned(), "false".to_owned()]),
-        Some("array") if property["items"]["type"] == "string" => Input::Lines("One for each line."),
-        Some("object") | None => Input::Lines("As JSON."),
-        Some("array") => Input::Lines("As a JSON array."),
-        Some("string") if operation.is_secret => Input::Secret,
-        _ => Input::Line,
-    }
-}
-
 /// The same as a command, with curl, and as a call of MCP. A secret is not among the arguments.
-fn copies(request: &PageRequest, operation: &Operation, arguments: Map<String, Value>) -> Vec<Copy> {
+pub(super) fn copies(request: &PageRequest, operation: &Operation, arguments: Map<String, Value>) -> Vec<Copy> {
     let json = Value::Object(arguments.clone()).to_string();
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
     let command = match arguments.is_empty() {

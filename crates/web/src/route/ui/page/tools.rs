@@ -114,7 +114,8 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     if !tool["outputSchema"].is_null() {
         fixed.push(Section::Pre { title: "What it answers".into(), id: "output", text: pretty(&tool["outputSchema"]) });
     }
-    let call = format!("/ui/operations/core_tool_call?name={}", encoded(&id));
+    let profile = request.parameter("profile").map_or_else(String::new, |it| format!("?profile={}", encoded(it)));
+    let call = format!("/ui/call/{}{profile}", encoded(&id));
     let title = match text(&tool, "title") {
         title if title.is_empty() => id.clone(),
         title => title,

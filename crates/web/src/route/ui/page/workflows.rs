@@ -77,7 +77,7 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     let runs = request.operate("core_workflow_execution_list", json!({ "workflow_name": name, "limit": 20 })).await?;
     let runs = runs.to_value();
     let table = Table { label: "Runs".into(), columns: RUN_COLUMNS.to_vec(), rows: run_rows(&runs) };
-    let call = format!("/ui/operations/core_tool_call?name=workflow_{}", encoded(&name));
+    let call = format!("/ui/call/workflow_{}", encoded(&name));
     let page = |tool: &str, next: &str| format!("/ui/operations/{tool}?name={}&return={next}", encoded(&name));
     Ok(DetailPage {
         frame: request.frame(&name),

@@ -1,0 +1,280 @@
+//! The web user interface of the real binary in a real browser: Chromium, driven by its own driver.
+
+use std::process::Stdio;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use thirtyfour::common::capabilities::chromium::ChromiumLikeCapabilities;
+use thirtyfour::prelude::*;
+use thirtyfour::session::handle::SessionHandle;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use toolcrib_testkit::{eventually, fake_server};
+
+use crate::serving::GatewayFixture;
+use crate::toolcrib::run;
+
+/// The widths at which every page is looked at, in pixels.
+const WIDTHS: [u32; 2] = [1280, 320];
+
+/// A browser, and the driver that it ends with.
+struct Browser {
+    driver: WebDriver,
+    _program: Child,
+}
+
+impl Browser {
+    async fn start() -> Self {
+        let mut command = Command::new("chromedriver");
+        command.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        let mut program = command.spawn().expect("`chromedriver` starts: `cargo xtask test` installs chromium-driver");
+        let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
+        let port = eventually("the driver names its port", async {
+            while let Some(line) = lines.next_line().await.unwrap() {
+                if let Some(port) = line.strip_prefix("ChromeDriver was started successfully on port ") {
+                    return port.trim_end_matches('.').to_owned();
+                }
+            }
+            panic!("the driver ended");
+        })
+        .await;
+        // What it says further is read by no one.
+        drop(lines);
+        let mut wanted = DesiredCapabilities::chrome();
+        for argument in
+            ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
+        {
+            wanted.add_arg(argument).unwrap();
+        }
+        wanted.set_logging_prefs("browser", thirtyfour::LoggingPrefsLogLevel::All).unwrap();
+        let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), wanted).await.expect("Chromium starts");
+        Self { driver, _program: program }
+    }
+
+    /// Opens the pages signed in, and does something there. The browser ends, whatever comes of it.
+    async fn signed_in<F>(self, gateway: &GatewayFixture, visit: impl FnOnce(Pages) -> F)
+    where
+        F: Future<Output = ()>,
+    {
+        let done = run(gateway.home(), &["ui", "--print"], &[]).await;
+        let url = done.stdout.trim().rsplit(' ').next().unwrap().to_owned();
+        assert!(url.contains(".localhost:"), "{} {}", done.stdout, done.stderr);
+        let origin = url.split("/ui/").next().unwrap().to_owned();
+        let visited = self.driver.run_and_quit(|driver| async move {
+            let pages = Pages { driver: Arc::clone(driver.handle()), cdp: driver.cdp(), origin };
+            pages.driver.goto(&url).await?;
+            pages.until("nav").await;
+            visit(pages).await;
+            Ok::<(), WebDriverError>(())
+        });
+        visited.await.expect("the browser does what it is asked");
+    }
+}
+
+/// The pages in a browser.
+struct Pages {
+    driver: Arc<SessionHandle>,
+    cdp: thirtyfour::cdp::Cdp,
+    origin: String,
+}
+
+impl Pages {
+    async fn go(&self, path: &str) {
+        self.driver.goto(format!("{}{path}", self.origin)).await.unwrap();
+    }
+
+    /// Waits for an element, and gives it.
+    async fn until(&self, css: &str) -> WebElement {
+        eventually(css, async {
+            loop {
+                if let Ok(found) = self.driver.find(By::Css(css)).await {
+                    return found;
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+    }
+
+    /// Waits until the page holds a text.
+    async fn reads(&self, text: &str) {
+        eventually(text, async {
+            while !self.text().await.contains(text) {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+
+    async fn text(&self) -> String {
+        match self.driver.find(By::Tag("main")).await {
+            Ok(main) => main.text().await.unwrap_or_default(),
+            Err(_) => String::new(),
+        }
+    }
+
+    async fn eval(&self, script: &str) -> Value {
+        self.driver.execute(script, Vec::new()).await.unwrap().json().clone()
+    }
+
+    async fn click(&self, css: &str) {
+        self.until(css).await.click().await.unwrap();
+    }
+
+    async fn types(&self, css: &str, text: &str) {
+        let field = self.until(css).await;
+        field.clear().await.unwrap();
+        field.send_keys(text).await.unwrap();
+    }
+
+    async fn look(&self, width: u32, theme: &str) {
+        let driver = self.cdp.clone();
+        let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        driver.send_raw("Emulation.setDeviceMetricsOverride", size).await.unwrap();
+        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": theme }] });
+        driver.send_raw("Emulation.setEmulatedMedia", media).await.unwrap();
+    }
+
+    /// What the console says, and what the policy of content refused.
+    async fn complaints(&self) -> Vec<String> {
+        let log = self.driver.browser_log().await.unwrap();
+        log.into_iter().map(|line| line.message).collect()
+    }
+}
+
+fn servers() -> Vec<(&'static str, String)> {
+    let practice = format!("name: try\ncommand: {}\nstart: eager\n", fake_server().display());
+    let broken = "name: broken\ncommand: ./no-such-program\nstart: eager\n".to_owned();
+    vec![("try", practice), ("broken", broken)]
+}
+
+async fn gateway() -> GatewayFixture {
+    let servers = servers();
+    let servers: Vec<(&str, &str)> = servers.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    GatewayFixture::start(&servers).await
+}
+
+#[tokio::test]
+async fn every_page_is_quiet_and_fits_in_both_themes_wide_and_narrow() {
+    let gateway = gateway().await;
+    Browser::start()
+        .await
+        .signed_in(&gateway, |pages| async move {
+            let paths =
+                pages.eval("return [...document.querySelectorAll('nav a')].map(it => it.getAttribute('href'))").await;
+            let mut paths: Vec<String> = serde_json::from_value(paths).unwrap();
+            assert!(paths.len() >= 20, "{paths:?}");
+            paths.extend(
+                ["/ui/servers/try", "/ui/tools/try%2Fecho", "/ui/call/try%2Fecho", "/ui/profiles/default"]
+                    .map(str::to_owned),
+            );
+            paths.extend(["/ui/operations/core_halt_add", "/ui/registry/github", "/ui/models/demo"].map(str::to_owned));
+            for (width, theme) in [(WIDTHS[0], "light"), (WIDTHS[1], "dark")] {
+                pages.look(width, theme).await;
+                for path in &paths {
+                    pages.go(path).await;
+                    let seen = pages.eval(LOOK).await;
+                    assert_eq!(seen["wide"], false, "{path} does not fit {width} pixels");
+                    assert_eq!(seen["headings"], 1, "{path} has one first heading");
+                    assert_eq!(seen["unnamed"], json!([]), "{path}: controls without a name");
+                    assert_eq!(seen["twice"], json!([]), "{path}: ids that stand twice");
+                    assert_eq!(seen["elsewhere"], json!([]), "{path}: requests elsewhere");
+                    assert_eq!(seen["dark"], theme == "dark", "{path}: {theme}");
+                    assert_eq!(pages.complaints().await, [""; 0], "{path}");
+                }
+            }
+        })
+        .await;
+}
+
+/// What is looked at on a page.
+const LOOK: &str = r#"
+const all = (css) => [...document.querySelectorAll(css)];
+const name = (it) => it.getAttribute("aria-label") || it.labels?.[0]?.textContent.trim() || it.textContent.trim() || it.title;
+const ids = all("[id]").map((it) => it.id);
+const light = getComputedStyle(document.documentElement).backgroundColor.match(/\d+/g).map(Number);
+return {
+  wide: document.documentElement.scrollWidth > document.documentElement.clientWidth,
+  headings: all("h1").length,
+  unnamed: all("button, a, input:not([type=hidden]), select, textarea").filter((it) => !name(it)).map((it) => it.outerHTML),
+  twice: ids.filter((id, at) => ids.indexOf(id) !== at),
+  elsewhere: performance.getEntriesByType("resource").map((it) => it.name)
+    .filter((it) => !it.startsWith(location.origin) && !it.startsWith("data:")),
+  dark: light[0] < 128,
+};
+"#;
+
+#[tokio::test]
+async fn a_person_repairs_a_server_calls_a_tool_and_sees_what_happens_elsewhere() {
+    let gateway = gateway().await;
+    let home = gateway.home().to_owned();
+    Browser::start()
+        .await
+        .signed_in(&gateway, |pages| async move {
+            // What failed stands first, with its next step.
+            pages.reads("no such program").await;
+            pages.click(".needs a[href='/ui/servers/broken']").await;
+            pages.reads("no-such-program").await;
+            // A change shows what it would do before it is written.
+            pages.go("/ui/operations/core_mcpserver_update?name=broken&return=/ui/servers/broken").await;
+            let definition = json!({ "name": "broken", "command": fake_server(), "start": "eager" }).to_string();
+            pages.types("[name='v:/definition']", &definition).await;
+            pages.click("form[action='/ui/do/core_mcpserver_update'] button.danger").await;
+            pages.reads("What would change").await;
+            let file = home.join("servers/broken.yaml");
+            assert!(std::fs::read_to_string(&file).unwrap().contains("no-such-program"), "nothing is written before");
+            assert!(pages.text().await.contains("- ") && pages.text().await.contains("no-such-program"));
+            pages.click("section form button").await;
+            pages.reads("Done.").await;
+            assert!(!std::fs::read_to_string(&file).unwrap().contains("no-such-program"));
+            pages.reads("ready").await;
+            // A tool is called with the form of its schema.
+            pages.go("/ui/call/try%2Fecho").await;
+            pages.types("[name='v:/text']", "zwölf <b>Dutzend</b>").await;
+            pages.click("form[action^='/ui/call/'] button.primary").await;
+            pages.reads("zwölf <b>Dutzend</b>").await;
+            assert!(pages.text().await.contains("Result"));
+            // What happens elsewhere shows without a reload.
+            pages.go("/ui/halts").await;
+            pages.reads("Nothing is halted").await;
+            let halted = run(&home, &["halt", "add", "run", "r1", "--reason", "seen <i>live</i>"], &[]).await;
+            assert_eq!(halted.code, 0, "{}", halted.stderr);
+            pages.reads("seen <i>live</i>").await;
+            pages.click("form[action='/ui/do/core_halt_lift'] button").await;
+            pages.reads("Nothing is halted").await;
+            assert_eq!(pages.complaints().await, [""; 0]);
+        })
+        .await;
+    let audit = run(gateway.home(), &["audit", "list", "--target", "core_mcpserver_update", "-o", "json"], &[]).await;
+    let audit: Value = serde_json::from_str(&audit.stdout).unwrap();
+    assert_eq!(audit["events"][0]["door"], "ui", "{audit}");
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_button_and_a_gateway_that_goes_away_is_seen() {
+    let gateway = gateway().await;
+    let home = gateway.home().to_owned();
+    Browser::start()
+        .await
+        .signed_in(&gateway, |pages| async move {
+            pages.go("/ui/halts").await;
+            pages.reads("Nothing is halted").await;
+            // The session of this browser ends elsewhere, and with it what the page is sent.
+            let listed = run(&home, &["api", "browser_session_list"], &[]).await;
+            let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+            let name = listed["sessions"][0]["name"].as_str().unwrap();
+            let ended = run(&home, &["api", "browser_session_end", &format!("name={name}")], &[]).await;
+            assert_eq!(ended.code, 0, "{}", ended.stderr);
+            pages.reads("The connection to the gateway is lost").await;
+            pages.go("/ui/servers").await;
+            pages.reads("The gateway's token").await;
+            // The token opens it again, and leads to where the person wanted to go.
+            let token = std::fs::read_to_string(home.join("state/token")).unwrap();
+            pages.types("#token", token.trim()).await;
+            pages.click("form:not([hidden]) button").await;
+            pages.reads("broken").await;
+            pages.click("form[action='/ui/sign-out'] button").await;
+            pages.reads("The gateway's token").await;
+        })
+        .await;
+}
