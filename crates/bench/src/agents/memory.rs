@@ -23,14 +23,14 @@ async fn at_once(bench: &AgentBench, sheet: &mut Sheet) -> anyhow::Result<()> {
     let stage = Stage::new(bench).await?;
     let gateway = stage.gateway().await?;
     let count = AT_ONCE / stage.share;
-    let idle = resident(&gateway)?;
+    let idle = own(&gateway)?;
     stage.start_runs(&gateway, HELD, count).await?;
     for results in 0..HELD_ROUNDS {
         stage.model.until_held(count).await?;
         stage.model.open(results + 1);
     }
     stage.model.until_held(count).await?;
-    let held = resident(&gateway)?;
+    let held = own(&gateway)?;
     stage.model.open(usize::MAX);
     stage.until_count(&gateway, "ended", count).await?;
     let peak = megabytes(gateway.process.sizes().context("no sizes")?.peak_kib);
@@ -45,14 +45,14 @@ async fn waiting(bench: &AgentBench, sheet: &mut Sheet) -> anyhow::Result<()> {
     let stage = Stage::new(bench).await?;
     let count = WAITING / stage.share;
     let gateway = stage.gateway().await?;
-    let without = resident(&gateway)?;
+    let without = own(&gateway)?;
     stage.start_runs(&gateway, BUSY, count).await?;
     stage.until_count(&gateway, "waiting", count).await?;
-    let with = resident(&gateway)?;
+    let with = own(&gateway)?;
     gateway.stop().await?;
     let gateway = stage.gateway().await?;
     stage.until_count(&gateway, "waiting", count).await?;
-    let again = resident(&gateway)?;
+    let again = own(&gateway)?;
     gateway.stop().await?;
     let name = format!("{count} runs that wait, MB more than without");
     sheet.aim(&name, Some(AIM_WAITING), Some(with - without));
@@ -60,8 +60,9 @@ async fn waiting(bench: &AgentBench, sheet: &mut Sheet) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn resident(gateway: &Gateway) -> anyhow::Result<f64> {
-    Ok(megabytes(gateway.process.sizes().context("no sizes")?.resident_kib))
+/// Without pages of the program's file, which come and go.
+fn own(gateway: &Gateway) -> anyhow::Result<f64> {
+    Ok(megabytes(gateway.process.sizes().context("no sizes")?.own_kib))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]

@@ -48,7 +48,7 @@ pub(super) async fn measure(bench: &AgentBench, sheet: &mut Sheet) -> anyhow::Re
     // What is left where nothing is sent.
     let still = first.1 - call - slope * first.0 / 1e6;
     sheet.aim("CPU of a round besides the tool and the bytes of its request, ms", Some(AIM), Some(still));
-    sheet.aim(&format!("CPU of each of the first {MARK} rounds, all included, ms"), Some(AIM), Some(first.1));
+    sheet.aim(&format!("CPU of each of the first {MARK} rounds, all included, ms"), None, Some(first.1));
     sheet.aim("CPU for each byte of the request, ns", None, Some(slope));
     let body = format!(
         "{runs} runs of {MOST_ROUNDS} rounds, one after the other, each with a call of 2 KB and its result. The first \
