@@ -34,7 +34,6 @@ mod lists;
 mod login_operations;
 mod logins;
 mod logs;
-mod missing;
 mod models;
 mod muster;
 mod operations;

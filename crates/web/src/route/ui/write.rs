@@ -88,7 +88,7 @@ pub(super) fn sentence(text: &str) -> String {
     let mut characters = text.chars();
     let first: String = characters.next().into_iter().flat_map(char::to_uppercase).collect();
     let whole = first + characters.as_str();
-    if whole.ends_with(['.', '!', '?', ':', '`']) || whole.is_empty() { whole } else { whole + "." }
+    if whole.ends_with(['.', '!', '?', ':']) || whole.is_empty() { whole } else { whole + "." }
 }
 
 fn packed(headers: &HeaderMap, bytes: Bytes) -> Response<Body> {
@@ -108,4 +108,28 @@ fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
     encoder.write_all(bytes).ok()?;
     encoder.finish().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the first visit loads beside its page, in bytes, compressed as it is sent.
+    const FIRST_VISIT: usize = 45 * 1_024;
+
+    #[test]
+    fn assets_are_small_enough_for_a_first_visit() {
+        let sizes = toolcrib_ui::asset::ASSETS.iter().map(|asset| gzip(asset.bytes).expect("it is compressed").len());
+        let all: usize = sizes.sum();
+        assert!((1_000..=FIRST_VISIT).contains(&all), "{all} bytes");
+    }
+
+    #[test]
+    fn a_fragment_becomes_a_sentence() {
+        for (text, expected) in
+            [("no server `x`", "No server `x`."), ("already done.", "Already done."), ("élan", "Élan."), ("", "")]
+        {
+            assert_eq!(sentence(text), expected);
+        }
+    }
 }
