@@ -79,12 +79,14 @@ pub enum FailureKind {
     Unauthorized,
     /// 400 and its like: the request is wrong.
     Invalid,
+    /// What the model answered halted the caller of the run. The message says by which halt.
+    Halted,
 }
 
 impl FailureKind {
     /// Whether an answer was begun, and may have cost something.
     pub fn loses_an_answer(self) -> bool {
-        matches!(self, Self::Cut | Self::Timeout | Self::Lost | Self::Unreadable)
+        matches!(self, Self::Cut | Self::Timeout | Self::Lost | Self::Unreadable | Self::Halted)
     }
 
     /// Whether the same request may succeed later.

@@ -127,6 +127,9 @@ pub struct Start {
     /// What those have seen that began the run, as labels. The loop does not read it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
+    /// Why the task waits for a person before anything is done with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<String>,
 }
 
 /// The call of another run that a run was begun for.
@@ -268,6 +271,8 @@ pub enum WaitFor {
     Settlement(CallId),
     /// A person's answer to a question or a confirmation.
     Person(String),
+    /// A person's word on what stands in quarantine under this number.
+    Review(u32),
     /// A login at a server.
     Login(String),
     /// Another run.
@@ -464,6 +469,23 @@ pub enum Event {
     Said {
         /// The message.
         text: String,
+    },
+    /// Another message for the run, which waits for a person before the model is told of it. A run that is done is open
+    /// again meanwhile.
+    Quarantined {
+        /// The message.
+        text: String,
+        /// Why.
+        why: String,
+    },
+    /// A person has looked at what stands in quarantine: the task or a message.
+    Reviewed {
+        /// Its number: the task and messages that were held, in their order, from 1.
+        item: u32,
+        /// The run goes on with it; else a message is left out, and without its task the run ends.
+        released: bool,
+        /// By whom.
+        by: String,
     },
     /// Someone cancels the run.
     Cancelled {

@@ -64,6 +64,10 @@ pub struct Run {
     notes: Vec<String>,
     /// Messages that are not in the conversation yet.
     said: Vec<String>,
+    /// What waits for a person to look at it.
+    quarantine: Vec<HeldText>,
+    /// How many were held so far.
+    held: u32,
     /// The newest message that is.
     last_message: Option<String>,
     /// The last answer goes on: nothing may stand between it and the next one.
@@ -82,6 +86,15 @@ pub struct Run {
     complete: Vec<usize>,
     #[cfg(test)]
     planted: Option<Bug>,
+}
+
+/// What waits for a person to look at it.
+#[derive(Debug, Clone)]
+struct HeldText {
+    number: u32,
+    /// The message; `None` for the task.
+    message: Option<String>,
+    why: String,
 }
 
 /// Where the run is between two requests.
@@ -205,6 +218,13 @@ impl Run {
     /// Calls of which it is not known whether they happened: the same call is refused until a person settles it.
     pub fn unsettled_calls(&self) -> Vec<CallId> {
         self.unsettled.calls()
+    }
+
+    /// What waits for a person to look at it: the number, the text and why.
+    pub fn quarantine(&self) -> Vec<(u32, &str, &str)> {
+        let task = self.start.as_ref().map_or("", |start| &start.task);
+        let held = self.quarantine.iter();
+        held.map(|held| (held.number, held.message.as_deref().unwrap_or(task), held.why.as_str())).collect()
     }
 
     /// What the model was sent and answered.

@@ -53,6 +53,17 @@ pub struct FoundCanary {
     pub halt: Arc<Halt>,
 }
 
+/// How much of a canary is in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CanaryTrace {
+    /// Nothing of any.
+    None,
+    /// A piece that alone is not enough.
+    Piece,
+    /// So much that it is the canary and nothing else.
+    Whole,
+}
+
 impl fmt::Debug for Canaries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Canaries").field("canaries", &self.set.load().ids.len()).finish_non_exhaustive()
@@ -113,7 +124,19 @@ impl Canaries {
 
     /// Whether a piece of one is in a text.
     pub(crate) fn is_in(&self, text: &Raw) -> bool {
-        !self.set.load().scanner.scan(text.as_str()).is_empty()
+        self.trace(text) != CanaryTrace::None
+    }
+
+    /// How much of one is in a text.
+    pub(crate) fn trace(&self, text: &Raw) -> CanaryTrace {
+        let pieces = self.set.load().scanner.scan(text.as_str());
+        if pieces.iter().any(Piece::is_enough) {
+            CanaryTrace::Whole
+        } else if pieces.is_empty() {
+            CanaryTrace::None
+        } else {
+            CanaryTrace::Piece
+        }
     }
 
     /// Remembers a piece; whether it and those before it are the whole.

@@ -7,7 +7,7 @@ use toolcrib_catalog::CanaryHalt;
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 
-use crate::canaries::{FoundCanary, LONG};
+use crate::canaries::{CanaryTrace, FoundCanary, LONG};
 use crate::halts::{Halt, HaltCause, HaltSubject};
 use crate::path::CallPath;
 
@@ -61,6 +61,11 @@ impl CallPath {
             (Ok(CanaryHalt::Session), Some(session)) => HaltSubject::Session(session),
             _ => HaltSubject::Principal(caller.principal.id.clone()),
         }
+    }
+
+    /// How much of a canary is in a short text, as it arrives piece by piece. Nothing is remembered, and no one is halted.
+    pub fn trace_canary(&self, text: &Raw) -> CanaryTrace {
+        if self.canaries.is_empty() { CanaryTrace::None } else { self.canaries.trace(text) }
     }
 
     /// Whether a text has a piece of a canary, or is too long to be looked through at once.

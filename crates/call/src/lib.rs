@@ -61,7 +61,7 @@ pub use admission::{AdmittedCall, AuditContext, AuditedRequest, Refusal};
 pub use answer::{CallAnswer, Withheld};
 pub use approvals::{ApprovalTimes, Approvals, ObserveApprovals, SealRows, ShownCall};
 pub use build::{Build, HeldBy, PolicySet, ViewMaker, Views};
-pub use canaries::{Canaries, FoundCanary};
+pub use canaries::{Canaries, CanaryTrace, FoundCanary};
 pub use client::{ClientOptions, name_at_servers, principal_at_servers};
 pub use consent::{Consent, GivenConsent};
 pub use context::RequestContext;

@@ -4,6 +4,7 @@
 mod configure;
 mod fault;
 mod limits;
+mod sentinel;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,6 +25,9 @@ use crate::{service, toolschema};
 pub use configure::{AgentConnector, GovernedDecision, GovernedTool, RiskClass, ToolAction, ToolPolicy};
 pub use fault::AgentFault;
 pub use limits::{AgentLimits, DayLimits};
+pub use sentinel::{
+    OnFailure, Score, ScoreError, SentinelAction, SentinelClassifier, SentinelDefinition, SentinelRule,
+};
 
 /// What stands before an agent's name in that of its tool.
 pub const AGENT_TOOL_PREFIX: &str = "agent_";
@@ -54,6 +58,8 @@ pub struct AgentDefinition {
     pub runs_as: RunsAs,
     pub on_denied: OnDenied,
     pub on_unknown: OnUnknown,
+    /// What is looked for in tasks and messages.
+    pub sentinel: Option<SentinelDefinition>,
     /// By the name of a tool as its server gives it.
     pub tool_policies: BTreeMap<String, ToolPolicy>,
     /// Texts that must not appear in a run.
@@ -191,6 +197,7 @@ fn read(name: Option<ObjectName>, fields: Fields<'_>) -> Option<AgentDefinition>
         runs_as: fields.get("runs_as").and_then(|cursor| cursor.choice()).unwrap_or(RunsAs::Caller),
         on_denied: fields.get("on_denied").and_then(|cursor| cursor.choice()).unwrap_or(OnDenied::Tell),
         on_unknown: fields.get("on_unknown").and_then(|cursor| cursor.choice()).unwrap_or(OnUnknown::Tell),
+        sentinel: fields.get("sentinel").and_then(sentinel::read),
         tool_policies: configuration.tool_policies,
         canary_tokens: configuration.canary_tokens,
         connectors: configuration.connectors,

@@ -4,7 +4,9 @@
 //! Reading order: `source` (what the gateway sees), `start` (what a run is made of), `tools` (what it is shown), `bridge`
 //! (what the loop's driver asks for: `ask` models, `call` tools, `keep` journals), `operation` (what people ask for).
 
+mod answer_guard;
 mod ask;
+mod audit;
 mod breaker;
 mod bridge;
 mod call;
@@ -18,12 +20,14 @@ mod operation;
 mod output;
 mod seen;
 mod send;
+mod sentinel;
 mod shown;
 mod source;
 mod spans;
 mod start;
 mod table;
 mod tools;
+mod trail;
 
 pub use send::{ModelBody, ModelResponse, SendError, SendRequest};
 pub use source::Agents;

@@ -10,6 +10,7 @@
 //! failed, no place is given until one succeeds: callers wait, and what is not on the disk is that batch and the events
 //! of calls that were running. What it cannot promise: see [`AuditLog::verify`].
 
+mod activity;
 mod chain;
 mod checkpoint;
 mod checkpoint_walk;
@@ -44,6 +45,7 @@ use self::writer::{Writer, WriterParts};
 
 pub(crate) use self::park::block_on;
 
+pub use self::activity::ActivityFilter;
 pub use self::chain::Head;
 pub use self::checkpoint::{CHECKPOINT_EVENTS, Checkpoint, CheckpointKey};
 pub use self::checkpoints::CHECKPOINTS_MAX;
@@ -400,6 +402,14 @@ impl AuditLog {
     /// A pattern is longer than [`PATTERN_MAX`]; the database says no.
     pub fn list(&self, filter: &AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
         query::list(&self.inner.database, filter)
+    }
+
+    /// Rows that runs of agents wrote. Blocks; in async code call it with `spawn_blocking`.
+    ///
+    /// # Errors
+    /// The database cannot be read; a pattern is too long.
+    pub fn activity(&self, filter: &ActivityFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        activity::list(&self.inner.database, filter)
     }
 
     /// Signs checkpoints from now on, with the key of this log; makes one where there is none. Gives its public half.

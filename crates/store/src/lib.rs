@@ -36,10 +36,10 @@ pub use agent_runs::{
     AgentDay, AgentDayLimits, AgentRunEntries, AgentRunQuery, AgentRunRecord, AgentRunState, AgentRuns,
 };
 pub use audit::{
-    ArgsHash, AuditClosed, AuditCursors, AuditEvent, AuditFilter, AuditHealth, AuditLog, AuditOrder, AuditPlace,
-    AuditRecord, AuditSlot, CHECKPOINT_EVENTS, CHECKPOINTS_MAX, ChainBreak, Checkpoint, CheckpointError, CheckpointKey,
-    Custody, Decision, Door, EventProof, Fault, Head, IN_FLIGHT, IntactChain, KeyOpening, Outcome, ProofFault,
-    ReadCheckpoints, RowHash, SealKey, UnwrittenEvents, Verification,
+    ActivityFilter, ArgsHash, AuditClosed, AuditCursors, AuditEvent, AuditFilter, AuditHealth, AuditLog, AuditOrder,
+    AuditPlace, AuditRecord, AuditSlot, CHECKPOINT_EVENTS, CHECKPOINTS_MAX, ChainBreak, Checkpoint, CheckpointError,
+    CheckpointKey, Custody, Decision, Door, EventProof, Fault, Head, IN_FLIGHT, IntactChain, KeyOpening, Outcome,
+    ProofFault, ReadCheckpoints, RowHash, SealKey, UnwrittenEvents, Verification,
 };
 pub use authorization::{
     Authorizations, CodeRecord, CodeUse, KeyPhase, KeyRecord, Renewal, RenewalRequest, RequestRecord, SecretHash,

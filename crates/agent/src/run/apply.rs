@@ -8,7 +8,7 @@ use toolcrib_base::Timestamp;
 use super::planted::Bug;
 use super::repeats::{Repeats, Repetition};
 use super::turn::{Stage, Turn, TurnCall};
-use super::{Effect, MOST_LOST, ModelState, Phase, Run, texts};
+use super::{Effect, HeldText, MOST_LOST, ModelState, Phase, Run, texts};
 use crate::answer::{Answer, Failure, FailureKind, Finish};
 use crate::conversation::{Conversation, Part, ShownResult};
 use crate::entry::{CallId, CallResult, Decision, End, Entry, Event, OnDenied, OnUnknown, Purpose, Refusal};
@@ -34,7 +34,7 @@ pub(super) const ORPHANED: &str = "the process that called is gone";
 fn goes_on(end: &End, event: &Event) -> bool {
     match event {
         Event::Raised(_) => !matches!(end, End::Limit(_)),
-        Event::Said { .. } => !matches!(end, End::Done(_) | End::Limit(_)),
+        Event::Said { .. } | Event::Quarantined { .. } => !matches!(end, End::Done(_) | End::Limit(_)),
         Event::Started(_)
         | Event::Resumed
         | Event::Asked(_)
@@ -81,7 +81,7 @@ impl Run {
         if self.start.is_none() {
             return Err("the journal does not begin with `started`".to_owned());
         }
-        if let (Some(End::Limit(limit)), Event::Said { .. }) = (&self.ended, event)
+        if let (Some(End::Limit(limit)), Event::Said { .. } | Event::Quarantined { .. }) = (&self.ended, event)
             && limit.is_of_run()
         {
             return Err(format!("the run is at its limit of {}: raise that first", limit.as_str()));
@@ -90,7 +90,12 @@ impl Run {
             return Ok(());
         }
         match event {
-            Event::Said { .. } if self.ending.is_some() => Err("the run is about to end".to_owned()),
+            Event::Said { .. } | Event::Quarantined { .. } if self.ending.is_some() => {
+                Err("the run is about to end".to_owned())
+            }
+            Event::Reviewed { item, .. } if self.quarantine.iter().all(|held| held.number != *item) => {
+                Err(format!("nothing is in quarantine under the number {item}"))
+            }
             Event::Asked(request) if self.asking.under_way.is_some() || !matches!(self.phase, Phase::Ask) => {
                 Err(format!("request {} leaves before what is under way ended", request.number))
             }
@@ -144,6 +149,7 @@ impl Run {
             Event::Settled { call, settlement, .. } => return self.settled(*call, settlement),
             Event::Raised(limits) => return self.raised(limits),
             Event::Said { text } => self.said(text),
+            Event::Quarantined { text, why } => self.quarantined(text, why),
             _ if self.ended.is_some() => return Effect::Repeated,
             Event::Started(start) => self.started(start),
             Event::Forked { run, .. } => self.forked(run),
@@ -169,6 +175,7 @@ impl Run {
             }
             Event::Checked { problem } => return self.checked(problem.as_deref()),
             Event::Shortened(_) => self.shortened(),
+            Event::Reviewed { item, released, by } => return self.reviewed(*item, *released, by),
             Event::Cancelled { by } => self.cancelled(by),
             Event::Ended(end) => {
                 self.ended = Some(end.clone());
@@ -187,6 +194,9 @@ impl Run {
         self.conversation = Conversation::new(&start.instructions);
         self.conversation.push(Part::User(start.task.clone()));
         self.start = Some(Arc::new(start.clone()));
+        if let Some(why) = &start.held {
+            self.hold(None, why);
+        }
     }
 
     fn forked(&mut self, run: &str) {
@@ -255,6 +265,30 @@ impl Run {
         } else if matches!(self.phase, Phase::Ask) && self.asking.under_way.is_none() {
             self.tell_notes();
         }
+    }
+
+    fn hold(&mut self, message: Option<String>, why: &str) {
+        self.held += 1;
+        self.quarantine.push(HeldText { number: self.held, message, why: why.to_owned() });
+    }
+
+    fn quarantined(&mut self, text: &str, why: &str) {
+        self.hold(Some(text.to_owned()), why);
+        if self.ended.take().is_some() {
+            self.clock.still = false;
+        }
+    }
+
+    /// A message that is refused leaves the run as it was: one that was done ends once more with its output.
+    fn reviewed(&mut self, item: u32, released: bool, by: &str) -> Effect {
+        let Some(place) = self.quarantine.iter().position(|held| held.number == item) else { return Effect::Repeated };
+        let held = self.quarantine.remove(place);
+        match (held.message, released) {
+            (Some(text), true) => self.said(&text),
+            (None, false) => self.ending = Some(End::Cancelled(format!("{by}, who refused the task"))),
+            (Some(_), false) | (None, true) => {}
+        }
+        Effect::Changed
     }
 
     /// The run goes on though there was an output; what was said of it belongs to its round.
@@ -364,6 +398,7 @@ impl Run {
         let is_last = self.asking.failures >= self.limits.attempts.max(1);
         match failure.kind {
             FailureKind::Unauthorized | FailureKind::Invalid => self.ending = Some(End::Failed(failure.clone())),
+            FailureKind::Halted => self.ending = Some(End::Cancelled(failure.message.clone())),
             FailureKind::Filter => self.ending = Some(End::Filtered),
             FailureKind::Window if is_last => self.ending = Some(End::Window),
             FailureKind::Window => self.asking.must_shorten = true,

@@ -50,6 +50,9 @@ impl Run {
                 None => record(Event::Continued),
             };
         }
+        if let Some(waits) = self.reviews() {
+            return record(Event::Waiting(waits));
+        }
         match &self.phase {
             Phase::Ask => self.ask(),
             Phase::Calls(turn) => match self.turn_step(turn) {
@@ -64,7 +67,8 @@ impl Run {
 
     fn ending(&self) -> Option<End> {
         let is_done = matches!(self.phase, Phase::Output(_, true));
-        let is_late = self.time_left() == Some(0) && self.waiting.is_none() && !is_done;
+        let is_held = self.waiting.is_some() || self.reviews().is_some();
+        let is_late = self.time_left() == Some(0) && !is_held && !is_done;
         self.ending.clone().or(is_late.then_some(End::Limit(LimitName::Time)))
     }
 
@@ -98,8 +102,19 @@ impl Run {
                 TurnStep::Wait(waits) => Some(waits),
                 _ => None,
             },
-            _ => self.asking.sleeps.then(|| waits.to_vec()),
+            _ => self.reviews().or_else(|| self.asking.sleeps.then(|| waits.to_vec())),
         }
+    }
+
+    /// What a person has to look at before anything else is done: between turns, and before the run ends.
+    fn reviews(&self) -> Option<Vec<WaitFor>> {
+        let is_between = match &self.phase {
+            Phase::Ask => self.asking.under_way.is_none(),
+            Phase::Output(_, is_checked) => *is_checked,
+            Phase::Calls(_) => false,
+        };
+        let waits = || self.quarantine.iter().map(|held| WaitFor::Review(held.number)).collect();
+        (is_between && !self.quarantine.is_empty()).then(waits)
     }
 
     // === calls ===

@@ -2,6 +2,7 @@
 
 mod menu;
 mod messages;
+mod quarantine;
 
 use std::sync::Arc;
 
@@ -64,6 +65,7 @@ fn start() -> Start {
         allowed: None,
         parent: None,
         labels: Vec::new(),
+        held: None,
     }
 }
 

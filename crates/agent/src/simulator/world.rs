@@ -109,6 +109,7 @@ pub(super) fn start(random: &mut Random) -> Start {
         allowed: None,
         parent: None,
         labels: Vec::new(),
+        held: None,
     }
 }
 

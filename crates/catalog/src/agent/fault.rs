@@ -69,7 +69,9 @@ impl AgentDefinition {
         profiles: &BTreeMap<ProfileName, Arc<ProfileDefinition>>,
     ) -> Vec<AgentFault> {
         let mut faults = Vec::new();
-        for name in self.models.iter().filter(|name| name.as_str() != DEMO_MODEL) {
+        let judge = self.sentinel.as_ref().and_then(|sentinel| sentinel.classifier.as_ref());
+        let judge = judge.map(|judge| &judge.model);
+        for name in self.models.iter().chain(judge).filter(|name| name.as_str() != DEMO_MODEL) {
             let (agent, name) = (self.name.clone(), name.clone());
             match models.get(&name) {
                 None => faults.push(AgentFault::NoModel { agent, model: name }),

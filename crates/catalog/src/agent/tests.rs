@@ -229,3 +229,32 @@ fn connectors_are_checked_and_hold_no_secrets() {
     let twice = "connectors: [{name: c, endpoint: 'https://a.example'}, {name: c, endpoint: 'https://b.example'}]\n";
     bad_rest(twice, &["connectors[1].name", "each connector once"]);
 }
+
+#[test]
+fn a_sentinel_has_rules_that_compile_and_a_judge() {
+    let text = "sentinel:\n  builtin: block\n  rules: [{words: [a.b, c]}, {name: n, pattern: 'x+', action: record}]\n  \
+                classifier: {model: judge, block: 0.9}\n";
+    let sentinel = good(text).sentinel.unwrap();
+    let rules: Vec<_> = sentinel.rules.iter().map(|rule| (rule.name.as_str(), rule.action)).collect();
+    assert_eq!(rules, [("rule 1", SentinelAction::Block), ("n", SentinelAction::Record)]);
+    assert!(sentinel.rules[0].pattern.contains(r"a\.b|c"), "{:?}", sentinel.rules[0]);
+    assert_eq!((sentinel.builtin, sentinel.on_failure), (Some(SentinelAction::Block), OnFailure::Block));
+    let judge = sentinel.classifier.unwrap();
+    assert!((judge.block.value() - 0.9).abs() < 1e-9 && (judge.quarantine.value() - 0.5).abs() < 1e-9);
+    for (rest, parts) in [
+        ("sentinel: {rules: [{pattern: '('}]}\n", &["`sentinel.rules[0].pattern`", "regular expression"][..]),
+        ("sentinel: {rules: [{pattern: 'x*'}]}\n", &["does not fit everything"]),
+        ("sentinel: {rules: [{pattern: '(x{1000}){1000}'}]}\n", &["regular expression"]),
+        ("sentinel: {rules: [{}]}\n", &["expected what the rule looks for"]),
+        ("sentinel: {rules: [{words: []}]}\n", &["1 to 1000 words"]),
+        ("sentinel: {rules: [{words: [x], pattern: y}]}\n", &["stands beside `words`"]),
+        ("sentinel: {rules: [{words: [x], action: deny}]}\n", &["action"]),
+        ("sentinel: {classifier: {model: m, block: 1.5}}\n", &["number from `0` to `1`"]),
+        ("sentinel: {classifier: {model: m, block: 0.2}}\n", &["expected at most `block`, `0.2`"]),
+        ("sentinel: {classifier: {model: m, timeout: 1h}}\n", &["at most `120s`"]),
+        ("sentinel: {classifier: {}}\n", &["expected the model that judges"]),
+        ("sentinel: {rule: []}\n", &["`sentinel.rule`"]),
+    ] {
+        bad_rest(rest, parts);
+    }
+}

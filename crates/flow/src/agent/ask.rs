@@ -1,14 +1,23 @@
 //! Asks a model: the request as bytes, a place at its server, the answer as it arrives.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::FutureExt;
+use tokio::sync::oneshot;
 use toolcrib_agent::driver::{AskModel, Observe};
 use toolcrib_agent::{Answer, Ask, Failure, FailureKind};
+use toolcrib_call::admission::closing_problem;
+use toolcrib_gateway::Gateway;
 use toolcrib_model::{AnswerError, Bounds, Delta, ModelError, StreamReader};
+use toolcrib_protocol::Raw;
 
+use super::answer_guard::{self, AnswerGuard};
+use super::audit::{self, AuditedRun, RunEvent};
 use super::bridge::Bridge;
+use super::context::RunContext;
 use super::dialogue;
 use super::models::{ModelEntry, Place};
 use super::send::{ModelResponse, SendError};
@@ -36,27 +45,66 @@ impl AskModel for Bridge {
         if let Some(left) = entry.breaker.blocked(self.clock.now()) {
             return Err(busy(&entry, u128::from(left)));
         }
-        let shown = |text: &str| observer.delta(run, text);
+        let gateway = self.gateway().ok_or_else(|| dialogue::unusable(closing_problem().to_string()))?;
+        let guard = AnswerGuard::new(&gateway.path, run, observer);
+        let shown = |delta: &Delta| guard.take(delta);
         let asked = tokio::time::timeout(entry.timeout, self.answer(&entry, body, &shown));
-        let answer = asked.await.unwrap_or_else(|_| {
-            let message = format!("no answer of `{}` within {} s", entry.name, entry.timeout.as_secs());
-            Err(Failure { kind: FailureKind::Timeout, message, retry_after_ms: None, spent: None })
-        });
+        let answer = tokio::select! {
+            biased;
+            // What goes on in the stream is not waited for.
+            text = guard.hit() => return Err(self.halted(&gateway, &context, text).await),
+            answer = asked => answer.unwrap_or_else(|_| {
+                let message = format!("no answer of `{}` within {} s", entry.name, entry.timeout.as_secs());
+                Err(Failure { kind: FailureKind::Timeout, message, retry_after_ms: None, spent: None })
+            }),
+        };
+        // The stream may have ended with the piece that made it whole.
+        if let Some(text) = guard.hit().now_or_never() {
+            return Err(self.halted(&gateway, &context, text).await);
+        }
         match &answer {
             Err(failure) if blames_server(failure.kind) => entry.breaker.failed(self.clock.now()),
             _ => entry.breaker.answered(),
         }
-        Ok(dialogue::kept(ask, &entry, answer?, sent))
+        let answer = answer?;
+        self.look_for_canary(&gateway, &context, answer_guard::words_of(&answer)).await?;
+        Ok(dialogue::kept(ask, &entry, answer, sent))
     }
 }
 
 impl Bridge {
+    /// Of a text of a model with a canary: its caller is halted.
+    async fn halted(&self, gateway: &Arc<Gateway>, context: &Arc<RunContext>, text: Raw) -> Failure {
+        let looked = self.look_for_canary(gateway, context, text).await;
+        // Another set of canaries came into force meanwhile: the text was held back by the old one.
+        looked.err().unwrap_or_else(|| dialogue::unusable("the answer had a canary".to_owned()))
+    }
+
+    /// Looks for canaries in a text of a model, and halts the caller of the run where one is. The halt ends the run, and
+    /// this future with it: a task of its own does the work.
+    async fn look_for_canary(
+        &self,
+        gateway: &Arc<Gateway>,
+        context: &Arc<RunContext>,
+        text: Raw,
+    ) -> Result<(), Failure> {
+        if !gateway.path.may_have_canary(&text) {
+            return Ok(());
+        }
+        let (gateway, context) = (Arc::clone(gateway), Arc::clone(context));
+        let (sender, looked) = oneshot::channel();
+        self.scope().spawn(async move {
+            let _ = sender.send(halt_for_canary(&gateway, &context, &text).await);
+        });
+        looked.await.unwrap_or_else(|_| Err(dialogue::unusable(closing_problem().to_string())))
+    }
+
     /// Sends a request and reads what comes.
     pub(super) async fn answer(
         &self,
         entry: &ModelEntry,
         body: Vec<u8>,
-        shown: &(dyn Fn(&str) + Send + Sync),
+        shown: &(dyn Fn(&Delta) + Send + Sync),
     ) -> Result<toolcrib_model::Answer, Failure> {
         match &entry.place {
             Place::Script(script) => {
@@ -85,7 +133,7 @@ impl Bridge {
         &self,
         entry: &ModelEntry,
         mut response: ModelResponse,
-        shown: &(dyn Fn(&str) + Send + Sync),
+        shown: &(dyn Fn(&Delta) + Send + Sync),
     ) -> Result<toolcrib_model::Answer, Failure> {
         let broke = |why: String| Failure {
             kind: FailureKind::Cut,
@@ -128,17 +176,31 @@ impl Bridge {
     }
 }
 
+async fn halt_for_canary(gateway: &Gateway, context: &RunContext, text: &Raw) -> Result<(), Failure> {
+    let caller = &context.invocation.caller;
+    let found = match gateway.path.look_for_canary(caller, text, "an answer of a model").await {
+        Ok(None) => return Ok(()),
+        Ok(Some(found)) => found,
+        // Nothing goes on that was not looked at.
+        Err(problem) => return Err(dialogue::unusable(problem.to_string())),
+    };
+    let event = RunEvent {
+        halt: Some(found.halt.id.to_string()),
+        canary: Some(found.id.to_string()),
+        ..RunEvent::denied("security.flagged", "canary")
+    };
+    audit::record(gateway, AuditedRun::of(context), event.with("in", "an answer of a model")).await;
+    let message = format!("halt `{}`", found.halt.id);
+    Err(Failure { kind: FailureKind::Halted, message, retry_after_ms: None, spent: None })
+}
+
 fn whole(entry: &ModelEntry, body: &[u8]) -> Result<toolcrib_model::Answer, Failure> {
     toolcrib_model::read(entry.target.wire, body, Bounds::default()).map_err(|error| dialogue::failure(&error))
 }
 
-fn push(reader: &mut StreamReader, bytes: &[u8], shown: &(dyn Fn(&str) + Send + Sync)) -> Result<(), Failure> {
+fn push(reader: &mut StreamReader, bytes: &[u8], shown: &(dyn Fn(&Delta) + Send + Sync)) -> Result<(), Failure> {
     let deltas = reader.push(bytes).map_err(|error: AnswerError| dialogue::failure(&error))?;
-    for delta in deltas {
-        if let Delta::Text(text) = delta {
-            shown(&text);
-        }
-    }
+    deltas.iter().for_each(shown);
     Ok(())
 }
 

@@ -28,6 +28,7 @@ use super::keep::{self, JournalState};
 use super::models::Models;
 use super::output::OutputCheck;
 use super::send::SendRequest;
+use super::sentinel::Sentinel;
 use super::shown::wait_key;
 use super::source::blocking;
 
@@ -40,6 +41,8 @@ pub(super) struct Bridge {
     contexts: Mutex<HashMap<String, Arc<RunContext>>>,
     /// What agents may start and spend on one day.
     day_limits: RwLock<HashMap<String, AgentDayLimits>>,
+    /// Those that look at what agents are given, of agents that have one.
+    sentinels: RwLock<HashMap<String, Arc<Sentinel>>>,
     gateway: OnceLock<Weak<Gateway>>,
     runs: OnceLock<Arc<dyn DriveRuns>>,
     scope: Scope,
@@ -66,6 +69,7 @@ impl Bridge {
             clock: Arc::clone(&clock),
             contexts: Mutex::default(),
             day_limits: RwLock::default(),
+            sentinels: RwLock::default(),
             gateway: OnceLock::new(),
             runs: OnceLock::new(),
             scope: scope.clone(),
@@ -97,11 +101,24 @@ impl Bridge {
         };
         let limits = loaded.agents.iter().map(|(name, agent)| (name.to_string(), limits(agent))).collect();
         *self.day_limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+        let sentinel = |agent: &AgentDefinition| Some((agent.name.to_string(), Arc::new(Sentinel::of(agent)?)));
+        let sentinels = loaded.agents.values().filter_map(|agent| sentinel(agent)).collect();
+        *self.sentinels.write().unwrap_or_else(PoisonError::into_inner) = sentinels;
+    }
+
+    /// What looks at what an agent is given.
+    pub(super) fn sentinel(&self, agent: &str) -> Option<Arc<Sentinel>> {
+        self.sentinels.read().unwrap_or_else(PoisonError::into_inner).get(agent).cloned()
     }
 
     /// What an agent may start and spend on one day.
     pub(super) fn day_limits(&self, agent: &str) -> AgentDayLimits {
         self.day_limits.read().unwrap_or_else(PoisonError::into_inner).get(agent).copied().unwrap_or_default()
+    }
+
+    /// Tasks that outlive what asked for them.
+    pub(super) fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// From now on the gateway is there; `false` where it was before.
@@ -176,7 +193,9 @@ impl Bridge {
         };
         let mut written = JournalState::default();
         written.take_all(&entries);
-        let context = Arc::new(RunContext::new(Arc::new(start), Invocation::new(gateway, caller), written));
+        let context = Arc::new(RunContext::new(Arc::new(start), Invocation::new(gateway, caller), written.clone()));
+        // These events are in the audit log already.
+        let _ = context.trail(&entries, &written);
         context.saw(&entries);
         // Two may have read at once; one of them counts.
         Ok(Arc::clone(self.contexts().entry(run.to_owned()).or_insert(context)))
@@ -187,6 +206,13 @@ impl Bridge {
         if let Some(gateway) = self.gateway() {
             gateway.happened(ObjectEvent { kind: ObjectKind::Agent, name: agent.to_owned(), reason, message, warning });
         }
+    }
+
+    /// Reports that a run waits for a person to look at what it was given.
+    pub(super) fn quarantined(&self, agent: &str, run: &str) {
+        let message =
+            format!("run `{run}` is in quarantine: `toolcrib run release {run}` or `toolcrib run refuse {run}`");
+        self.happened(agent, "RunQuarantined", message, true);
     }
 
     /// Runs that wait for an approval go on, with the yes or the no.

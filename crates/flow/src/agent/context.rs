@@ -10,11 +10,14 @@ use toolcrib_base::{Glob, ProfileName, Timestamp};
 use toolcrib_call::Invocation;
 use toolcrib_protocol::Revision;
 use toolcrib_session::Caller;
+use toolcrib_store::Door;
 use toolcrib_view::Tool;
 
+use super::audit::RunEvent;
 use super::keep::JournalState;
 use super::seen::SeenResults;
 use super::tools::{SOURCE, is_named};
+use super::trail::Trail;
 
 /// One run.
 pub(super) struct RunContext {
@@ -27,6 +30,10 @@ pub(super) struct RunContext {
     feed: watch::Sender<Feed>,
     /// What the store has of it.
     written: Mutex<JournalState>,
+    /// What its audit trail remembers of it.
+    trail: Mutex<Trail>,
+    /// By which door it was asked for.
+    door: Door,
     /// The call that is being made, and what an agent that it starts may spend.
     loan: Mutex<Option<(CallId, Allowance)>>,
     seen: Mutex<SeenResults>,
@@ -53,6 +60,7 @@ impl RunContext {
     /// `invocation` is for the caller in its own profile.
     pub(super) fn new(start: Arc<Start>, mut invocation: Invocation, written: JournalState) -> Self {
         let caller = &mut invocation.caller;
+        let door = caller.door;
         // Its rights are those of its calls, by whatever door it was asked for.
         caller.door = Invocation::DOOR;
         invocation.enter_run(&format!("{SOURCE}_{}", start.agent), &start.run);
@@ -69,16 +77,25 @@ impl RunContext {
         let allowed = start.allowed.as_ref();
         let allowed = allowed.map(|patterns| patterns.iter().filter_map(|pattern| pattern.parse().ok()).collect());
         let (feed, _) = watch::channel(Feed { entries: written.entries, ..Feed::default() });
-        Self {
-            start,
-            invocation,
-            own,
-            allowed,
-            feed,
-            written: Mutex::new(written),
-            loan: Mutex::default(),
-            seen: Mutex::default(),
-        }
+        let (trail, loan, seen) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let written = Mutex::new(written);
+        Self { start, invocation, own, allowed, feed, written, trail, door, loan, seen }
+    }
+
+    /// On whose behalf it works, in that one's own profile.
+    pub(super) fn caller(&self) -> &Caller {
+        &self.own.as_ref().unwrap_or(&self.invocation).caller
+    }
+
+    /// By which door it was asked for.
+    pub(super) fn door(&self) -> Door {
+        self.door
+    }
+
+    /// The events of its audit trail for these entries; `state` is as it is after them.
+    pub(super) fn trail(&self, entries: &[Entry], state: &JournalState) -> Vec<RunEvent> {
+        let mut trail = self.trail.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.iter().filter_map(|entry| trail.take(&self.start, entry, state)).collect()
     }
 
     /// Whether the run may call a tool, as its definition says.

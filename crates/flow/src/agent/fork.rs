@@ -6,6 +6,7 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_call::Invocation;
 use toolcrib_store::AgentRunRecord;
 
+use super::audit::{self, AuditedRun, RunEvent};
 use super::keep::{self, JournalState};
 use super::operation::new_id;
 use super::shown;
@@ -54,6 +55,12 @@ impl Inner {
         };
         let (store, created) = (self.bridge.store.clone(), record.clone());
         blocking(move || store.create(&created, &lines)).await?;
+        if let Some(gateway) = self.bridge.gateway() {
+            let event = RunEvent::new("run.started").with("forked_from", run.id.as_str()).with("round", round);
+            let event = event.with("door", invocation.caller.door.as_str());
+            let of = AuditedRun { caller: &invocation.caller, agent: &run.agent, run: &id };
+            audit::record(&gateway, of, event).await;
+        }
         let resumed = self.bridge.runs().resume(&id).await;
         resumed.map_err(|error| Problem::new(Kind::Conflict, format!("run `{id}`: {error}")))?;
         Ok(shown::record(&record))

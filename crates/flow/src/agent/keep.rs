@@ -52,7 +52,7 @@ impl JournalState {
             let wakes = match entry.event {
                 Event::Continued | Event::Resumed | Event::Started(_) => true,
                 // A run that waits goes on waiting.
-                Event::Raised(_) | Event::Said { .. } => state.status == "ended",
+                Event::Raised(_) | Event::Said { .. } | Event::Quarantined { .. } => state.status == "ended",
                 _ => false,
             };
             if !rests || wakes {
@@ -76,7 +76,7 @@ impl JournalState {
                 self.moments.clear();
                 state.next_due = None;
             }
-            Event::Raised(_) | Event::Said { .. } => {
+            Event::Raised(_) | Event::Said { .. } | Event::Quarantined { .. } => {
                 (state.end, state.output, state.ended_at) = (None, None, None);
             }
             Event::Ended(end) => {
@@ -195,8 +195,10 @@ impl Journal for Bridge {
                 move || store.append(&AgentRunEntries { run: &id, before, lines: &lines, state: &state, limits, sync });
             blocking(append).await?;
         }
+        let events = context.trail(entries, &written);
         context.wrote(written);
         context.saw(entries);
+        self.record(&context, events).await;
         Ok(())
     }
 

@@ -3,9 +3,11 @@
 //! To add one: a row in [`ROWS`], and its arm in [`run`] with a function in a file of `operation/`; of definitions in
 //! `operation/definition/row.rs` and `operation/definition.rs`.
 
+mod activity;
 mod definition;
 mod journal;
 mod model_test;
+mod review;
 mod runs;
 mod schema;
 
@@ -20,8 +22,8 @@ use toolcrib_view::{Effect, Method, Operation, Permission};
 use super::source::Inner;
 use crate::arguments::OperationArguments;
 use schema::{
-    ENTRIES, ENTRIES_OUTPUT, EXPORT, EXPORT_OUTPUT, FORK, LIST, LIST_OUTPUT, MESSAGE, NAMED, REPLAY_OUTPUT, RESUME,
-    SETTLE, SHOWN, START,
+    ACTIVITY, ACTIVITY_OUTPUT, ENTRIES, ENTRIES_OUTPUT, EXPORT, EXPORT_OUTPUT, FORK, LIST, LIST_OUTPUT, MESSAGE, NAMED,
+    REPLAY_OUTPUT, RESUME, REVIEW, SETTLE, SHOWN, START,
 };
 
 /// All of them.
@@ -54,6 +56,7 @@ pub(super) async fn run(
     inner.bridge.gateway().ok_or_else(closing_problem)?;
     let asking = OperationCall { inner, invocation, given };
     match operation.tool {
+        "core_activity_list" => activity::list(&asking).await,
         "core_model_test" => model_test::run(&asking).await,
         "core_run_cancel" => runs::cancel(&asking).await,
         "core_run_entries" => journal::entries(&asking).await,
@@ -62,6 +65,8 @@ pub(super) async fn run(
         "core_run_get" => runs::get(&asking).await,
         "core_run_list" => runs::list(&asking).await,
         "core_run_message" => runs::message(&asking).await,
+        "core_run_refuse" => review::review(&asking, false).await,
+        "core_run_release" => review::review(&asking, true).await,
         "core_run_replay" => journal::replay(&asking).await,
         "core_run_resume" => runs::resume(&asking).await,
         "core_run_settle" => runs::settle(&asking).await,
@@ -76,6 +81,18 @@ pub(super) async fn run(
 const RUN: Operation = Operation { tag: "agent runs", permission: Permission::Open, ..Operation::OF_SOURCE };
 
 const ROWS: &[Operation] = &[
+    Operation {
+        tool: "core_activity_list",
+        path: "/activity",
+        summary: "List what agents did",
+        description: "List what runs of agents did, newest first, from the audit log: messages, answers of models, calls \
+                      of tools, approvals, what was blocked or halted, ends. Non-admins see only what was done on their \
+                      behalf in this profile. For the next page give `next_before` as `before`.",
+        problems: &[Kind::InvalidParams],
+        input: ACTIVITY,
+        output: ACTIVITY_OUTPUT,
+        ..RUN
+    },
     Operation {
         tool: "core_run_cancel",
         method: Method::Post,
@@ -157,6 +174,32 @@ const ROWS: &[Operation] = &[
         slow: true,
         problems: &[Kind::NotFound, Kind::Conflict],
         input: MESSAGE,
+        output: SHOWN,
+        ..RUN
+    },
+    Operation {
+        tool: "core_run_refuse",
+        method: Method::Post,
+        path: "/runs/{run}/refuse",
+        summary: "Refuse what is in quarantine",
+        description: "Say that a run may not have a task or message that its sentinel holds: a message is left out, and \
+                      without its task the run ends. Nothing is decided by MCP.",
+        effect: Effect::Destroys { idempotent: false },
+        problems: &[Kind::NotFound, Kind::Conflict, Kind::Forbidden],
+        input: REVIEW,
+        output: SHOWN,
+        ..RUN
+    },
+    Operation {
+        tool: "core_run_release",
+        method: Method::Post,
+        path: "/runs/{run}/release",
+        summary: "Release what is in quarantine",
+        description: "Say that a run may have a task or message that its sentinel holds: the run goes on with it. \
+                      Operators and administrators do, nobody for an input of one's own, and nothing is decided by MCP.",
+        effect: Effect::Changes { idempotent: false },
+        problems: &[Kind::NotFound, Kind::Conflict, Kind::Forbidden],
+        input: REVIEW,
         output: SHOWN,
         ..RUN
     },

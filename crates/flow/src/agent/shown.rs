@@ -27,17 +27,32 @@ pub(super) fn record(run: &AgentRunRecord) -> Value {
     shown
 }
 
+/// What a run waits for, in a word.
+pub(super) fn wait_kind(wait: &WaitFor) -> &'static str {
+    match wait {
+        WaitFor::Approval(_) => "approval",
+        WaitFor::Settlement(_) => "settlement",
+        WaitFor::Person(_) => "person",
+        WaitFor::Review(_) => "review",
+        WaitFor::Login(_) => "login",
+        WaitFor::Run(_) => "run",
+        WaitFor::Time(_) => "time",
+    }
+}
+
 /// What a run waits for, in words.
 pub(super) fn wait(wait: &WaitFor) -> Value {
-    let (kind, what, do_next) = match wait {
-        WaitFor::Approval(id) => ("approval", id.clone(), format!("toolcrib approval approve {id}")),
+    let kind = wait_kind(wait);
+    let (what, do_next) = match wait {
+        WaitFor::Approval(id) => (id.clone(), format!("toolcrib approval approve {id}")),
         WaitFor::Settlement(call) => {
-            ("settlement", call.to_string(), format!("toolcrib run settle RUN {call} happened|did-not|repeat"))
+            (call.to_string(), format!("toolcrib run settle RUN {call} happened|did-not|repeat"))
         }
-        WaitFor::Person(what) => ("person", what.clone(), String::new()),
-        WaitFor::Login(server) => ("login", server.clone(), format!("toolcrib login {server}")),
-        WaitFor::Run(run) => ("run", run.clone(), format!("toolcrib run show {run}")),
-        WaitFor::Time(at) => ("time", at.to_string(), String::new()),
+        WaitFor::Person(what) => (what.clone(), String::new()),
+        WaitFor::Review(item) => (item.to_string(), format!("toolcrib run release RUN {item}")),
+        WaitFor::Login(server) => (server.clone(), format!("toolcrib login {server}")),
+        WaitFor::Run(run) => (run.clone(), format!("toolcrib run show {run}")),
+        WaitFor::Time(at) => (at.to_string(), String::new()),
     };
     let mut shown = json!({"for": kind, "what": what});
     if !do_next.is_empty() {
@@ -52,6 +67,7 @@ pub(super) fn wait_key(wait: &WaitFor) -> String {
         WaitFor::Approval(id) => format!("approval:{id}"),
         WaitFor::Settlement(call) => format!("settlement:{call}"),
         WaitFor::Person(what) => format!("person:{what}"),
+        WaitFor::Review(item) => format!("review:{item}"),
         WaitFor::Login(server) => format!("login:{server}"),
         WaitFor::Run(run) => format!("run:{run}"),
         WaitFor::Time(at) => format!("time:{}", at.0),
@@ -146,6 +162,10 @@ fn event(event: &Event) -> Value {
         Event::Checked { problem } => json!({"event": "checked", "problem": problem}),
         Event::Shortened(_) => json!({"event": "shortened"}),
         Event::Said { text } => json!({"event": "said", "text": text}),
+        Event::Quarantined { text, why } => json!({"event": "quarantined", "text": text, "why": why}),
+        Event::Reviewed { item, released, by } => {
+            json!({"event": "reviewed", "item": item, "released": released, "by": by})
+        }
         Event::Raised(limits) => json!({"event": "raised", "limits": limits}),
         Event::Cancelled { by } => json!({"event": "cancelled", "by": by}),
         Event::Ended(end) => {

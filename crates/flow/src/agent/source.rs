@@ -15,9 +15,11 @@ use toolcrib_call::{ApprovalEnd, Halts, Invocation, Source};
 use toolcrib_catalog::{AgentDefinition, Catalog, DefinitionProblem};
 use toolcrib_gateway::Gateway;
 use toolcrib_protocol::Raw;
+use toolcrib_session::Caller;
 use toolcrib_store::{AgentRunRecord, AgentRuns};
 use toolcrib_view::{ObjectKind, Offer, Operation, ToolSource, VisibleNames};
 
+use super::audit::{self, AuditedRun, RunEvent};
 use super::bridge::Bridge;
 use super::call::SPENT;
 use super::operation;
@@ -93,9 +95,14 @@ impl Inner {
     /// # Errors
     /// A model, profile or limit is missing; too many run; the store cannot be written.
     pub(super) async fn begin(&self, order: &Order, run: String, invocation: Invocation) -> Result<(), Problem> {
-        let start = Arc::new(order.start(run.clone(), &invocation, &self.bridge.models)?);
-        let agent = start.agent.clone();
+        let mut start = order.start(run.clone(), &invocation, &self.bridge.models)?;
+        let (agent, caller) = (start.agent.clone(), invocation.caller.clone());
+        // Before anything is written: what is turned away begins no run.
+        start.held = self.bridge.look_at_input(&caller, &agent, &run, &order.task).await?;
+        let is_held = start.held.is_some();
+        let start = Arc::new(start);
         self.bridge.begin(&start, invocation);
+        self.message_sent(&caller, &agent, &run).await;
         if let Err(error) = self.bridge.runs().start((*start).clone()).await {
             self.bridge.forget(&run);
             return Err(match error {
@@ -104,7 +111,17 @@ impl Inner {
             });
         }
         self.bridge.happened(&agent, "RunStarted", format!("run `{run}` started"), false);
+        if is_held {
+            self.bridge.quarantined(&agent, &run);
+        }
         Ok(())
+    }
+
+    /// Puts on record that somebody gave a run a task or a message.
+    pub(super) async fn message_sent(&self, caller: &Caller, agent: &str, run: &str) {
+        if let Some(gateway) = self.bridge.gateway() {
+            audit::record(&gateway, AuditedRun { caller, agent, run }, RunEvent::new("message.sent")).await;
+        }
     }
 
     /// Waits until a run ends, or waits for something outside and `patience` is over.

@@ -109,6 +109,7 @@ impl Order {
             allowed: patterns.map(|patterns| patterns.iter().map(ToString::to_string).collect()),
             parent: self.parent.clone(),
             labels: labels.flatten().map(ToString::to_string).collect(),
+            held: None,
         }
         .sorted();
         start.check().map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))?;

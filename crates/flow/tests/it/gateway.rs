@@ -1,5 +1,8 @@
 //! Workflows in a real gateway with fake servers: tools like any other, written and listed by operations, recorded.
 
+mod agent_activity;
+mod agent_canaries;
+mod agent_sentinel;
 mod approvals;
 mod canaries;
 mod dying;
@@ -62,11 +65,16 @@ impl Mill {
 
     /// With the sources of this crate, all of them.
     pub(crate) async fn whole(files: &[File]) -> Self {
+        Self::asking(files, Arc::new(NoModels)).await
+    }
+
+    /// The same with models that are reached in this way.
+    pub(crate) async fn asking(files: &[File], models: Arc<dyn SendRequest>) -> Self {
         let (scope, ground) = (Scope::new(), Setup::default());
         let workflows = Workflows::new(ground.store.runs(), &scope);
         // Nothing here is kept in files by services.
         let services = Services::new(Path::new(""), ground.store.services(), Arc::clone(&ground.clock), &scope);
-        let agents = Agents::new(ground.store.agent_runs(), Arc::new(NoModels), Arc::clone(&ground.clock), &scope);
+        let agents = Agents::new(ground.store.agent_runs(), models, Arc::clone(&ground.clock), &scope);
         let sources = [
             Arc::clone(&workflows) as Arc<dyn Source>,
             Arc::clone(&services) as Arc<dyn Source>,

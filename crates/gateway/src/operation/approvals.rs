@@ -246,6 +246,13 @@ fn is_same_user(gateway: &Gateway, one: &PrincipalId, other: &PrincipalId) -> bo
     one == other || user_of(gateway, one) == user_of(gateway, other)
 }
 
+impl Gateway {
+    /// Whether two principals are one user: the same one, or keys of the same one.
+    pub fn is_same_user(&self, one: &PrincipalId, other: &PrincipalId) -> bool {
+        is_same_user(self, one, other)
+    }
+}
+
 /// As whom a principal counts: a key as the user that its profile says it belongs to.
 pub(super) fn user_of(gateway: &Gateway, principal: &PrincipalId) -> PrincipalId {
     let of_key = || {

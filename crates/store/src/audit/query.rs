@@ -153,19 +153,24 @@ pub struct AuditRecord {
 
 /// Conditions and their values, in the same order.
 #[derive(Default)]
-struct Conditions {
+pub(super) struct Conditions {
     sql: String,
     values: Vec<Value>,
 }
 
 impl Conditions {
-    fn add(&mut self, condition: &str, value: impl Into<Value>) {
-        self.sql.push_str(if self.values.is_empty() { " WHERE " } else { " AND " });
-        self.sql.push_str(condition);
-        self.values.push(value.into());
+    pub(super) fn add(&mut self, condition: &str, value: impl Into<Value>) {
+        self.add_all(condition, vec![value.into()]);
     }
 
-    fn of(filter: &AuditFilter) -> Result<Self, StoreError> {
+    /// A condition with several values.
+    pub(super) fn add_all(&mut self, condition: &str, values: Vec<Value>) {
+        self.sql.push_str(if self.sql.is_empty() { " WHERE " } else { " AND " });
+        self.sql.push_str(condition);
+        self.values.extend(values);
+    }
+
+    pub(super) fn of(filter: &AuditFilter) -> Result<Self, StoreError> {
         let mut conditions = Self::default();
         if let Some(target) = &filter.target {
             conditions.add("target GLOB ?", glob(target)?);
@@ -195,7 +200,7 @@ impl Conditions {
 }
 
 /// Our pattern as one of SQLite's, where `[` would begin a set of characters.
-fn glob(pattern: &str) -> Result<String, StoreError> {
+pub(super) fn glob(pattern: &str) -> Result<String, StoreError> {
     if pattern.len() > PATTERN_MAX {
         let what = "the filter's pattern".to_owned();
         return Err(StoreError::TooLarge { what, bytes: pattern.len(), limit: PATTERN_MAX });
@@ -204,13 +209,23 @@ fn glob(pattern: &str) -> Result<String, StoreError> {
 }
 
 pub(super) fn list(database: &Database, filter: &AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
-    let Conditions { sql, mut values } = Conditions::of(filter)?;
-    let direction = match filter.order {
+    select(database, Conditions::of(filter)?, filter.order, filter.limit)
+}
+
+/// The rows that fit all conditions, in an order, so many at most.
+pub(super) fn select(
+    database: &Database,
+    conditions: Conditions,
+    order: AuditOrder,
+    limit: usize,
+) -> Result<Vec<AuditRecord>, StoreError> {
+    let Conditions { sql, mut values } = conditions;
+    let direction = match order {
         AuditOrder::NewestFirst { .. } => "DESC",
         AuditOrder::OldestFirst { .. } => "ASC",
     };
     let sql = format!("SELECT * FROM audit{sql} ORDER BY seq {direction} LIMIT ?");
-    let limit = filter.limit.clamp(1, LIST_MAX);
+    let limit = limit.clamp(1, LIST_MAX);
     values.push(Value::Integer(to_sql(limit as u64)));
     let failed = database.error("read the audit log");
     let connection = database.reader();

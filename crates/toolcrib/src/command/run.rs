@@ -1,5 +1,6 @@
 //! `toolcrib run`: a task in words for an agent or a model, followed live; and the runs that there are.
 
+mod activity;
 mod follow;
 
 use http::Method;
@@ -80,6 +81,10 @@ enum Action {
     Resume(ResumeArguments),
     /// Say of a call whose end is not known whether it happened
     Settle(SettleArguments),
+    /// Let a run have what its sentinel holds in quarantine
+    Release(ReviewArguments),
+    /// Say that a run may not have what its sentinel holds in quarantine
+    Refuse(ReviewArguments),
     /// Cancel a run
     Cancel(OneArguments),
     /// Start a new run from a round of another one
@@ -88,6 +93,8 @@ enum Action {
     Replay(OneArguments),
     /// Print a run as JSON, Markdown or spans of OpenTelemetry
     Export(ExportArguments),
+    /// List what agents did: messages, calls, approvals, what was blocked, ends
+    Activity(activity::Arguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -156,6 +163,16 @@ struct SettleArguments {
     /// What it gave, if it happened
     #[arg(long, value_name = "TEXT")]
     result: Option<String>,
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+#[derive(Debug, clap::Args)]
+struct ReviewArguments {
+    /// The run's id, or its beginning
+    run: String,
+    /// What is meant, by its number; not needed where it is the only one
+    item: Option<u32>,
     #[command(flatten)]
     client: ClientFlags,
 }
@@ -232,8 +249,10 @@ impl Arguments {
             Some(Action::Message(arguments)) => &arguments.client,
             Some(Action::Resume(arguments)) => &arguments.client,
             Some(Action::Settle(arguments)) => &arguments.client,
+            Some(Action::Release(arguments) | Action::Refuse(arguments)) => &arguments.client,
             Some(Action::Fork(arguments)) => &arguments.client,
             Some(Action::Export(arguments)) => &arguments.client,
+            Some(Action::Activity(arguments)) => &arguments.client,
         }
     }
 }
@@ -297,6 +316,8 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
             }
             show(&post(rest, &path(&one.run, "/settle"), body).await?, output)
         }
+        Action::Release(one) => review(one, "/release", rest, output).await,
+        Action::Refuse(one) => review(one, "/refuse", rest, output).await,
         Action::Cancel(one) => show(&post(rest, &path(&one.run, "/cancel"), Map::new()).await?, output),
         Action::Fork(one) => {
             let mut body = Map::new();
@@ -306,6 +327,7 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
             }
             show(&post(rest, &path(&one.run, "/fork"), body).await?, output)
         }
+        Action::Activity(asked) => activity::run(asked, rest, output).await,
         Action::Replay(one) => replay(&rest.get(&path(&one.run, "/replay")).await?, output),
         Action::Export(one) => {
             let content = if one.content { "&content=true" } else { "" };
@@ -338,6 +360,14 @@ async fn start(start: &StartArguments, rest: &Rest, output: Output) -> anyhow::R
         return show(&begun, output);
     }
     follow::follow(rest, &id, 0, start.json, output).await
+}
+
+async fn review(one: &ReviewArguments, verb: &str, rest: &Rest, output: Output) -> anyhow::Result<()> {
+    let mut body = Map::new();
+    if let Some(item) = one.item {
+        body.insert("item".to_owned(), item.into());
+    }
+    show(&post(rest, &path(&one.run, verb), body).await?, output)
 }
 
 async fn post(rest: &Rest, path: &str, body: Map<String, Value>) -> Result<Raw, Problem> {
@@ -379,6 +409,10 @@ fn show(run: &Raw, output: Output) -> anyhow::Result<()> {
         text.push_str(&format!("{:<12} {} {}", "Waits for", field(wait, "for"), line(&field(wait, "what"))));
         let next = field(wait, "next").replace("RUN", &field(&value, "run"));
         text.push_str(&if next.is_empty() { "\n".to_owned() } else { format!(": `{}`\n", line(&next)) });
+    }
+    for held in value["quarantine"].as_array().into_iter().flatten() {
+        let why = line(&field(held, "why"));
+        text.push_str(&format!("{:<12} {} {why}: {}\n", "Quarantine", field(held, "item"), line(&field(held, "text"))));
     }
     for call in value["unsettled"].as_array().into_iter().flatten() {
         let (run, call) = (field(&value, "run"), call.as_str().unwrap_or_default());

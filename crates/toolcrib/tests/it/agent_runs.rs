@@ -372,3 +372,39 @@ when { context.labels.contains("data=secret") && context.arguments has to && con
     gateway.signal(Signal::TERM);
     gateway.end().await;
 }
+
+#[tokio::test]
+async fn a_task_in_quarantine_waits_over_a_sigkill_until_a_person_releases_it() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    write(home, "models/calm.yaml", "name: calm\nwire: script\nscript: {turns: [{say: Here it is.}]}\n");
+    let rule = "sentinel: {rules: [{name: payroll, words: [payroll], action: quarantine}]}";
+    write(home, "agents/clerk.yaml", &format!("name: clerk\nmodel: calm\n{rule}\n"));
+    let mut gateway = serve(home, 0).await;
+    let held = detached(home, &["--agent", "clerk", "Show the payroll."]).await;
+    until(home, &held, "waiting").await;
+    gateway.signal(Signal::KILL);
+    gateway.end().await;
+    let mut gateway = serve(home, 0).await;
+    let waiting = until(home, &held, "waiting").await;
+    assert_eq!((waiting["rounds"].as_u64(), waiting["waits"][0]["for"].as_str()), (Some(0), Some("review")));
+    let shown = run(home, &["run", "show", &held], &[]).await;
+    assert!(shown.stdout.contains(&format!("`toolcrib run release {held} 1`")), "{shown:?}");
+    assert!(shown.stdout.contains("Show the payroll."), "{shown:?}");
+    assert_eq!(run(home, &["run", "release", &held], &[]).await.code, 0);
+    let ended = until(home, &held, "ended").await;
+    assert_eq!((ended["end"].as_str(), ended["output"].as_str()), (Some("done"), Some("Here it is.")), "{ended}");
+    let second = run(home, &["run", "refuse", &held], &[]).await;
+    assert!(second.code != 0 && second.stderr.contains("nothing of run"), "{second:?}");
+    let done = json(home, &["run", "activity", "--run", &held]).await;
+    let actions: Vec<&str> =
+        done["events"].as_array().unwrap().iter().rev().map(|it| it["action"].as_str().unwrap()).collect();
+    let expected = ["message.quarantined", "message.sent", "run.started", "run.waiting"];
+    assert_eq!(actions[..4], expected, "{actions:?}");
+    assert_eq!(actions.last(), Some(&"run.completed"), "{actions:?}");
+    assert!(actions.contains(&"message.released"), "{actions:?}");
+    let listed = run(home, &["run", "activity", "--status", "completed", "--limit", "1"], &[]).await;
+    assert!(listed.stdout.contains("run.completed") && listed.stdout.contains("clerk"), "{listed:?}");
+    gateway.signal(Signal::TERM);
+    gateway.end().await;
+}

@@ -78,6 +78,7 @@ pub(super) fn start() -> Start {
         allowed: None,
         parent: None,
         labels: Vec::new(),
+        held: None,
     }
 }
 

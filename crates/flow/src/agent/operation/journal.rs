@@ -125,6 +125,13 @@ fn markdown(record: &Value, entries: &[toolcrib_agent::Entry]) -> String {
             Event::Said { text: message } => {
                 let _ = writeln!(text, "## {}, a message\n\n{}\n", entry.at, quoted(message));
             }
+            Event::Quarantined { text: message, why } => {
+                let _ = writeln!(text, "## {}, a message in quarantine: {why}\n\n{}\n", entry.at, quoted(message));
+            }
+            Event::Reviewed { item, released, by } => {
+                let word = if *released { "released" } else { "refused" };
+                let _ = writeln!(text, "What was in quarantine under {item} was {word} by {by}.\n");
+            }
             Event::Settled { call, by, .. } => {
                 let _ = writeln!(text, "Call {call} was settled by {by}.\n");
             }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolcrib_agent::Failure;
 use toolcrib_base::Problem;
-use toolcrib_model::{Answer, Conversation, Json, Money, Options, OutputSchema, Tool, ToolChoice, ToolResult, Usage};
+use toolcrib_model::{
+    Answer, Conversation, Delta, Json, Money, Options, OutputSchema, Tool, ToolChoice, ToolResult, Usage,
+};
 
 use super::OperationCall;
 use crate::agent::models::{ModelEntry, Place};
@@ -103,8 +105,8 @@ impl ModelTest<'_> {
     async fn ask(&mut self, conversation: &Conversation) -> Result<(Answer, usize), String> {
         let body = toolcrib_model::render(conversation, &self.entry.target).map_err(|error| error.to_string())?;
         let pieces = AtomicUsize::new(0);
-        let shown = |_: &str| {
-            pieces.fetch_add(1, Ordering::Relaxed);
+        let shown = |delta: &Delta| {
+            pieces.fetch_add(usize::from(matches!(delta, Delta::Text(_))), Ordering::Relaxed);
         };
         let work = async {
             let _place = self.entry.places.acquire().await;

@@ -136,7 +136,17 @@ pub(super) async fn cancel(asking: &OperationCall) -> Result<Value, Problem> {
 pub(super) async fn message(asking: &OperationCall) -> Result<Value, Problem> {
     let run = find_given(asking).await?;
     let text = asking.given.text("message")?.to_owned();
-    tell(asking, &run, Event::Said { text }).await?;
+    let bridge = &asking.inner.bridge;
+    let event = match bridge.look_at_input(&asking.invocation.caller, &run.agent, &run.id, &text).await? {
+        Some(why) => Event::Quarantined { text, why },
+        None => Event::Said { text },
+    };
+    let is_held = matches!(event, Event::Quarantined { .. });
+    tell(asking, &run, event).await?;
+    if is_held {
+        bridge.quarantined(&run.agent, &run.id);
+    }
+    asking.inner.message_sent(&asking.invocation.caller, &run.agent, &run.id).await;
     if asking.given.flag("wait") {
         asking.inner.outcome(&run.id, PATIENCE, |_| ()).await?;
         return whole(asking, &find(asking, &run.id).await?).await;
@@ -192,13 +202,13 @@ pub(super) async fn settle(asking: &OperationCall) -> Result<Value, Problem> {
     settled(asking, &run.id).await
 }
 
-async fn tell(asking: &OperationCall, run: &AgentRunRecord, event: Event) -> Result<(), Problem> {
+pub(super) async fn tell(asking: &OperationCall, run: &AgentRunRecord, event: Event) -> Result<(), Problem> {
     let told = asking.inner.bridge.runs().tell(&run.id, event).await;
     told.map_err(|error| Problem::new(Kind::Conflict, format!("run `{}`: {error}", run.id)))
 }
 
 /// A run a moment after it was told something.
-async fn settled(asking: &OperationCall, id: &str) -> Result<Value, Problem> {
+pub(super) async fn settled(asking: &OperationCall, id: &str) -> Result<Value, Problem> {
     tokio::time::sleep(Duration::from_millis(20)).await;
     whole(asking, &find(asking, id).await?).await
 }
@@ -214,6 +224,11 @@ async fn whole(asking: &OperationCall, run: &AgentRunRecord) -> Result<Value, Pr
     let folded = folded(asking, &run.id).await?;
     if let Some(waits) = folded.waiting() {
         shown["waits"] = waits.iter().map(shown::wait).collect();
+    }
+    let held = folded.quarantine();
+    if !held.is_empty() && folded.end().is_none() {
+        let item = |(item, text, why): &(u32, &str, &str)| json!({"item": item, "text": text, "why": why});
+        shown["quarantine"] = held.iter().map(item).collect();
     }
     let unsettled: Vec<Value> = folded.unsettled_calls().iter().map(|call| call.to_string().into()).collect();
     if !unsettled.is_empty() {

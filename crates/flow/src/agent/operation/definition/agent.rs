@@ -25,6 +25,7 @@ const MEMBERS: &[&str] = &[
     "runs_as",
     "on_denied",
     "on_unknown",
+    "sentinel",
     "config",
     "tool_allowlist",
     "tool_policies",

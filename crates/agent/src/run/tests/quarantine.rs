@@ -1,0 +1,90 @@
+//! Runs whose task or messages wait for a person: nothing is asked meanwhile, and what is refused leaves no trace.
+
+use super::*;
+
+fn held(text: &str) -> Event {
+    Event::Quarantined { text: text.to_owned(), why: "rule".to_owned() }
+}
+
+fn reviewed(item: u32, released: bool) -> Event {
+    Event::Reviewed { item, released, by: "ann".to_owned() }
+}
+
+/// The numbers of what the run waits for.
+fn waits(story: &mut Story) -> Vec<u32> {
+    match &story.records()[..] {
+        [Action::Wait(waits)] => {
+            let number = |wait: &WaitFor| match wait {
+                WaitFor::Review(item) => *item,
+                other => panic!("it waits for {other:?}"),
+            };
+            waits.iter().map(number).collect()
+        }
+        other => panic!("it does not wait, but {other:?}"),
+    }
+}
+
+#[test]
+fn a_task_that_is_held_is_asked_after_its_release_alone() {
+    let start = Start { held: Some("rule".to_owned()), ..start() };
+    let mut story = Story::new(start.clone());
+    assert_eq!((waits(&mut story), story.run.quarantine()), (vec![1], vec![(1, "Do the work.", "rule")]));
+    // The clock stands still.
+    story.now += 86_400_000;
+    let unknown = story.run.admit(&reviewed(2, true)).unwrap_err();
+    assert!(unknown.to_string().contains("nothing is in quarantine under the number 2"), "{unknown}");
+    story.happens(reviewed(1, true));
+    story.answers("Done.", &[], Finish::Stop);
+    assert_eq!(story.end(), End::Done("Done.".to_owned()));
+    assert_eq!(replay(&story.journal).unwrap(), Some(End::Done("Done.".to_owned())));
+    let mut story = Story::new(start);
+    waits(&mut story);
+    story.happens(reviewed(1, false));
+    let end = End::Cancelled("ann, who refused the task".to_owned());
+    assert_eq!((story.end(), story.run.rounds()), (end.clone(), 0));
+    assert_eq!(replay(&story.journal).unwrap(), Some(end));
+}
+
+#[test]
+fn a_message_that_is_held_opens_a_run_that_is_done_and_refused_leaves_it_as_it_was() {
+    let mut story = Story::new(start());
+    story.answers("Done.", &[], Finish::Stop);
+    let done = End::Done("Done.".to_owned());
+    assert_eq!(story.end(), done);
+    let parts = story.run.conversation().parts().len();
+    story.happens(held("Now lie."));
+    assert_eq!(waits(&mut story), [1]);
+    story.happens(held("Lie more."));
+    story.happens(reviewed(1, false));
+    assert_eq!((waits(&mut story), story.run.conversation().parts().len()), (vec![2], parts));
+    story.happens(reviewed(2, false));
+    assert_eq!((story.end(), story.run.rounds()), (done, 1));
+    story.happens(held("Tell more."));
+    waits(&mut story);
+    story.happens(reviewed(3, true));
+    assert_eq!(story.last_words(), "Tell more.");
+    story.answers("More.", &[], Finish::Stop);
+    assert_eq!(story.end(), End::Done("More.".to_owned()));
+    assert_eq!(replay(&story.journal).unwrap(), Some(End::Done("More.".to_owned())));
+}
+
+#[test]
+fn a_message_that_is_held_amid_a_turn_waits_for_its_end_and_no_model_reads_it() {
+    let mut story = Story::new(start());
+    story.answers("", &[("look", "{}")], Finish::Stop);
+    story.happens(held("Now lie."));
+    story.calls_give("seen");
+    assert_eq!(waits(&mut story), [1]);
+    // What is said beside it is told, and waits with the run.
+    story.happens(Event::Said { text: "Go on.".to_owned() });
+    assert_eq!(waits(&mut story), [1]);
+    story.happens(reviewed(1, false));
+    story.records();
+    let ask = format!("{:?}", story.ask().conversation.parts());
+    assert!(ask.contains("Go on.") && !ask.contains("Now lie."), "{ask}");
+    // One that comes while the last answer is under way keeps the run open.
+    let ask = story.ask();
+    story.happens(Event::Asked(ask.request.clone()));
+    story.happens(held("Wait."));
+    assert!(story.records().is_empty(), "the answer is awaited");
+}
