@@ -206,8 +206,11 @@ impl Sentinel {
         };
         let name = |name: &str| format!("rule `{name}`");
         let recorded = hits.iter().filter(|hit| hit.action == SentinelAction::Record).map(|hit| name(&hit.name));
-        let worst =
-            hits.iter().rev().filter(|hit| hit.action != SentinelAction::Record).max_by_key(|hit| hit.action.severity());
+        let worst = hits
+            .iter()
+            .rev()
+            .filter(|hit| hit.action != SentinelAction::Record)
+            .max_by_key(|hit| hit.action.severity());
         let verdict = worst.map(|hit| (hit.action, name(&hit.name)));
         Ok(Findings { recorded: recorded.collect(), verdict })
     }

@@ -64,11 +64,7 @@ pub(super) fn of(run: &AgentRunRecord, entries: &[Entry], content: bool) -> Valu
                 let call = call.to_string();
                 let from = left.remove(&call).unwrap_or(entry.at);
                 let (name, arguments) = names.get(&call).cloned().unwrap_or_default();
-                let mut attributes = vec![
-                    text("gen_ai.operation.name", "execute_tool"),
-                    text("gen_ai.tool.name", &name),
-                    text("gen_ai.tool.call.id", &call),
-                ];
+                let mut attributes = of_tool(&name, &call);
                 if content {
                     attributes.push(text("gen_ai.tool.call.arguments", &arguments));
                     attributes.push(text("gen_ai.tool.call.result", &result.text));
@@ -76,29 +72,55 @@ pub(super) fn of(run: &AgentRunRecord, entries: &[Entry], content: bool) -> Valu
                 let what = format!("call {call}");
                 spans.push(child(format!("execute_tool {name}"), &what, from, entry.at, attributes, result.is_error));
             }
+            Event::Unknown { call, .. } => {
+                let call = call.to_string();
+                let from = left.remove(&call).unwrap_or(entry.at);
+                let (name, _) = names.get(&call).cloned().unwrap_or_default();
+                let mut attributes = of_tool(&name, &call);
+                attributes.push(text("error.type", "unknown"));
+                let what = format!("call {call}");
+                spans.push(child(format!("execute_tool {name}"), &what, from, entry.at, attributes, true));
+            }
             _ => {}
         }
     }
+    spans.insert(0, whole(run, &trace, &root, (first, last), content));
+    json!({"resourceSpans": [{
+        "resource": {"attributes": [text("service.name", "toolcrib")]},
+        "scopeSpans": [{"scope": {"name": "toolcrib"}, "spans": spans}],
+    }]})
+}
+
+/// The span of the whole run, from its first entry to its last.
+fn whole(run: &AgentRunRecord, trace: &str, span: &str, time: (Timestamp, Timestamp), content: bool) -> Value {
+    // Of a run that is under way nothing is said.
+    let failed = run.state.end.as_deref().filter(|end| *end != "done");
     let mut attributes = vec![
         text("gen_ai.operation.name", "invoke_agent"),
         text("gen_ai.agent.name", &run.agent),
         text("gen_ai.conversation.id", &run.id),
         number_of("toolcrib.tokens", run.state.tokens),
     ];
+    if let Some(end) = failed {
+        attributes.push(text("error.type", end));
+    }
     if content {
         attributes.push(text("gen_ai.input.messages", &run.task));
     }
-    spans.insert(
-        0,
-        json!({
-            "traceId": trace, "spanId": root, "name": format!("invoke_agent {}", run.agent), "kind": 1,
-            "startTimeUnixNano": nanos(first), "endTimeUnixNano": nanos(last), "attributes": attributes, "status": {},
-        }),
-    );
-    json!({"resourceSpans": [{
-        "resource": {"attributes": [text("service.name", "toolcrib")]},
-        "scopeSpans": [{"scope": {"name": "toolcrib"}, "spans": spans}],
-    }]})
+    let status = if failed.is_some() { json!({"code": 2}) } else { json!({}) };
+    json!({
+        "traceId": trace, "spanId": span, "name": format!("invoke_agent {}", run.agent), "kind": 1,
+        "startTimeUnixNano": nanos(time.0), "endTimeUnixNano": nanos(time.1), "attributes": attributes,
+        "status": status,
+    })
+}
+
+fn of_tool(name: &str, call: &str) -> Vec<Value> {
+    vec![
+        text("gen_ai.operation.name", "execute_tool"),
+        text("gen_ai.tool.name", name),
+        text("gen_ai.tool.call.id", call),
+    ]
 }
 
 fn text(key: &str, value: &str) -> Value {

@@ -24,7 +24,7 @@ const MODEL: &str = "name: m\nwire: chat\nurl: http://127.0.0.1:9/v1\n";
 
 /// A model that streams what its table has for the task, each piece once it may.
 #[derive(Debug)]
-struct Streaming {
+struct StreamedModel {
     answers: HashMap<String, Vec<Value>>,
     /// One permit for each piece; closed, all may go.
     pieces: Arc<Semaphore>,
@@ -56,7 +56,7 @@ impl ModelBody for Pieces {
 }
 
 #[async_trait::async_trait]
-impl SendRequest for Streaming {
+impl SendRequest for StreamedModel {
     async fn send(&self, _: &Arc<ModelDefinition>, _: Wire, body: Bytes) -> Result<ModelResponse, SendError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         let request: Value = serde_json::from_slice(&body).unwrap();
@@ -72,7 +72,7 @@ impl SendRequest for Streaming {
     }
 }
 
-impl Streaming {
+impl StreamedModel {
     fn new(answers: impl IntoIterator<Item = (String, Vec<Value>)>) -> Arc<Self> {
         Arc::new(Self {
             answers: answers.into_iter().collect(),
@@ -149,7 +149,7 @@ async fn until_halted(mill: &Mill, who: &str) {
 }
 
 /// The house with an agent `clerk` on the model, and the canary.
-async fn mill(model: &Arc<Streaming>) -> Mill {
+async fn mill(model: &Arc<StreamedModel>) -> Mill {
     let files: Vec<File> = vec![
         server("fake", &[]),
         profile("default", "exposure: direct\n"),
@@ -186,7 +186,7 @@ async fn a_canary_in_a_models_text_halts_in_every_form_whole_and_in_pieces() {
         }
     }
     let count = cases.len();
-    let model = Streaming::new(cases.iter().map(|(name, pieces)| (name.clone(), pieces.clone())));
+    let model = StreamedModel::new(cases.iter().map(|(name, pieces)| (name.clone(), pieces.clone())));
     model.pieces.close();
     let mill = mill(&model).await;
     let runs = join_all(cases.iter().enumerate().map(async |(number, (name, _))| {
@@ -225,7 +225,7 @@ async fn nothing_of_a_canary_or_behind_it_is_shown_while_it_streams() {
     // The same without the canary: what looked like a piece of one is shown with the whole answer.
     let innocent: Vec<Value> =
         ["See ", "k3q7zd9", "oo", " there."].iter().map(|piece| delta("content", piece)).chain([stop()]).collect();
-    let model = Streaming::new([("tell".to_owned(), deltas), ("look".to_owned(), innocent)]);
+    let model = StreamedModel::new([("tell".to_owned(), deltas), ("look".to_owned(), innocent)]);
     let mill = mill(&model).await;
     let client = mill.house.modern_of("ann", "default");
     let admin = mill.admin();
