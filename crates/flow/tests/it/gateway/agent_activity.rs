@@ -17,7 +17,7 @@ script:
 "#;
 
 fn files() -> Vec<File> {
-    let fake = "\nlabels: {risk: external_writes}\n";
+    let fake = "\nlabels: {risk: channel_sends}\n";
     let (name, text) = server("fake", &[]);
     vec![
         (name, text + fake),
@@ -82,8 +82,8 @@ async fn the_ledger_is_filtered_paged_and_everyones_own() {
         (json!({"agent": "sho*", "status": "failed"}), vec![pair("run.failed", "failed")]),
         (json!({"agent": "clerk", "tool": "fake/*"}), vec![pair("tool.executed", "completed")]),
         (json!({"connector": "fake", "principal": "bob"}), vec![pair("tool.executed", "completed")]),
-        (json!({"risk_class": "external_writes", "agent": "clerk"}), vec![pair("tool.executed", "completed")]),
-        (json!({"risk_class": "channel_sends"}), vec![]),
+        (json!({"risk_class": "channel_sends", "agent": "clerk"}), vec![pair("tool.executed", "completed")]),
+        (json!({"risk_class": "external_writes"}), vec![]),
         (json!({"status": "blocked", "agent": "clerk"}), vec![pair("tool.blocked", "blocked")]),
         (json!({"action": "message.sent", "principal": "ann"}), vec![pair("message.sent", "sent")]),
         (json!({"action": "tools/call"}), vec![]),
