@@ -19,8 +19,6 @@ pub(super) fn of(run: &AgentRunRecord, entries: &[Entry], content: bool) -> Valu
     let mut left: HashMap<String, Timestamp> = HashMap::new();
     let mut names: HashMap<String, (String, String)> = HashMap::new();
     let mut round = 0;
-    let first = entries.first().map_or(run.started_at, |entry| entry.at);
-    let last = entries.last().map_or(first, |entry| entry.at);
     let child = |name: String, what: &str, from: Timestamp, to: Timestamp, attributes: Vec<Value>, failed: bool| {
         json!({
             "traceId": trace, "spanId": id(&run.id, what, 8), "parentSpanId": root, "name": name, "kind": 3,
@@ -84,7 +82,7 @@ pub(super) fn of(run: &AgentRunRecord, entries: &[Entry], content: bool) -> Valu
             _ => {}
         }
     }
-    spans.insert(0, whole(run, &trace, &root, (first, last), content));
+    spans.insert(0, whole(run, entries, &trace, &root, content));
     json!({"resourceSpans": [{
         "resource": {"attributes": [text("service.name", "toolcrib")]},
         "scopeSpans": [{"scope": {"name": "toolcrib"}, "spans": spans}],
@@ -92,7 +90,9 @@ pub(super) fn of(run: &AgentRunRecord, entries: &[Entry], content: bool) -> Valu
 }
 
 /// The span of the whole run, from its first entry to its last.
-fn whole(run: &AgentRunRecord, trace: &str, span: &str, time: (Timestamp, Timestamp), content: bool) -> Value {
+fn whole(run: &AgentRunRecord, entries: &[Entry], trace: &str, span: &str, content: bool) -> Value {
+    let first = entries.first().map_or(run.started_at, |entry| entry.at);
+    let last = entries.last().map_or(first, |entry| entry.at);
     // Of a run that is under way nothing is said.
     let failed = run.state.end.as_deref().filter(|end| *end != "done");
     let mut attributes = vec![
@@ -110,7 +110,7 @@ fn whole(run: &AgentRunRecord, trace: &str, span: &str, time: (Timestamp, Timest
     let status = if failed.is_some() { json!({"code": 2}) } else { json!({}) };
     json!({
         "traceId": trace, "spanId": span, "name": format!("invoke_agent {}", run.agent), "kind": 1,
-        "startTimeUnixNano": nanos(time.0), "endTimeUnixNano": nanos(time.1), "attributes": attributes,
+        "startTimeUnixNano": nanos(first), "endTimeUnixNano": nanos(last), "attributes": attributes,
         "status": status,
     })
 }
