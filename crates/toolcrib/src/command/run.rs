@@ -411,8 +411,8 @@ fn show(run: &Raw, output: Output) -> anyhow::Result<()> {
         text.push_str(&if next.is_empty() { "\n".to_owned() } else { format!(": `{}`\n", line(&next)) });
     }
     for held in value["quarantine"].as_array().into_iter().flatten() {
-        let why = line(&field(held, "why"));
-        text.push_str(&format!("{:<12} {} {why}: {}\n", "Quarantine", field(held, "item"), line(&field(held, "text"))));
+        let (item, why, words) = (field(held, "item"), field(held, "why"), field(held, "text"));
+        text.push_str(&format!("{:<12} {item} {}: {}\n", "Quarantine", line(&why), line(&words)));
     }
     for call in value["unsettled"].as_array().into_iter().flatten() {
         let (run, call) = (field(&value, "run"), call.as_str().unwrap_or_default());
