@@ -118,6 +118,9 @@ pub struct Start {
     /// The profile whose tools these are. The loop does not read it.
     #[serde(default)]
     pub profile: String,
+    /// The principal in whose name its calls are made, where that is not the one that began it. The loop does not read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_as: Option<String>,
     /// Patterns of the tools that may be called through a menu; `None` is all of the profile. The loop does not read it.
     #[serde(default)]
     pub allowed: Option<Vec<String>>,

@@ -18,7 +18,7 @@ use crate::path::CallPath;
 use crate::reply::ReplyChannel;
 use crate::secret_guard::{GuardRules, GuardSources};
 use crate::snapshot::ProfileSnapshot;
-use crate::source::CallPlace;
+use crate::source::{CallLineage, CallPlace};
 use crate::talk_guard::TalkGuard;
 
 /// One request on its way.
@@ -44,6 +44,8 @@ pub struct RequestContext<'a> {
     pub consent: Option<Consent>,
     /// For a call of a run that does not wait for a yes: which one it is.
     pub place: Option<CallPlace<'a>>,
+    /// What it is a part of.
+    pub lineage: CallLineage,
 }
 
 impl<'a> RequestContext<'a> {
@@ -58,8 +60,9 @@ impl<'a> RequestContext<'a> {
         id: &'a Id,
     ) -> Result<Self, RpcError> {
         let client = ClientOptions::read(caller)?;
-        let reply = ReplyChannel::default();
-        Ok(Self { path, snapshot, caller, id, running: None, reply, client, depth: 0, consent: None, place: None })
+        let (reply, lineage) = (ReplyChannel::default(), CallLineage::default());
+        let (running, consent, place) = (None, None, None);
+        Ok(Self { path, snapshot, caller, id, running, reply, client, depth: 0, consent, place, lineage })
     }
 
     /// What the caller's profile shows.

@@ -81,8 +81,8 @@ pub use secret_guard::{SecretActions, SecretGuard};
 pub use servers::Servers;
 pub use snapshot::ProfileSnapshot;
 pub use source::{
-    ApprovalEnd, ApprovalOutcome, CallDecision, CallPlace, CallTool, FollowRuns, InterruptedCall, Invocation,
-    RunCallOutcome, RunPosition, Source, SourceCall, Sources,
+    ApprovalEnd, ApprovalOutcome, CallDecision, CallLineage, CallPlace, CallTool, FollowRuns, InterruptedCall,
+    Invocation, RunCallOutcome, RunPosition, Source, SourceCall, Sources, ToolFilter,
 };
 pub use ticket::{KnownTask, Ticket};
 pub use tool_call::{CallResult, ToolCall, problem_of};

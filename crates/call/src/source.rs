@@ -13,7 +13,7 @@ use toolcrib_base::{PrincipalId, Problem, Timestamp};
 use toolcrib_catalog::{Catalog, DefinitionProblem};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
-use toolcrib_view::{Operation, ToolSource, ToolSources, View};
+use toolcrib_view::{Operation, Tool, ToolSource, ToolSources, View};
 
 use crate::halts::Halts;
 use crate::reply::ReplyChannel;
@@ -90,6 +90,43 @@ pub struct SourceCall<'a> {
     pub reply: ReplyChannel,
     /// For a call that does not wait for a yes: which one of its run it is.
     pub place: Option<CallPlace<'a>>,
+    /// What it is a part of.
+    pub lineage: CallLineage,
+}
+
+/// What a call is a part of, beside the run that its caller's chain names.
+#[derive(Debug, Clone, Default)]
+pub struct CallLineage {
+    /// The step of a workflow that makes it: the workflow's run and the step, which are the same after a restart.
+    pub step: Option<Arc<str>>,
+    /// The innermost run of an agent in whose course it is made, also by a workflow that the agent has called.
+    pub agent_run: Option<Arc<str>>,
+    /// For a search in the course of a run: the tools that it may show.
+    pub searched: Option<ToolFilter>,
+}
+
+/// Which tools a run may use.
+#[derive(Clone)]
+pub struct ToolFilter(Arc<dyn Fn(&Tool) -> bool + Send + Sync>);
+
+// === impl ToolFilter ===
+
+impl ToolFilter {
+    /// Those of which this is true.
+    pub fn new(allows: impl Fn(&Tool) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(allows))
+    }
+
+    /// Whether a tool is one of them.
+    pub fn allows(&self, tool: &Tool) -> bool {
+        (self.0)(tool)
+    }
+}
+
+impl fmt::Debug for ToolFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ToolFilter")
+    }
 }
 
 /// Which call of a run one is that waits for a yes without a task: it is answered at once, and made after the yes.
@@ -183,6 +220,12 @@ pub trait CallTool: fmt::Debug + Send + Sync {
 
     /// Decides about a call that has a place, and makes nothing. Where it needs a yes, the approval is open then.
     fn decide(self: Arc<Self>, call: SourceCall<'_>) -> BoxFuture<'_, CallDecision>;
+
+    /// How an approval ended, if it did; as [`crate::CallPath::approval_end`].
+    ///
+    /// # Errors
+    /// The store says no.
+    fn approval_end<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<ApprovalEnd>, Problem>>;
 
     /// Makes a call that has a place.
     ///

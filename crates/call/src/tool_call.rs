@@ -430,6 +430,7 @@ impl RequestContext<'_> {
             label: self.label(),
             depth: self.depth,
             reply: self.reply.clone(),
+            lineage: self.lineage.clone(),
         })
     }
 

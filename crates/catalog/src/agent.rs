@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::Path;
 
 use serde_json::{Map, Value};
-use toolcrib_base::{Glob, ProfileName};
+use toolcrib_base::{Glob, PrincipalId, ProfileName};
 
 use crate::define::{self, Definition, GlobTarget};
 use crate::kind::DefinitionKind;
@@ -31,6 +31,8 @@ pub use sentinel::{
 
 /// What stands before an agent's name in that of its tool.
 pub const AGENT_TOOL_PREFIX: &str = "agent_";
+/// What stands before an agent's name in the id of the principal that it is.
+pub const AGENT_PRINCIPAL_PREFIX: &str = "service:agent/";
 /// The longest name of a tool that clients take.
 const TOOL_NAME_MAX: usize = 64;
 /// One is asked, the others step in.
@@ -126,6 +128,12 @@ impl AgentDefinition {
         define::read(Path::new(&format!("agents/{name}.yaml")), name, text)
     }
 
+    /// The principal that calls tools in its runs, where that is the agent itself: `service:agent/<name>`. No issuer of
+    /// access tokens may be called `agent`.
+    pub fn own_principal(&self) -> Option<PrincipalId> {
+        (self.runs_as == RunsAs::Agent).then(|| PrincipalId::new(&format!("{AGENT_PRINCIPAL_PREFIX}{}", self.name)))
+    }
+
     /// The name of the tool that runs it.
     pub fn tool_name(&self) -> String {
         format!("{AGENT_TOOL_PREFIX}{}", self.name)
@@ -183,6 +191,11 @@ fn read(name: Option<ObjectName>, fields: Fields<'_>) -> Option<AgentDefinition>
     let name = name.or_else(|| ObjectName::new("unnamed").ok())?;
     let configuration = configure::read(&fields);
     let models = models(&fields, configuration.models);
+    let runs_as = fields.get("runs_as").and_then(|cursor| cursor.choice()).unwrap_or(RunsAs::Caller);
+    if runs_as == RunsAs::Agent && !fields.has("profile") {
+        let hint = "add `profile: NAME`: the tools that the agent may use for every caller".to_owned();
+        fields.problem("runs_as", "an agent that runs as itself needs a profile of its own", Some(hint));
+    }
     let read = AgentDefinition {
         spec: define::named_first(&name, spec),
         name,
@@ -194,7 +207,7 @@ fn read(name: Option<ObjectName>, fields: Fields<'_>) -> Option<AgentDefinition>
         input: fields.get("input").and_then(|cursor| schema(&cursor, true)),
         output: fields.get("output").and_then(|cursor| schema(&cursor, false)),
         limits: fields.get("limits").and_then(limits::read).unwrap_or_default(),
-        runs_as: fields.get("runs_as").and_then(|cursor| cursor.choice()).unwrap_or(RunsAs::Caller),
+        runs_as,
         on_denied: fields.get("on_denied").and_then(|cursor| cursor.choice()).unwrap_or(OnDenied::Tell),
         on_unknown: fields.get("on_unknown").and_then(|cursor| cursor.choice()).unwrap_or(OnUnknown::Tell),
         sentinel: fields.get("sentinel").and_then(sentinel::read),

@@ -54,9 +54,9 @@ mod write;
 pub mod yaml;
 
 pub use agent::{
-    AGENT_TOOL_PREFIX, AgentConnector, AgentDefinition, AgentFault, AgentLimits, DayLimits, GovernedDecision,
-    GovernedTool, OnDenied, OnFailure, OnUnknown, RiskClass, RunsAs, Score, ScoreError, SentinelAction,
-    SentinelClassifier, SentinelDefinition, SentinelRule, ToolAction, ToolPolicy, ToolsShown,
+    AGENT_PRINCIPAL_PREFIX, AGENT_TOOL_PREFIX, AgentConnector, AgentDefinition, AgentFault, AgentLimits, DayLimits,
+    GovernedDecision, GovernedTool, OnDenied, OnFailure, OnUnknown, RiskClass, RunsAs, Score, ScoreError,
+    SentinelAction, SentinelClassifier, SentinelDefinition, SentinelRule, ToolAction, ToolPolicy, ToolsShown,
 };
 pub use bundle::{BUNDLE_BYTES, Bundle, BundleError, Need, NeedPlace, says_the_same};
 pub use catalog::{Catalog, Changes, Delta, load, reload};

@@ -18,6 +18,8 @@ mod keep;
 mod models;
 mod operation;
 mod output;
+mod place;
+mod route;
 mod seen;
 mod send;
 mod sentinel;

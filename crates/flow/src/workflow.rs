@@ -3,6 +3,7 @@
 //! Reading order: `program` (a definition made ready), `engine` (a run), `book` (what is kept of it), `source` (what
 //! the gateway sees). To run one without a gateway, fill [`CallTool`].
 
+mod agents;
 mod argument;
 mod book;
 mod call;

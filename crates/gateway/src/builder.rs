@@ -234,6 +234,7 @@ impl GatewayBuilder {
             policies,
             approval_news: self.approval_news,
             sinks: OnceLock::new(),
+            router: OnceLock::new(),
             canaries_turn: Mutex::new(()),
         });
         let tools: Weak<Gateway> = Arc::downgrade(&gateway);

@@ -28,6 +28,7 @@ use crate::examples::Examples;
 use crate::learning::UsageLearner;
 use crate::object_events::{self, Followers, ObjectEvent, ServerEvents};
 use crate::policies::PoliciesInForce;
+use crate::routing::RouteIntents;
 use crate::ui_mode::UiMode;
 use crate::vault::KeepSecrets;
 use crate::verification::Verifications;
@@ -76,11 +77,18 @@ pub struct Gateway {
     pub(crate) approval_news: Option<mpsc::Sender<Value>>,
     /// Where the audit log is delivered to, once the process has started that.
     pub(crate) sinks: OnceLock<Arc<Sinks>>,
+    /// Chooses tools for wishes in words, where there are models.
+    pub(crate) router: OnceLock<Arc<dyn RouteIntents>>,
     /// Taken while canaries are read, so that the last reading counts.
     pub(crate) canaries_turn: Mutex<()>,
 }
 
 impl Gateway {
+    /// From now on this chooses tools for wishes in words. The first one counts.
+    pub fn route_with(&self, router: Arc<dyn RouteIntents>) {
+        let _ = self.router.set(router);
+    }
+
     /// What a request in a profile is decided and answered by. Take it where the caller is proven, and hand it on.
     ///
     /// # Errors

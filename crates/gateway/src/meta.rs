@@ -15,7 +15,7 @@ pub(crate) mod resources;
 use std::sync::Arc;
 
 use toolcrib_base::{Kind, Problem};
-use toolcrib_call::ProfileSnapshot;
+use toolcrib_call::{ProfileSnapshot, ToolFilter};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_view::dialect::{Act, MetaName};
@@ -34,6 +34,8 @@ pub(crate) struct Context<'a> {
     pub(crate) caller: &'a Caller,
     /// The name by which it was called: its dialect decides arguments and result.
     pub(crate) meta: &'static MetaName,
+    /// The tools that a search may show, where those are not all.
+    pub(crate) filter: Option<&'a ToolFilter>,
 }
 
 impl<'a> Context<'a> {
@@ -59,7 +61,7 @@ pub(crate) async fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, P
         Act::ListPrompts => Ok(prompts::list(context)),
         Act::DescribePrompt => prompts::describe(context, arguments),
         // Resolved into the calls that they stand for.
-        Act::Call | Act::ReadResource | Act::GetPrompt => {
+        Act::Call | Act::ReadResource | Act::GetPrompt | Act::Route => {
             Err(Problem::new(Kind::Internal, format!("`{}` was not resolved", context.meta.name)))
         }
     }

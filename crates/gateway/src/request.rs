@@ -5,6 +5,7 @@ mod answers;
 mod call;
 mod halted;
 mod handshake;
+mod route;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use http::HeaderMap;
 use toolcrib_base::{Kind, Problem, Timestamp, ToolId};
 use toolcrib_call::admission::{AuditedRequest, record_halted};
 use toolcrib_call::{
-    CallAnswer, CallDecision, CallResult, CallTool, ClientOptions, InterruptedCall, ProfileSnapshot, ReplyChannel,
-    RequestContext, RunCallOutcome, SourceCall, Withheld, problem_of,
+    ApprovalEnd, CallAnswer, CallDecision, CallResult, CallTool, ClientOptions, InterruptedCall, ProfileSnapshot,
+    ReplyChannel, RequestContext, RunCallOutcome, SourceCall, Withheld, problem_of,
 };
 use toolcrib_catalog::Exposure;
 use toolcrib_protocol::convert::{self, Caching};
@@ -180,6 +181,10 @@ impl CallTool for Gateway {
         })
     }
 
+    fn approval_end<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<ApprovalEnd>, Problem>> {
+        Box::pin(self.path.approval_end(id))
+    }
+
     fn make(self: Arc<Self>, call: SourceCall<'_>) -> BoxFuture<'_, RunCallOutcome> {
         Box::pin(async move {
             let snapshot = match self.snapshot_of_source(&call).await {
@@ -237,6 +242,7 @@ impl Gateway {
             depth: call.depth,
             consent: None,
             place: call.place,
+            lineage: call.lineage.clone(),
         }
     }
 

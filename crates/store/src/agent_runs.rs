@@ -283,6 +283,18 @@ impl AgentRuns {
         Ok(Some(lines).filter(|lines| !lines.is_empty()))
     }
 
+    /// The first line of a run's journal, if there is one.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn first_line(&self, run: &str) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT line FROM agent_run_entry WHERE run = ?1 ORDER BY number LIMIT 1";
+        let connection = self.database.writer();
+        let found =
+            connection.prepare_cached(sql).and_then(|mut found| found.query_row([run], |row| row.get(0)).optional());
+        found.map_err(self.database.error(READ))
+    }
+
     /// The row of a run.
     ///
     /// # Errors

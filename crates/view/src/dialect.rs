@@ -35,6 +35,8 @@ pub enum Act {
     DescribePrompt,
     /// Gets a prompt.
     GetPrompt,
+    /// Has a model choose a tool for a wish in words, and calls it.
+    Route,
 }
 
 /// One name of a meta-tool.
@@ -54,6 +56,8 @@ pub struct MetaName {
     pub schema: &'static str,
     /// Whether it changes nothing; a call may change anything.
     pub read_only: Option<bool>,
+    /// Whether it is an older name that works and is not listed.
+    pub is_older: bool,
 }
 
 const NONE: &str = r#"{"type":"object","properties":{}}"#;
@@ -73,6 +77,8 @@ const SERVER: &str = r#"{"type":"object","properties":{"tool_name":{"type":"stri
 const SERVER_OR_ALL: &str = r#"{"type":"object","properties":{"tool_name":{"type":"string","description":"Name of the server"},"all":{"type":"boolean"}}}"#;
 const SCOOTER_CALL: &str =
     r#"{"type":"object","properties":{"tool":{"type":"string"},"arguments":{"type":"object"}},"required":["tool"]}"#;
+const INTENT: &str = r#"{"type":"object","properties":{"intent":{"type":"string","description":"What is wanted, in plain words"}},"required":["intent"]}"#;
+const ROUTES: &str = "Say in plain words what you want: a fitting tool is found, chosen by a model, and called.";
 const PROMPT: &str = CALL;
 
 const fn native(name: &'static str, act: Act, description: &'static str, schema: &'static str) -> MetaName {
@@ -143,6 +149,9 @@ pub static META_NAMES: &[MetaName] = &[
     scooter("scooter_deactivate", Act::Unload, "Deactivate a server, or all of them.", SERVER_OR_ALL),
     scooter("scooter_list_active", Act::Active, "List the active servers and their tools.", NONE),
     scooter("scooter_call", Act::Call, "Call a tool of an active server.", SCOOTER_CALL),
+    scooter("scooter_ai_route", Act::Route, ROUTES, INTENT),
+    scooter("scooter_execute", Act::Route, ROUTES, INTENT).older(),
+    scooter("scooter_ai", Act::Route, ROUTES, INTENT).older(),
 ];
 
 // === impl MetaName ===
@@ -156,11 +165,15 @@ impl MetaName {
         schema: &'static str,
     ) -> Self {
         let read_only = match act {
-            Act::Call => None,
+            Act::Call | Act::Route => None,
             Act::Load | Act::Unload => Some(false),
             _ => Some(true),
         };
-        Self { dialect, name, act, group: None, description, schema, read_only }
+        Self { dialect, name, act, group: None, description, schema, read_only, is_older: false }
+    }
+
+    const fn older(self) -> Self {
+        Self { is_older: true, ..self }
     }
 
     const fn in_group(self, group: Group) -> Self {

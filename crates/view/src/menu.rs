@@ -11,7 +11,7 @@ use crate::operation::OperationTable;
 pub fn of(profile: &ProfileDefinition, operations: &OperationTable) -> Vec<(&'static str, Raw)> {
     let mut menu: Vec<_> = META_NAMES
         .iter()
-        .filter(|meta| meta.dialect == profile.dialect && listed(profile, meta))
+        .filter(|meta| meta.dialect == profile.dialect && !meta.is_older && listed(profile, meta))
         .map(|meta| (meta.name, entry(meta)))
         .collect();
     if profile.groups.contains(&Group::Admin) && profile.dialect == Dialect::Native {

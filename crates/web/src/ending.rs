@@ -29,13 +29,17 @@ struct Ending {
 pub(crate) fn with_token(front: &Front, token: &KnownToken, response: Response<Body>) -> Response<Body> {
     response.map(|body| match body {
         Body::Events { feed, quiet } => {
-            let end = Timestamp(token.expires.0.saturating_add(GRACE));
-            let left = front.until(end).min(LONGEST);
-            let feed = Ending { feed, end: Box::pin(tokio::time::sleep(left)) };
+            let feed = Ending { feed, end: Box::pin(tokio::time::sleep(left(front, token))) };
             Body::Events { feed: Box::new(feed), quiet }
         }
         other => other,
     })
+}
+
+/// How long what was opened with an access token goes on.
+pub(crate) fn left(front: &Front, token: &KnownToken) -> Duration {
+    let end = Timestamp(token.expires.0.saturating_add(GRACE));
+    front.until(end).min(LONGEST)
 }
 
 // === impl Ending ===

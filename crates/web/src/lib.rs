@@ -37,7 +37,7 @@ use arrival::REQUEST_ID;
 use bodies::Bodies;
 use guard::{Admission, Arrival, FrontRefusal, KnownToken, Pace, ProfileKeys};
 pub use guard::{Front, Guard, Network, NetworkError, TrustedProxies};
-use route::{LoginPages, Notices, SseClients};
+use route::{LoginPages, Notices, SocketPlaces, SseClients};
 
 /// What every route may use.
 #[derive(Debug)]
@@ -58,6 +58,7 @@ pub struct Site {
     runs: Option<Arc<dyn FollowRuns>>,
     sse_clients: SseClients,
     bodies: Bodies,
+    sockets: SocketPlaces,
     /// The document of the control API, made when it is first asked for.
     openapi: OnceLock<Bytes>,
     /// What came of actions on pages, until the next page shows it.
@@ -78,6 +79,7 @@ impl Site {
             runs: None,
             sse_clients,
             bodies,
+            sockets: SocketPlaces::default(),
             openapi: OnceLock::new(),
             notices: Notices::default(),
         }
@@ -158,6 +160,7 @@ pub async fn serve(listener: impl Into<Listener>, site: Arc<Site>, scope: Scope,
 }
 
 async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
+    let request = route::lift_credential(request);
     let client = site.guard.client(peer, request.headers());
     let trace = arrival::trace(client, request.headers());
     let id = arrival::id_header(&trace);

@@ -25,6 +25,7 @@ use crate::guard::{
 };
 use crate::{Site, Visitor, respond};
 
+pub(crate) use api::{SocketPlaces, lift_credential};
 pub(crate) use login::LoginPages;
 pub(crate) use sse::SseClients;
 pub(crate) use ui::Notices;

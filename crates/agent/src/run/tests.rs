@@ -45,6 +45,7 @@ fn start() -> Start {
     let model = |name: &str| ModelSpec { name: name.to_owned(), window: None, max_output: 1_000, price: None };
     let read_only = Hints { read_only: true, ..Hints::default() };
     Start {
+        runs_as: None,
         run: "run_1".to_owned(),
         agent: "clerk".to_owned(),
         instructions: "You are a clerk.".to_owned(),

@@ -84,6 +84,7 @@ pub(super) fn start(random: &mut Random) -> Start {
     let model = |name: &str| ModelSpec { name: name.to_owned(), window, max_output: 300, price: Some(PRICE) };
     let limited = random.chance(40);
     Start {
+        runs_as: None,
         run: "run_1".to_owned(),
         agent: "clerk".to_owned(),
         instructions: "You are a clerk.".to_owned(),

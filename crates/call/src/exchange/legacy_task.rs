@@ -72,7 +72,9 @@ impl RequestContext<'_> {
         let client = self.client.within(&conversation);
         let Self { path, snapshot, caller, id, running, depth, .. } = *self;
         let (reply, consent) = (self.reply.clone(), self.consent.clone());
-        let within = RequestContext { path, snapshot, caller, id, running, reply, client, depth, consent, place: None };
+        let (place, lineage) = (None, self.lineage.clone());
+        let within =
+            RequestContext { path, snapshot, caller, id, running, reply, client, depth, consent, place, lineage };
         within.run_task(admitted, tool, server, params).await
     }
 

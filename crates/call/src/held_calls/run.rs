@@ -17,6 +17,7 @@ use crate::consent::Consent;
 use crate::context::RequestContext;
 use crate::path::CallPath;
 use crate::reply::ReplyChannel;
+use crate::source::CallLineage;
 use crate::tool_call::{CallResult, ToolCall};
 
 impl CallPath {
@@ -111,6 +112,7 @@ async fn call(
         depth: held.depth,
         consent,
         place: None,
+        lineage: CallLineage::default(),
     };
     let tool = Arc::clone(tool);
     context.call_tool(ToolCall { tool, params, arguments, by: None }).await

@@ -12,7 +12,7 @@ use toolcrib_view::Visibility;
 use toolcrib_view::view::View;
 
 use crate::reply::ReplyChannel;
-use crate::source::{CallDecision, CallPlace, CallTool, InterruptedCall, RunCallOutcome, SourceCall};
+use crate::source::{CallDecision, CallLineage, CallPlace, CallTool, InterruptedCall, RunCallOutcome, SourceCall};
 
 /// How deep invocations may nest: a workflow calls a workflow calls a workflow …
 pub const DEEPEST: u8 = 16;
@@ -34,6 +34,8 @@ pub struct Invocation {
     pub depth: u8,
     /// The way back to the client while it runs.
     pub reply: ReplyChannel,
+    /// What it is a part of.
+    pub lineage: CallLineage,
 }
 
 impl fmt::Debug for Invocation {
@@ -56,6 +58,7 @@ impl Invocation {
             label: String::new(),
             depth: 0,
             reply: ReplyChannel::default(),
+            lineage: CallLineage::default(),
         }
     }
 
@@ -124,6 +127,21 @@ impl Invocation {
         Ok(in_own_form(&result))
     }
 
+    /// The same for a step of a workflow that has a name of its own in its run.
+    ///
+    /// # Errors
+    /// As of [`Invocation::call`].
+    ///
+    /// Not cancel-safe, as that.
+    pub async fn call_step(&self, step: &str, tool: &str, arguments: Raw) -> Result<Raw, Problem> {
+        self.may_nest(tool)?;
+        let caller = self.inner_caller();
+        let mut call = self.inner_call(&caller, tool, arguments);
+        call.lineage.step = Some(format!("{}-{step}", self.label).into());
+        let result = Arc::clone(&self.path).call(call).await?;
+        Ok(in_own_form(&result))
+    }
+
     /// Decides about a call of a run without making it, and opens the approval that it needs: the same one for the same
     /// call at the same place of the same run ([`Invocation::enter_run`]), whatever happens in between. What comes of
     /// the approval, [`super::Source::approval_ended`] says; after a yes the call is made by [`Invocation::make`].
@@ -185,7 +203,8 @@ impl Invocation {
         // Progress of a step is not the progress of the whole.
         let reply = ReplyChannel { channel: self.reply.channel.clone(), token: None };
         let (label, depth) = (self.label.as_str(), self.depth + 1);
-        SourceCall { caller, tool, arguments, label, depth, reply, place: None }
+        let lineage = CallLineage { step: None, ..self.lineage.clone() };
+        SourceCall { caller, tool, arguments, label, depth, reply, place: None, lineage }
     }
 
     /// Sends the client its progress, if it has asked for it.

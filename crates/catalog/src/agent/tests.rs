@@ -258,3 +258,12 @@ fn a_sentinel_has_rules_that_compile_and_a_judge() {
         bad_rest(rest, parts);
     }
 }
+
+#[test]
+fn an_agent_that_runs_as_itself_has_a_profile_and_a_principal() {
+    bad_rest("runs_as: agent\n", &["runs_as", "needs a profile of its own", "profile: NAME"]);
+    let agent = AgentDefinition::of_text("a", "name: a\nmodel: m\nprofile: p\nruns_as: agent\n").unwrap();
+    assert_eq!(agent.own_principal().unwrap().as_str(), "service:agent/a");
+    let plain = AgentDefinition::of_text("a", "name: a\nmodel: m\nprofile: p\n").unwrap();
+    assert_eq!(plain.own_principal(), None);
+}

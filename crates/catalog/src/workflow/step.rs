@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::condition::{Condition, condition};
+use crate::define;
 use crate::period::Period;
 use crate::problem::{Position, masked};
 use crate::reader::{Cursor, Fields};
@@ -13,6 +14,9 @@ use crate::reader::{Cursor, Fields};
 const RETRIES_MAX: u32 = 100;
 /// The longest wait between two tries; what grows is cut there.
 pub const RETRY_DELAY_MAX: Period = Period::seconds(5 * 60);
+
+/// What stands before the name of an agent in the id of its tool.
+const AGENT: &str = "agent/";
 
 /// One step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +88,14 @@ impl Step {
         }
     }
 
+    /// The agent that it gives a task to.
+    pub fn agent(&self) -> Option<&str> {
+        match &self.action {
+            Action::Tool { tool, .. } => tool.strip_prefix(AGENT),
+            _ => None,
+        }
+    }
+
     /// The tools that it calls itself.
     pub fn tools(&self) -> impl Iterator<Item = &str> {
         let own = match &self.action {
@@ -97,14 +109,20 @@ impl Step {
 /// Steps of every kind.
 pub(super) fn steps(cursor: &Cursor<'_>) -> Vec<Step> {
     list(cursor, "step", |fields, cursor| {
-        let kinds = [fields.has("tool"), fields.has("forEach") || fields.has("for_each"), fields.has("parallel")];
+        let has_loop = fields.has("forEach") || fields.has("for_each");
+        let kinds = [fields.has("tool"), fields.has("agent"), has_loop, fields.has("parallel")];
         match kinds.iter().filter(|is_there| **is_there).count() {
             0 => {
-                cursor.problem("one of tool, forEach, or parallel is required", None);
+                // In muster's words.
+                let hint = "write `tool`, `agent`, `forEach` or `parallel`".to_owned();
+                cursor.problem("one of tool, forEach, or parallel is required", Some(hint));
                 return None;
             }
             1 => {}
-            _ => cursor.problem("tool, forEach and parallel are mutually exclusive", Some("keep one".to_owned())),
+            _ => {
+                let message = "tool, agent, forEach and parallel are mutually exclusive";
+                cursor.problem(message, Some("keep one".to_owned()));
+            }
         }
         if let Some(inner) = fields.either("forEach", "for_each") {
             return for_each(inner);
@@ -114,14 +132,20 @@ pub(super) fn steps(cursor: &Cursor<'_>) -> Vec<Step> {
                 at_least_one(&inner, "parallel");
                 Some(Action::Parallel(plain_steps(&inner)))
             }
-            None => tool(fields),
+            None => call(fields),
         }
     })
 }
 
-/// Steps within others: tools only.
+/// Steps within others: tools and agents only.
 pub(super) fn plain_steps(cursor: &Cursor<'_>) -> Vec<Step> {
-    list(cursor, "sub-step", |fields, _| tool(fields))
+    list(cursor, "sub-step", |fields, _| {
+        if fields.has("tool") && fields.has("agent") {
+            let message = "tool and agent are mutually exclusive";
+            fields.problem("agent", message, Some("keep one".to_owned()));
+        }
+        call(fields)
+    })
 }
 
 fn at_least_one(cursor: &Cursor<'_>, what: &str) {
@@ -168,6 +192,43 @@ fn required<'a>(fields: &Fields<'a>, key: &'static str, hint: String) -> Option<
     fields.problem(key, format!("{key} is required"), Some(hint));
     fields.get_unlisted(key);
     None
+}
+
+/// A call of a tool, or of an agent.
+fn call(fields: &Fields<'_>) -> Option<Action> {
+    if fields.has("agent") { agent(fields) } else { tool(fields) }
+}
+
+/// `agent` with `task` or `input`: the call of the agent's tool. Its arguments are those of the tool.
+fn agent(fields: &Fields<'_>) -> Option<Action> {
+    let name = fields.get("agent").and_then(|cursor| define::an_object_name(&cursor));
+    fields.get_unlisted("tool");
+    for key in ["args", "arguments"] {
+        fields.misplaced(key, "goes with `tool`: give an agent `task`, or `input` where it declares arguments");
+    }
+    let is_there = |key: &'static str| fields.get(key).filter(|cursor| !cursor.node().is_null());
+    let args = match (is_there("task"), is_there("input")) {
+        (Some(task), Some(_)) => {
+            task.problem("stands beside `input`", Some("keep one of the two".to_owned()));
+            None
+        }
+        (Some(task), None) if task.node().is_map() || task.node().is_list() => {
+            task.expected("a task in words, with templates in it");
+            None
+        }
+        (Some(task), None) => Some(Map::from_iter([("task".to_owned(), task.value())])),
+        (None, Some(input)) if !input.node().is_map() => {
+            input.expected("a map with the arguments that the agent declares");
+            None
+        }
+        (None, Some(input)) => Some(input.map(|_, value| Some(value.value())).into_iter().collect()),
+        (None, None) => {
+            let hint = "add `task:` with what to do, or `input:` with the arguments that the agent declares";
+            fields.problem("task", "task is required", Some(hint.to_owned()));
+            None
+        }
+    };
+    Some(Action::Tool { tool: format!("{AGENT}{}", name?), args: args? })
 }
 
 fn tool(fields: &Fields<'_>) -> Option<Action> {
@@ -223,8 +284,13 @@ fn list(cursor: &Cursor<'_>, word: &str, action: impl Fn(&Fields<'_>, &Cursor<'_
             }
         }
         // The kind reports the keys of other kinds.
-        for key in ["tool", "args", "arguments"] {
+        for key in ["tool", "args", "arguments", "agent"] {
             fields.get_unlisted(key);
+        }
+        if !fields.has("agent") {
+            for key in ["task", "input"] {
+                fields.misplaced(key, "goes with `agent`; what a tool is given is `args`");
+            }
         }
         fields.finish();
         complete.then_some(read)

@@ -170,3 +170,34 @@ fn what_is_wrong_is_named_with_its_place() {
     let many: String = (0..501).map(|at| format!("- {{id: s{at}, tool: t}}\n")).collect();
     bad(&format!("name: w\nsteps:\n{many}"), &["at most 500 steps, got 501"]);
 }
+
+#[test]
+fn a_step_gives_a_task_to_an_agent() {
+    let text = "name: w\nsteps:\n- {id: a, agent: guide, task: \"Where is {{ .input.x }}?\", timeout: 5m}\n- id: p\n  parallel: [{id: x, agent: guide, input: {city: Bern}}, {id: y, tool: t}]\nonFailure: [{id: u, agent: guide, task: Undo.}]\n";
+    let workflow = read(text).unwrap();
+    assert_eq!(workflow.tools(), ["agent/guide", "t"]);
+    assert_eq!(workflow.steps[0].agent(), Some("guide"));
+    let Action::Tool { args, .. } = &workflow.steps[0].action else { panic!("a call") };
+    assert_eq!(Value::from(args.clone()), json!({"task": "Where is {{ .input.x }}?"}));
+    let Action::Parallel(branches) = &workflow.steps[1].action else { panic!("branches") };
+    let Action::Tool { args, .. } = &branches[0].action else { panic!("a call") };
+    assert_eq!((Value::from(args.clone()), branches[1].agent()), (json!({"city": "Bern"}), None));
+}
+
+#[test]
+fn what_is_wrong_with_the_task_of_an_agent_is_said() {
+    let step = |body: &str| format!("name: w\nsteps: [{{id: a, {body}}}]\n");
+    bad(&step("agent: guide"), &["steps[0].task", "task is required"]);
+    bad(&step("agent: guide, task: x, input: {a: 1}"), &["steps[0].task", "stands beside `input`"]);
+    bad(&step("agent: guide, task: {a: 1}"), &["steps[0].task", "a task in words"]);
+    bad(&step("agent: guide, input: words"), &["steps[0].input", "a map"]);
+    bad(&step("agent: guide, task: x, args: {a: 1}"), &["steps[0].args", "goes with `tool`"]);
+    bad(&step("agent: guide, tool: t, task: x"), &["tool, agent, foreach and parallel are mutually exclusive"]);
+    bad(&step("agent: 'no name', task: x"), &["steps[0].agent", "expected a name"]);
+    bad(&step("tool: t, task: x"), &["steps[0].task", "goes with `agent`"]);
+    bad(&step("agnet: guide, task: x"), &["one of tool, foreach, or parallel is required"]);
+    bad(
+        &step("parallel: [{id: b, tool: t, agent: guide, task: x}]"),
+        &["steps[0].parallel[0].agent", "tool and agent are mutually exclusive"],
+    );
+}

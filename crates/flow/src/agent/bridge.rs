@@ -11,7 +11,7 @@ use toolcrib_agent::driver::{AskModel, CallOutcome, CallTool, DriveError, DriveR
 use toolcrib_agent::driver::{Observe, Rest, Surroundings};
 use toolcrib_agent::{Answer, Ask, Call, Decision, End, Entry, Event, Failure, LimitName, OpenCall, Start, WaitFor};
 use toolcrib_base::task::Scope;
-use toolcrib_base::{Clock, Kind, Problem};
+use toolcrib_base::{Clock, Kind, Problem, ProfileName};
 use toolcrib_call::admission::closing_problem;
 use toolcrib_call::{ApprovalEnd, ApprovalOutcome, Invocation};
 use toolcrib_catalog::{AgentDefinition, Catalog, Dollars};
@@ -43,6 +43,8 @@ pub(super) struct Bridge {
     day_limits: RwLock<HashMap<String, AgentDayLimits>>,
     /// Those that look at what agents are given, of agents that have one.
     sentinels: RwLock<HashMap<String, Arc<Sentinel>>>,
+    /// The agents that run as themselves, each in its profile.
+    own_rights: RwLock<HashMap<String, ProfileName>>,
     gateway: OnceLock<Weak<Gateway>>,
     runs: OnceLock<Arc<dyn DriveRuns>>,
     scope: Scope,
@@ -70,6 +72,7 @@ impl Bridge {
             contexts: Mutex::default(),
             day_limits: RwLock::default(),
             sentinels: RwLock::default(),
+            own_rights: RwLock::default(),
             gateway: OnceLock::new(),
             runs: OnceLock::new(),
             scope: scope.clone(),
@@ -104,6 +107,9 @@ impl Bridge {
         let sentinel = |agent: &AgentDefinition| Some((agent.name.to_string(), Arc::new(Sentinel::of(agent)?)));
         let sentinels = loaded.agents.values().filter_map(|agent| sentinel(agent)).collect();
         *self.sentinels.write().unwrap_or_else(PoisonError::into_inner) = sentinels;
+        let as_itself = loaded.agents.values().filter(|agent| agent.own_principal().is_some());
+        let rights = as_itself.filter_map(|agent| Some((agent.name.to_string(), agent.profile.clone()?)));
+        *self.own_rights.write().unwrap_or_else(PoisonError::into_inner) = rights.collect();
     }
 
     /// What looks at what an agent is given.
@@ -119,6 +125,32 @@ impl Bridge {
     /// Tasks that outlive what asked for them.
     pub(super) fn scope(&self) -> &Scope {
         &self.scope
+    }
+
+    /// Whether a run that acts as its agent still may: the definition says so as it did, and the run's owner may still call
+    /// the agent and is not halted. Its calls themselves are decided as those of every principal.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub(super) fn check_own_rights(&self, context: &RunContext) -> Result<(), Problem> {
+        if context.start.runs_as.is_none() {
+            return Ok(());
+        }
+        let agent = &context.start.agent;
+        let refused = |why: String| Err(Problem::new(Kind::Forbidden, why));
+        let rights = self.own_rights.read().unwrap_or_else(PoisonError::into_inner).get(agent).cloned();
+        if rights.is_none_or(|profile| profile.as_str() != context.start.profile) {
+            return refused(format!("agent `{agent}` was changed: it does not run as itself in this profile any more"));
+        }
+        let gateway = self.gateway().ok_or_else(closing_problem)?;
+        if let Some(halt) = gateway.path.halts.of(&context.owner) {
+            return Err(halt.problem());
+        }
+        let owner = Invocation::new(gateway, context.owner.clone());
+        if !owner.missing([format!("agent/{agent}").as_str()]).is_empty() {
+            return refused(format!("`{}` may not call agent `{agent}` any more", context.owner.principal.id));
+        }
+        Ok(())
     }
 
     /// From now on the gateway is there; `false` where it was before.

@@ -9,7 +9,7 @@ use toolcrib_agent::{Call, CallId, CallResult, Cost, Decision, Event, InnerTool,
 use toolcrib_agent::{Refusal, RefusalKind, WaitFor};
 use toolcrib_base::nearest::{prefix, similar};
 use toolcrib_base::{Kind, Problem, ToolId};
-use toolcrib_call::{CallDecision, CallPlace, MAY_HAVE_RUN, RunCallOutcome};
+use toolcrib_call::{ApprovalOutcome, CallDecision, CallPlace, MAY_HAVE_RUN, RunCallOutcome};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Rules;
 use toolcrib_view::schema::CheckOutcome;
@@ -20,7 +20,7 @@ use super::context::RunContext;
 use super::keep;
 use super::source::WAITS;
 use super::tools;
-use super::tools::{CALL, FIND, READER};
+use super::tools::{CALL, DESCRIBE, FIND, READER};
 
 /// How deep arguments may nest.
 const DEPTH: usize = 64;
@@ -36,6 +36,15 @@ struct IntendedCall {
     arguments: Raw,
     /// The effects of the tool, where the menu calls it.
     inner: Option<InnerTool>,
+}
+
+/// Whether a call has the yes that its caller's own profile wants.
+enum CallerConsent {
+    NotNeeded,
+    /// By this approval.
+    Given(String),
+    /// It waits for this one.
+    Awaited(String),
 }
 
 fn refusal(kind: RefusalKind, why: impl Into<String>, nearest: Vec<String>) -> Refusal {
@@ -100,7 +109,9 @@ impl RunContext {
         if intended.id == READER || !intended.id.contains('/') {
             return Ok((intended, None));
         }
-        self.may_as_caller(&intended, call).await?;
+        if let CallerConsent::Awaited(approval) = self.may_as_caller(&intended, call).await? {
+            return Ok((intended, Some(approval)));
+        }
         match self.seeing(&self.invocation).decide(&intended.id, &intended.arguments, &call.to_string()).await {
             CallDecision::Allowed => Ok((intended, None)),
             CallDecision::Held(approval) => Ok((intended, Some(approval))),
@@ -108,16 +119,21 @@ impl RunContext {
         }
     }
 
-    /// Whether the caller may do it in its own profile, where the agent has another one.
-    async fn may_as_caller(&self, intended: &IntendedCall, call: CallId) -> Result<(), Refusal> {
-        let Some(own) = self.own.as_ref().filter(|_| intended.id.contains('/')) else { return Ok(()) };
+    /// Whether the caller may do it in its own profile, where the agent has another one. A yes that it needs there is for
+    /// the same call of the run, which is made in the profile of the agent.
+    async fn may_as_caller(&self, intended: &IntendedCall, call: CallId) -> Result<CallerConsent, Refusal> {
+        let Some(own) = self.own.as_ref().filter(|_| intended.id.contains('/')) else {
+            return Ok(CallerConsent::NotNeeded);
+        };
         match self.seeing(own).decide(&intended.id, &intended.arguments, &call.to_string()).await {
-            CallDecision::Allowed => Ok(()),
+            CallDecision::Allowed => Ok(CallerConsent::NotNeeded),
             CallDecision::Refused(problem) => Err(refused(&problem)),
-            // The yes would be for a call in that profile, and the agent makes it in its own.
-            CallDecision::Held(_) => {
-                let why = format!("`{}` needs a yes in the profile of the caller", intended.id);
-                Err(refusal(RefusalKind::Denied, why, Vec::new()))
+            CallDecision::Held(approval) => {
+                let end = own.path.approval_end(&approval).await.map_err(|problem| refused(&problem))?;
+                match end.map(|end| end.outcome) {
+                    Some(ApprovalOutcome::Granted) => Ok(CallerConsent::Given(approval)),
+                    _ => Ok(CallerConsent::Awaited(approval)),
+                }
             }
         }
     }
@@ -135,8 +151,22 @@ impl RunContext {
             let text = result.get("structuredContent").map_or_else(String::new, |found| found.as_str().to_owned());
             return CallOutcome::Result(CallResult { text, ..CallResult::default() });
         }
-        // What another server claims to have spent is nothing.
-        CallOutcome::Result(CallResult { spent: Cost::default(), ..read(result) })
+        // What another server claims to have spent is nothing; what agents spent that it gave tasks to is known.
+        CallOutcome::Result(CallResult { spent: self.take_spending(), ..read(result) })
+    }
+
+    /// What describes a tool does so for the tools of the run.
+    fn may_describe(&self, meant: IntendedCall) -> Result<IntendedCall, Refusal> {
+        let described = (meant.id == DESCRIBE).then(|| meant.arguments.text("name")).flatten();
+        if let Some(name) = described.filter(|name| !name.is_empty()) {
+            let view = self.invocation.view().map_err(|problem| refused(&problem))?;
+            let tool = self.tool(&view, &name)?;
+            if !self.searched().allows(&tool) {
+                let why = format!("`{}` is not in the profile of the caller", tool.name);
+                return Err(refusal(RefusalKind::Denied, why, Vec::new()));
+            }
+        }
+        Ok(meant)
     }
 
     /// What is known before the gateway's rules are asked.
@@ -145,7 +175,7 @@ impl RunContext {
         let is_menu =
             self.start.tools.iter().any(|tool| tool.name == name && tool.id == meant.id && !meant.id.contains('/'));
         if is_menu {
-            return Ok(meant);
+            return self.may_describe(meant);
         }
         let view = self.invocation.view().map_err(|problem| refused(&problem))?;
         let tool = self.tool(&view, &meant.id)?;
@@ -183,6 +213,9 @@ impl CallTool for Bridge {
             Ok(context) => context,
             Err(problem) => return Decision::Refused(refused(&problem)),
         };
+        if let Err(problem) = self.check_own_rights(&context) {
+            return Decision::Refused(refused(&problem));
+        }
         match context.decide(&call.tool, &call.arguments, call.id).await {
             Ok((IntendedCall { inner: Some(inner), .. }, None)) => Decision::AllowedAs(inner),
             Ok((_, None)) => Decision::Allowed,
@@ -203,13 +236,25 @@ impl CallTool for Bridge {
         if meant.id == READER {
             return self.read_result(&context, &meant.arguments).await;
         }
-        if let Err(refusal) = context.may_as_caller(&meant, call.id).await {
-            return CallOutcome::Refused(refusal);
+        if let Err(problem) = self.check_own_rights(&context) {
+            return CallOutcome::Refused(refused(&problem));
         }
+        let of_caller = match context.may_as_caller(&meant, call.id).await {
+            Ok(CallerConsent::NotNeeded) => None,
+            Ok(CallerConsent::Given(approval)) => Some(approval),
+            Ok(CallerConsent::Awaited(approval)) => return CallOutcome::Held(approval),
+            Err(refusal) => return CallOutcome::Refused(refusal),
+        };
         context.lend(call);
         let place = call.id.to_string();
-        let place = CallPlace { name: &place, approval: call.approval.as_deref() };
-        match context.seeing(&context.invocation).make(&meant.id, meant.arguments, place).await {
+        // The caller's own yes is none in the profile of the agent.
+        let approval = call.approval.as_deref().filter(|id| of_caller.as_deref() != Some(id));
+        let place = CallPlace { name: &place, approval };
+        let mut invocation = context.seeing(&context.invocation);
+        if meant.id == FIND {
+            invocation.lineage.searched = Some(context.searched());
+        }
+        match invocation.make(&meant.id, meant.arguments, place).await {
             RunCallOutcome::Result { result, problem } => {
                 // Its end is not known where the server may have done it.
                 let lost = problem.filter(|problem| problem.hint.as_deref() == Some(MAY_HAVE_RUN) && call.durable);

@@ -1,15 +1,16 @@
 //! What is kept of a run while it has a task, or someone watches it: for whom it calls, and what has happened of it.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 use toolcrib_agent::driver::Rest;
-use toolcrib_agent::{Allowance, Call, CallId, Entry, Event, Start};
-use toolcrib_base::{Glob, ProfileName, Timestamp};
-use toolcrib_call::Invocation;
+use toolcrib_agent::{Allowance, Call, CallId, Cost, Entry, Event, Start};
+use toolcrib_base::{Glob, Identity, PrincipalId, ProfileName, Proof, Role, Timestamp};
+use toolcrib_call::{CallLineage, Invocation, ToolFilter};
 use toolcrib_protocol::Revision;
-use toolcrib_session::Caller;
+use toolcrib_session::{Caller, Principal};
 use toolcrib_store::Door;
 use toolcrib_view::Tool;
 
@@ -22,6 +23,8 @@ use super::trail::Trail;
 /// One run.
 pub(super) struct RunContext {
     pub(super) start: Arc<Start>,
+    /// Whose run it is.
+    pub(super) owner: Caller,
     /// Calls in the profile of the agent, in the run's name.
     pub(super) invocation: Invocation,
     /// The same in the caller's own profile, where that is another one.
@@ -37,6 +40,8 @@ pub(super) struct RunContext {
     /// The call that is being made, and what an agent that it starts may spend.
     loan: Mutex<Option<(CallId, Allowance)>>,
     seen: Mutex<SeenResults>,
+    /// What agents have spent in the course of that call without being called by it themselves.
+    spending: Mutex<Cost>,
 }
 
 /// What has happened of a run, for those who watch.
@@ -65,11 +70,17 @@ impl RunContext {
         caller.door = Invocation::DOOR;
         invocation.enter_run(&format!("{SOURCE}_{}", start.agent), &start.run);
         invocation.add_labels(start.labels.iter().map(|label| label.as_str().into()));
+        invocation.lineage = CallLineage { agent_run: Some(start.run.as_str().into()), ..CallLineage::default() };
+        let owner = invocation.caller.clone();
         let mut own = None;
+        if let Some(principal) = &start.runs_as {
+            invocation.caller = as_agent(&owner, PrincipalId::new(principal));
+        }
         if let Ok(profile) = ProfileName::new(&start.profile)
             && profile != invocation.caller.profile
         {
-            own = Some(invocation.clone());
+            // Who runs as itself needs no right of its caller.
+            own = start.runs_as.is_none().then(|| invocation.clone());
             invocation.caller.profile = profile;
             // A session is one of the caller's profile.
             invocation.caller.session = None;
@@ -77,14 +88,14 @@ impl RunContext {
         let allowed = start.allowed.as_ref();
         let allowed = allowed.map(|patterns| patterns.iter().filter_map(|pattern| pattern.parse().ok()).collect());
         let (feed, _) = watch::channel(Feed { entries: written.entries, ..Feed::default() });
-        let (trail, loan, seen) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (trail, loan, seen, spending) = Default::default();
         let written = Mutex::new(written);
-        Self { start, invocation, own, allowed, feed, written, trail, door, loan, seen }
+        Self { start, owner, invocation, own, allowed, feed, written, trail, door, loan, seen, spending }
     }
 
     /// On whose behalf it works, in that one's own profile.
     pub(super) fn caller(&self) -> &Caller {
-        &self.own.as_ref().unwrap_or(&self.invocation).caller
+        &self.owner
     }
 
     /// By which door it was asked for.
@@ -104,6 +115,23 @@ impl RunContext {
         let is_itself = server == SOURCE && name == self.start.agent;
         let is_listed = || self.start.tools.iter().any(|listed| listed.id == tool.id.to_string());
         !is_itself && (is_listed() || self.allowed.as_ref().is_none_or(|allowed| is_named(allowed, tool)))
+    }
+
+    /// The tools that a search may show the run.
+    pub(super) fn searched(&self) -> ToolFilter {
+        let own = self.own.as_ref().map(Invocation::view);
+        let (allowed, ids) = (self.allowed.clone(), self.start.tools.iter().map(|tool| tool.id.clone()));
+        let (ids, agent): (HashSet<String>, String) = (ids.collect(), self.start.agent.clone());
+        ToolFilter::new(move |tool| {
+            let is_itself = tool.id.server.as_str() == SOURCE && *tool.id.tool == *agent;
+            let is_listed = || ids.contains(&tool.id.to_string());
+            let is_allowed = || allowed.as_ref().is_none_or(|allowed| is_named(allowed, tool)) || is_listed();
+            let is_of_caller = || match &own {
+                None => true,
+                Some(view) => view.as_ref().is_ok_and(|view| view.tool_by_id(&tool.id).is_some()),
+            };
+            !is_itself && is_allowed() && is_of_caller()
+        })
     }
 
     /// Those who watch.
@@ -166,6 +194,17 @@ impl RunContext {
         *self.loan.lock().unwrap_or_else(PoisonError::into_inner) = Some((call.id, call.allowance));
     }
 
+    /// An agent has ended that a workflow of a call has given a task to.
+    pub(super) fn add_spending(&self, cost: Cost) {
+        let mut spending = self.spending.lock().unwrap_or_else(PoisonError::into_inner);
+        *spending = spending.plus(cost);
+    }
+
+    /// What such agents have spent, once.
+    pub(super) fn take_spending(&self) -> Cost {
+        std::mem::take(&mut *self.spending.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The call that is being made, and what it may spend.
     pub(super) fn loan(&self) -> Option<(CallId, Allowance)> {
         *self.loan.lock().unwrap_or_else(PoisonError::into_inner)
@@ -175,4 +214,14 @@ impl RunContext {
 /// A caller that no request stands behind: of a run that goes on after a restart, or after its request was answered.
 pub(super) fn detached(caller: &Caller) -> Caller {
     Caller { session: None, meta: None, revision: Revision::LATEST_LEGACY, ..caller.clone() }
+}
+
+/// The caller that an agent is which runs as itself: a member that calls tools. On whose behalf stands beside it, as the
+/// actor, for policies, approvers and the audit log.
+pub(super) fn as_agent(owner: &Caller, agent: PrincipalId) -> Caller {
+    let identity = &owner.principal.identity;
+    let actors = std::iter::once(owner.principal.id.as_str().into()).chain(identity.actors.iter().cloned());
+    let identity =
+        Identity { actors: actors.collect(), tenant: identity.tenant.clone(), ..Identity::by(Proof::Record) };
+    Caller { principal: Principal::new(agent, Role::Member, identity), ..detached(owner) }
 }

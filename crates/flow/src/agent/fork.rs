@@ -9,7 +9,6 @@ use toolcrib_store::AgentRunRecord;
 use super::audit::{self, AuditedRun, RunEvent};
 use super::keep::{self, JournalState};
 use super::operation::new_id;
-use super::shown;
 use super::source::{Inner, blocking};
 
 impl Inner {
@@ -63,6 +62,6 @@ impl Inner {
         }
         let resumed = self.bridge.runs().resume(&id).await;
         resumed.map_err(|error| Problem::new(Kind::Conflict, format!("run `{id}`: {error}")))?;
-        Ok(shown::record(&record))
+        Ok(self.shown(&record).await)
     }
 }

@@ -132,6 +132,15 @@ pub(super) fn line(entry: &Entry) -> String {
     journal::text(entry)
 }
 
+/// The principal that a run acts as, where its first line names one.
+pub(super) fn runs_as(line: &str) -> Option<String> {
+    let entry = journal::entries(&[line.to_owned()]).ok()?.into_iter().next()?;
+    match entry.event {
+        Event::Started(start) => start.runs_as,
+        _ => None,
+    }
+}
+
 /// Whether a run ended well.
 pub(super) fn is_done(record: &AgentRunRecord) -> bool {
     record.state.end.as_deref() == Some(End::Done(String::new()).name())
@@ -175,7 +184,7 @@ impl Journal for Bridge {
         let (store, id, state) = (self.store.clone(), run.to_owned(), written.state.clone());
         let limits = self.day_limits(&context.start.agent);
         if let Some(Event::Started(start)) = entries.first().map(|entry| &entry.event).filter(|_| before.entries == 0) {
-            let caller = &context.own.as_ref().unwrap_or(&context.invocation).caller;
+            let caller = &context.owner;
             let record = AgentRunRecord {
                 id,
                 agent: start.agent.clone(),

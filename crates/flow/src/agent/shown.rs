@@ -5,8 +5,8 @@ use toolcrib_agent::{Cost, Decision, End, Entry, Event, Settlement, WaitFor};
 use toolcrib_model::Money;
 use toolcrib_store::AgentRunRecord;
 
-/// A run in one object.
-pub(super) fn record(run: &AgentRunRecord) -> Value {
+/// A run in one object; `runs_as` is the principal that it acts as, where that is not its own.
+pub(super) fn record(run: &AgentRunRecord, runs_as: Option<&str>) -> Value {
     let mut shown = json!({
         "run": run.id, "agent": run.agent, "model": run.state.model, "task": run.task, "status": run.state.status,
         "principal": run.principal.as_str(), "profile": run.profile.as_str(),
@@ -20,6 +20,9 @@ pub(super) fn record(run: &AgentRunRecord) -> Value {
         if let Some(text) = text {
             shown[key] = text.as_str().into();
         }
+    }
+    if let Some(principal) = runs_as {
+        shown["runs_as"] = principal.into();
     }
     if let Some(at) = run.state.ended_at {
         shown["ended_at"] = at.to_string().into();
@@ -103,11 +106,17 @@ pub(super) fn entry(number: u64, entry: &Entry) -> Value {
 
 fn event(event: &Event) -> Value {
     match event {
-        Event::Started(start) => json!({
-            "event": "started", "agent": start.agent, "task": start.task, "profile": start.profile,
-            "models": start.models.iter().map(|model| &model.name).collect::<Vec<_>>(),
-            "tools": start.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
-        }),
+        Event::Started(start) => {
+            let mut shown = json!({
+                "event": "started", "agent": start.agent, "task": start.task, "profile": start.profile,
+                "models": start.models.iter().map(|model| &model.name).collect::<Vec<_>>(),
+                "tools": start.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
+            });
+            if let Some(principal) = &start.runs_as {
+                shown["runs_as"] = principal.as_str().into();
+            }
+            shown
+        }
         Event::Forked { from, run, round } => json!({"event": "forked", "from": from, "run": run, "round": round}),
         Event::Resumed => json!({"event": "resumed"}),
         Event::Asked(request) => json!({

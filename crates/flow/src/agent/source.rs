@@ -8,11 +8,11 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use toolcrib_agent::driver::{DriveError, DriveRuns, Rest, Runs, Surroundings};
-use toolcrib_agent::{Event, ParentCall, WaitFor};
+use toolcrib_agent::{Cost, Event, WaitFor};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ServerName};
 use toolcrib_call::{ApprovalEnd, Halts, Invocation, Source};
-use toolcrib_catalog::{AgentDefinition, Catalog, DefinitionProblem};
+use toolcrib_catalog::{Catalog, DefinitionProblem};
 use toolcrib_gateway::Gateway;
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
@@ -22,7 +22,10 @@ use toolcrib_view::{ObjectKind, Offer, Operation, ToolSource, VisibleNames};
 use super::audit::{self, AuditedRun, RunEvent};
 use super::bridge::Bridge;
 use super::call::SPENT;
+use super::keep;
 use super::operation;
+use super::place::{self, RunPlace, Within};
+use super::route::Router;
 use super::send::SendRequest;
 use super::shown;
 use super::start::Order;
@@ -88,6 +91,16 @@ impl Inner {
     pub(super) async fn record(&self, run: &str) -> Result<Option<AgentRunRecord>, Problem> {
         let (store, id) = (self.bridge.store.clone(), run.to_owned());
         blocking(move || store.get(&id)).await
+    }
+
+    /// A run in one object, with the principal that it acts as where that is not its own.
+    pub(super) async fn shown(&self, record: &AgentRunRecord) -> Value {
+        let (store, id) = (self.bridge.store.clone(), record.id.clone());
+        let first = blocking(move || store.first_line(&id)).await.unwrap_or_else(|problem| {
+            tracing::warn!(run = record.id, %problem, "the start of a run cannot be read");
+            None
+        });
+        shown::record(record, first.and_then(|line| keep::runs_as(&line)).as_deref())
     }
 
     /// Starts a run.
@@ -221,6 +234,7 @@ impl Agents {
         if !self.inner.bridge.enter(gateway) {
             return;
         }
+        gateway.route_with(Arc::new(Router(Arc::clone(&self.inner))));
         let left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
         let bridge = Arc::clone(&self.inner.bridge);
         self.scope.spawn(async move {
@@ -317,7 +331,8 @@ impl Source for Agents {
     fn end_halted(&self, halts: &Halts) {
         for context in self.inner.bridge.under_way() {
             let run = context.start.run.clone();
-            if let Some(halt) = halts.of_run(&run, &context.invocation.caller) {
+            let of_owner = || halts.of_run(&run, &context.owner);
+            if let Some(halt) = halts.of_run(&run, &context.invocation.caller).or_else(of_owner) {
                 let (bridge, by) = (Arc::clone(&self.inner.bridge), format!("halt `{}`", halt.id));
                 self.scope.spawn(async move {
                     if let Err(error) = bridge.runs().tell(&run, Event::Cancelled { by }).await {
@@ -355,7 +370,8 @@ struct CancelGuard {
 
 impl Drop for CancelGuard {
     fn drop(&mut self) {
-        let Some(run) = self.run.take() else { return };
+        // What the end of the process takes along goes on with the next one.
+        let Some(run) = self.run.take().filter(|_| !self.scope.stop_signal().is_stopped()) else { return };
         let bridge = Arc::clone(&self.bridge);
         self.scope.spawn(async move {
             let by = "the client, which disconnected or took its call back".to_owned();
@@ -370,25 +386,18 @@ async fn run(inner: Arc<Inner>, scope: Scope, invocation: Invocation) -> Result<
     let Some(agent) = table.get(&invocation.tool).cloned() else {
         return Err(Problem::new(Kind::UnknownTool, format!("agent `{}` not found", invocation.tool)));
     };
-    let parent = invocation.caller.chain.as_ref().and_then(|chain| chain.run.as_deref());
-    let parent = parent.and_then(|run| inner.bridge.known(run));
-    let (id, order) = match &parent {
-        None => (operation::new_id(), order(&agent, &invocation, None, Default::default())),
-        Some(above) => {
-            let Some((call, allowance)) = above.loan() else {
-                return Err(Problem::new(Kind::Conflict, "the run that calls this agent has no call under way"));
-            };
-            let depth = above.start.parent.as_ref().map_or(1, |parent| parent.depth + 1);
-            let parent = ParentCall { run: above.start.run.clone(), call, depth };
-            (format!("{}-{call}", above.start.run), order(&agent, &invocation, Some(parent), allowance))
-        }
-    };
-    let is_known = parent.is_some() && inner.record(&id).await?.is_some();
+    let RunPlace { id, is_known, order, within } = place::find(&inner, &agent, &invocation).await?;
     if !is_known {
         inner.begin(&order, id.clone(), invocation.clone()).await?;
     }
-    let mut guard = CancelGuard { bridge: Arc::clone(&inner.bridge), scope, run: parent.is_none().then(|| id.clone()) };
-    let patience = if parent.is_some() { Duration::ZERO } else { PATIENCE };
+    let is_direct = matches!(within, Within::Call);
+    let mut guard = CancelGuard { bridge: Arc::clone(&inner.bridge), scope, run: (!is_direct).then(|| id.clone()) };
+    let patience = match within {
+        Within::Call => Duration::ZERO,
+        // A step waits as long as it may take.
+        Within::Workflow(_) => Duration::MAX,
+        Within::Request => PATIENCE,
+    };
     let told = invocation.clone();
     let outcome = inner
         .outcome(&id, patience, |entries| {
@@ -396,20 +405,14 @@ async fn run(inner: Arc<Inner>, scope: Scope, invocation: Invocation) -> Result<
         })
         .await;
     guard.run = None;
-    Ok(match outcome? {
+    let outcome = outcome?;
+    if let (Within::Workflow(Some(above)), Outcome::Ended(record)) = (&within, &outcome) {
+        above.add_spending(Cost { tokens: record.state.tokens, money: record.state.money });
+    }
+    Ok(match outcome {
         Outcome::Ended(record) => ended(&record, agent.output.is_some()),
-        Outcome::Waits(record) => waiting(&record),
+        Outcome::Waits(record) => waiting(&record, &inner.shown(&record).await),
     })
-}
-
-fn order(
-    agent: &Arc<AgentDefinition>,
-    invocation: &Invocation,
-    parent: Option<ParentCall>,
-    allowance: toolcrib_agent::Allowance,
-) -> Order {
-    let task = super::table::task(agent, &invocation.arguments);
-    Order { agent: Some(Arc::clone(agent)), task, parent, allowance, ..Order::default() }
 }
 
 fn ended(record: &AgentRunRecord, has_schema: bool) -> Raw {
@@ -435,12 +438,11 @@ fn ended(record: &AgentRunRecord, has_schema: bool) -> Raw {
     Raw::from_value(&result)
 }
 
-fn waiting(record: &AgentRunRecord) -> Raw {
+fn waiting(record: &AgentRunRecord, shown: &Value) -> Raw {
     let text = format!(
         "Run `{}` waits for a person. It goes on by itself; see it with the tool core_run_get or `toolcrib run show {}`.",
         record.id, record.id
     );
-    let shown = shown::record(record);
     Raw::from_value(&json!({
         "content": [{"type": "text", "text": text}], "structuredContent": shown,
         "_meta": {RUN: record.id, WAITS: record.id},

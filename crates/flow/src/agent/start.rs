@@ -9,6 +9,7 @@ use toolcrib_call::Invocation;
 use toolcrib_catalog as catalog;
 use toolcrib_catalog::{AgentDefinition, ObjectName, ToolsShown};
 
+use super::context::as_agent;
 use super::models::Models;
 use super::tools::{READER, ToolChoice, ToolDisplay, reader};
 
@@ -34,6 +35,10 @@ pub(super) struct Order {
     pub(super) limits: OrderedLimits,
     pub(super) parent: Option<ParentCall>,
     pub(super) allowance: Allowance,
+    /// What the model is told where the agent does not say it.
+    pub(super) instructions: Option<&'static str>,
+    /// The only tools that it is shown, by their ids.
+    pub(super) only: Option<Vec<String>>,
 }
 
 /// Limits of one run.
@@ -76,10 +81,14 @@ impl Order {
         let mut in_profile = invocation.clone();
         profile.clone_into(&mut in_profile.caller.profile);
         in_profile.caller.door = Invocation::DOOR;
+        let runs_as = definition.and_then(AgentDefinition::own_principal);
+        if let Some(agent) = &runs_as {
+            in_profile.caller = as_agent(&in_profile.caller, agent.clone());
+        }
         let view = in_profile.view()?;
         let patterns = definition.and_then(|agent| agent.tools.as_deref());
-        let choice =
-            ToolChoice { view: &view, own: (profile != own).then_some(&*own_view), patterns, agent: self.agent_name() };
+        let own_view = (profile != own && runs_as.is_none()).then_some(&*own_view);
+        let choice = ToolChoice { view: &view, own: own_view, patterns, agent: self.agent_name() };
         let first = &entries[0];
         let shown = self.shown.or(definition.map(|agent| agent.tools_shown)).and_then(shown);
         let searches = first.target.wire == toolcrib_model::Wire::Messages;
@@ -87,9 +96,18 @@ impl Order {
         self.limits.narrow(&mut limits);
         narrow(&mut limits.tokens, self.allowance.tokens);
         narrow(&mut limits.money, self.allowance.money);
-        let instructions = definition.and_then(|agent| agent.instructions.as_deref()).unwrap_or(INSTRUCTIONS);
-        let mut tools = choice.choose(shown, first.window, searches);
-        if tools.iter().all(|tool| tool.name != READER) && !tools.is_empty() {
+        let instructions =
+            definition.and_then(|agent| agent.instructions.as_deref()).or(self.instructions).unwrap_or(INSTRUCTIONS);
+        let mut tools = match &self.only {
+            None => choice.choose(shown, first.window, searches),
+            Some(only) => choice
+                .choose(Some(ToolDisplay::All), None, false)
+                .into_iter()
+                .filter(|tool| only.contains(&tool.id))
+                .collect(),
+        };
+        let is_whole = self.only.is_none();
+        if is_whole && tools.iter().all(|tool| tool.name != READER) && !tools.is_empty() {
             tools.push(reader());
         }
         let labels = invocation.caller.chain.iter().map(|chain| &chain.labels);
@@ -104,8 +122,9 @@ impl Order {
             limits,
             on_denied: definition.map_or(OnDenied::Tell, |agent| on_denied(agent.on_denied)),
             on_unknown: definition.map_or(OnUnknown::Tell, |agent| on_unknown(agent.on_unknown)),
-            reader: Some(READER.to_owned()),
+            reader: self.only.is_none().then(|| READER.to_owned()),
             profile: profile.to_string(),
+            runs_as: runs_as.map(|agent| agent.to_string()),
             allowed: patterns.map(|patterns| patterns.iter().map(ToString::to_string).collect()),
             parent: self.parent.clone(),
             labels: labels.flatten().map(ToString::to_string).collect(),

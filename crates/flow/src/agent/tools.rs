@@ -19,6 +19,8 @@ const READER_SCHEMA: &str = concat!(
     r#""offset":{"type":"integer","minimum":0,"default":0,"description":"The byte to begin at"}},"#,
     r#""required":["result"],"additionalProperties":false}"#
 );
+/// What describes a tool that was found.
+pub(super) const DESCRIBE: &str = "describe_tool";
 /// What calls a tool that was found.
 pub(super) const CALL: &str = "call_tool";
 /// The longest name of a tool that every provider accepts.

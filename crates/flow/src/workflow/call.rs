@@ -11,6 +11,16 @@ pub trait CallTool: Send + Sync {
     /// that the tool failed.
     fn call<'a>(&'a self, tool: &'a str, arguments: &'a Value) -> BoxFuture<'a, Result<Value, Problem>>;
 
+    /// The same for a step: `step` is its id in the run, by which what it has begun is found again after a restart.
+    fn call_step<'a>(
+        &'a self,
+        _step: &'a str,
+        tool: &'a str,
+        arguments: &'a Value,
+    ) -> BoxFuture<'a, Result<Value, Problem>> {
+        self.call(tool, arguments)
+    }
+
     /// What is known of such a call that a process before this one was about to make, not before `since`. One that waits
     /// for a yes goes on waiting here.
     fn interrupted<'a>(&'a self, tool: &'a str, arguments: &'a Value, since: Timestamp) -> BoxFuture<'a, PastCall>;

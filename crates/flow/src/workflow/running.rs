@@ -106,6 +106,16 @@ impl CallTool for InvocationCaller {
         .boxed()
     }
 
+    fn call_step<'a>(
+        &'a self,
+        step: &'a str,
+        tool: &'a str,
+        arguments: &'a Value,
+    ) -> BoxFuture<'a, Result<Value, Problem>> {
+        let arguments = Raw::from_value(arguments);
+        async move { Ok(self.invocation.call_step(step, tool, arguments).await?.to_value()) }.boxed()
+    }
+
     fn is_repeatable(&self, tool: &str) -> bool {
         self.invocation.is_repeatable(tool)
     }

@@ -10,8 +10,8 @@ use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_view::Offer;
 
-use super::argument;
 use super::program::Program;
+use super::{agents, argument};
 
 /// Where clients of muster look for the labels of a workflow.
 const LABELS: &str = "muster.giantswarm.io/labels";
@@ -53,7 +53,10 @@ impl Table {
             }
             let same = before.programs.get(name).filter(|program| program.definition == *definition);
             match same.cloned().map_or_else(|| Program::compile(definition).map(Arc::new), Ok) {
-                Ok(program) => drop(table.programs.insert(name.clone(), program)),
+                Ok(program) => {
+                    problems.extend(agents::faults(definition, &loaded.agents));
+                    table.programs.insert(name.clone(), program);
+                }
                 Err(found) => {
                     let told: Vec<String> = found.iter().map(|it| format!("`{}`: {}", it.field, it.message)).collect();
                     table.broken.insert(name.clone(), told.join("; "));

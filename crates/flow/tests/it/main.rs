@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
 #![allow(clippy::needless_pass_by_value, reason = "`json!` values read better without a `&`")]
 
+mod agents;
 mod definitions;
 mod gateway;
 mod operations;

@@ -4,6 +4,7 @@ mod answer;
 
 use serde_json::json;
 use toolcrib_base::{Kind, Problem};
+use toolcrib_call::ToolFilter;
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
 use toolcrib_search::budget::DEFAULT_HITS;
@@ -59,7 +60,7 @@ pub(super) async fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, P
 /// What a native answer to a query says, with nothing but the query given.
 pub(crate) fn told(view: &View, query: &str) -> String {
     let ask = plain(view, query.to_owned());
-    answer::render(view, &ask, search(view, &ask, &SearchRequest::plain(view, query))).text
+    answer::render(view, &ask, search(view, &ask, &SearchRequest::plain(view, query), None)).text
 }
 
 fn plain(view: &View, query: String) -> Ask {
@@ -111,18 +112,23 @@ struct Findings<'a> {
     rest: Vec<Hit>,
     /// How many tools match.
     total: usize,
+    /// Whether what else there is must not be named.
+    is_filtered: bool,
 }
 
 /// Searches, and remembers what is shown where the profile learns.
 async fn shown<'a>(context: &Context<'a>, ask: &Ask) -> Findings<'a> {
     let asked = SearchRequest::of(context.gateway, context.view(), &ask.query).await;
-    let findings = search(context.view(), ask, &asked);
+    let findings = search(context.view(), ask, &asked, context.filter);
     let tools = findings.page.iter().flat_map(|(hit, _)| std::iter::once(&hit.id).chain(&hit.also));
     asked.shown(context.gateway, context.caller, tools);
     findings
 }
 
-fn search<'a>(view: &'a View, ask: &Ask, asked: &SearchRequest<'_>) -> Findings<'a> {
+fn search<'a>(view: &'a View, ask: &Ask, asked: &SearchRequest<'_>, filter: Option<&ToolFilter>) -> Findings<'a> {
+    if let Some(filter) = filter {
+        return filtered(view, ask, asked, filter);
+    }
     let mut hits = view.search.search(&Query {
         server: ask.server.as_deref(),
         limit: ask.limit.max(LOOKED_AT),
@@ -132,7 +138,20 @@ fn search<'a>(view: &'a View, ask: &Ask, asked: &SearchRequest<'_>) -> Findings<
     });
     let rest = hits.hits.split_off(ask.limit.min(hits.hits.len()));
     let page = hits.hits.into_iter().filter_map(|hit| SearchHit::of(view, &hit.id).map(|found| (hit, found)));
-    Findings { page: page.collect(), rest, total: hits.total }
+    Findings { page: page.collect(), rest, total: hits.total, is_filtered: false }
+}
+
+/// The same among the tools that a run may use: nothing is said of any other.
+fn filtered<'a>(view: &'a View, ask: &Ask, asked: &SearchRequest<'_>, filter: &ToolFilter) -> Findings<'a> {
+    let (server, limit) = (ask.server.as_deref(), usize::MAX);
+    let found = view.search.search(&Query { server, limit, offset: 0, fold: false, ..asked.query() });
+    let is_allowed = |hit: &Hit| view.tool_by_id(&hit.id).is_some_and(|tool| filter.allows(tool));
+    let allowed: Vec<Hit> = found.hits.into_iter().filter(is_allowed).collect();
+    let total = allowed.len();
+    let mut rest = allowed.into_iter().skip(ask.offset).collect::<Vec<_>>();
+    let page = rest.drain(..ask.limit.min(rest.len())).collect::<Vec<_>>();
+    let page = page.into_iter().filter_map(|hit| SearchHit::of(view, &hit.id).map(|found| (hit, found)));
+    Findings { page: page.collect(), rest, total, is_filtered: true }
 }
 
 fn go_ent(context: &Context<'_>, ask: &Ask, findings: &Findings<'_>) -> Raw {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Proof};
 use toolcrib_call::{ApprovalVerdict, ShownCall, name_at_servers, no_approval};
+use toolcrib_catalog::AGENT_PRINCIPAL_PREFIX;
 use toolcrib_policy::{Act, Annotations, Caller as PolicyCaller, Demand, Request};
 use toolcrib_protocol::Raw;
 use toolcrib_session::{Caller, Principal};
@@ -197,7 +198,13 @@ impl DecisionRights {
 /// What an approval is to a caller.
 fn rights_of(gateway: &Gateway, caller: &Caller, approval: &CallApproval, call: &ShownCall) -> DecisionRights {
     let principal = &caller.principal;
-    let is_own = is_same_user(gateway, &principal.id, &approval.call.principal);
+    // An agent that runs as itself asks for those who have called it: their yes is one to their own call.
+    let behind = || {
+        let is_agent = approval.call.principal.as_str().starts_with(AGENT_PRINCIPAL_PREFIX);
+        let actors = call.principal.identity.actors.iter().filter(|_| is_agent).map(|actor| PrincipalId::new(actor));
+        actors.into_iter().any(|actor| is_same_user(gateway, &principal.id, &actor))
+    };
+    let is_own = is_same_user(gateway, &principal.id, &approval.call.principal) || behind();
     let owns_both = || [&principal.id, &approval.call.principal].iter().all(|it| name_at_servers(it).is_none());
     let may_approve = match approval.kind {
         ApprovalKind::Approve if is_own => false,

@@ -120,10 +120,13 @@ impl RequestHandler<'_> {
         admitted.map_or_else(|refusal| CallDecision::Refused(refusal.problem()), |()| CallDecision::Allowed)
     }
 
-    async fn call_target(&mut self, target: Target, params: &Raw) -> CallResult {
+    pub(super) async fn call_target(&mut self, target: Target, params: &Raw) -> CallResult {
         match target {
             Target::Tool { tool, arguments, by } => {
                 self.context.call_tool(ToolCall { tool, params: params.clone(), arguments, by }).await
+            }
+            Target::Meta { meta, arguments } if meta.act == DialectAct::Route => {
+                Box::pin(self.call_route(meta, &arguments, params)).await
             }
             Target::Meta { meta, arguments } => self.call_meta(meta, &arguments).await,
             Target::Within { by, target } => {
@@ -166,7 +169,8 @@ impl RequestHandler<'_> {
         let act = Act::MetaTool { name: meta.name.into() };
         let admitted = context.admit(&act, context.audited(method::TOOLS_CALL, meta.name, Some(arguments))).await;
         let admitted = admitted.map_err(|refusal| RpcError::from(&refusal.problem()))?;
-        let call = meta::Context { gateway: self.gateway, snapshot: context.snapshot, caller: context.caller, meta };
+        let (snapshot, caller, filter) = (context.snapshot, context.caller, context.lineage.searched.as_ref());
+        let call = meta::Context { gateway: self.gateway, snapshot, caller, meta, filter };
         let done = Box::pin(meta::run(&call, arguments)).await;
         // Before the answer: anyone who reads that tools are loaded finds them after a restart.
         if matches!(meta.act, DialectAct::Load | DialectAct::Unload) {

@@ -46,7 +46,7 @@ async fn every_name_of_every_dialect_is_answered_in_every_profile() {
             // Everything that a meta-tool of any dialect could ask for.
             let all = json!({
                 "name": exposed, "tool": exposed, "names": [exposed], "tool_name": "alpha", "query": "process id",
-                "uri": "fake://text", "arguments": {},
+                "uri": "fake://text", "arguments": {}, "intent": "process id",
             });
             // Loads come before what needs them, and unloading before is its own error.
             client.call("scooter_add", &all).await;
@@ -83,7 +83,7 @@ async fn the_menu_is_the_profile_s_own_dialect() {
         ("native", 3, "find_tools"),
         ("muster", 11, "list_tools"),
         ("go-ent", 6, "tool_find"),
-        ("scooter", 7, "scooter_find"),
+        ("scooter", 8, "scooter_find"),
     ] {
         for client in house.both(own) {
             let listed = client.listed().await;

@@ -221,7 +221,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// What is shown of one, in this order.
-const SHOWN: [(&str, &str); 14] = [
+const SHOWN: [(&str, &str); 15] = [
     ("run", "Run"),
     ("agent", "Agent"),
     ("model", "Model"),
@@ -233,6 +233,7 @@ const SHOWN: [(&str, &str); 14] = [
     ("tokens", "Tokens"),
     ("cost", "Cost"),
     ("principal", "Principal"),
+    ("runs_as", "Runs as"),
     ("started_at", "Started"),
     ("ended_at", "Ended"),
     ("forked_from", "Forked from"),

@@ -143,6 +143,10 @@ pub(super) fn read(given: &ValueWithSource) -> Result<IdentityConfig, Problem> {
     let scopes = scopes.into_iter().map(String::into_boxed_str).collect();
     let issuers = part.parts("issuer", &ISSUER_KEYS)?;
     let issuers = issuers.iter().map(issuer).collect::<Result<Vec<_>, _>>()?;
+    if let Some(at) = issuers.iter().position(|issuer| issuer.name == "agent") {
+        let message = format!("{place}: `identity.issuer[{at}].name`: `agent` names agents that run as themselves");
+        return Err(Problem::new(Kind::Definition, message).hint("give the issuer another name"));
+    }
     for (at, one) in issuers.iter().enumerate() {
         let before = &issuers[..at];
         for (key, is_twice) in [

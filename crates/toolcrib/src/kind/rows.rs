@@ -452,6 +452,10 @@ fn step_of(step: &Value) -> String {
     if !tool.is_empty() {
         return tool;
     }
+    let agent = field(step, "agent");
+    if !agent.is_empty() {
+        return format!("agent {agent}");
+    }
     let inner = |value: &Value| count(value, &["steps"]);
     match (["forEach", "for_each"].iter().find(|key| !step[**key].is_null()), &step["parallel"]) {
         (Some(key), _) => format!("for each: {} steps", inner(&step[*key])),

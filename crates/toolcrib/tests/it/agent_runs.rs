@@ -383,6 +383,9 @@ async fn a_task_in_quarantine_waits_over_a_sigkill_until_a_person_releases_it() 
     let mut gateway = serve(home, 0).await;
     let held = detached(home, &["--agent", "clerk", "Show the payroll."]).await;
     until(home, &held, "waiting").await;
+    // Reading the ledger waits for the disk: what a kill may lose is what the log has not written.
+    let before = json(home, &["run", "activity", "--run", &held]).await;
+    assert_eq!(before["events"].as_array().map(Vec::len), Some(4), "{before}");
     gateway.signal(Signal::KILL);
     gateway.end().await;
     let mut gateway = serve(home, 0).await;

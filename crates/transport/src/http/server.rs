@@ -12,6 +12,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -33,6 +34,9 @@ const CONNECTIONS: usize = 20_000;
 const READ_AHEAD: usize = 64 * 1024;
 /// The wait after a failed `accept`, which is nearly always "too many open files".
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The bytes of a connection that was upgraded to another protocol.
+pub type UpgradedStream = TokioIo<Upgraded>;
 
 /// Why a body could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -265,7 +269,7 @@ where
 /// Serves one connection until it ends, or the request that runs when the scope stops is answered.
 async fn serve_connection<S, A, F, B>(stream: S, mut stop: Stop, answer: A)
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     A: Fn(Request<Incoming>) -> F,
     F: Future<Output = Response<B>>,
     B: http_body::Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
@@ -279,7 +283,9 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .max_buf_size(READ_AHEAD)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        // What a route makes of a connection that is upgraded is a task of its own.
+        .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     // A connection that breaks is the client's affair.
     tokio::select! {

@@ -260,7 +260,7 @@ impl ClientCertificate {
     }
 
     /// Waits until the authorities are not those any more that it was verified with.
-    pub(super) async fn ended(&self) {
+    pub async fn ended(&self) {
         let mut now = self.now.clone();
         // An error: the listener is gone, and with it this connection.
         let _ = now.wait_for(|loaded| loaded.authorities != self.authorities).await;

@@ -23,6 +23,8 @@ use toolcrib_transport::http::body::Body;
 use toolcrib_transport::http::tls::ClientCertificate;
 use toolcrib_view::{Operation, OperationTable, Permission, RoutedOperation};
 
+pub(crate) use agents::socket::{SocketPlaces, lift_credential};
+
 use super::mcp::read;
 use crate::guard::{Admission, KnownToken, ProfileKeys};
 use crate::{Site, Visitor, respond};

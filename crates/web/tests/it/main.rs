@@ -30,6 +30,7 @@ mod scope;
 mod script;
 mod served;
 mod session;
+mod sockets;
 mod stream;
 mod trace;
 mod ui;

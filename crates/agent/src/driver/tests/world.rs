@@ -75,6 +75,7 @@ pub(super) fn start() -> Start {
         on_unknown: OnUnknown::Ask,
         reader: None,
         profile: String::new(),
+        runs_as: None,
         allowed: None,
         parent: None,
         labels: Vec::new(),

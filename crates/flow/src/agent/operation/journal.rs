@@ -76,7 +76,7 @@ pub(super) async fn export(asking: &OperationCall) -> Result<Value, Problem> {
     let format = asking.given.get("format").and_then(Value::as_str).unwrap_or("json");
     let mut answer = json!({"run": run.id, "format": format});
     match format {
-        "markdown" => answer["text"] = markdown(&shown::record(&run), &all).into(),
+        "markdown" => answer["text"] = markdown(&asking.inner.shown(&run).await, &all).into(),
         "otlp" => answer["spans"] = spans::of(&run, &all, asking.given.flag("content")),
         _ => {
             let lines = all.iter().map(|entry| serde_json::from_str(&toolcrib_agent::journal::line(entry)));

@@ -6,8 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolcrib_agent::{CallId, CallResult, Event, Run, Settlement};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::Period;
+use toolcrib_call::CallDecision;
+use toolcrib_catalog::{AGENT_TOOL_PREFIX, Period};
 use toolcrib_model::Money;
+use toolcrib_protocol::Raw;
 use toolcrib_store::{AgentRunQuery, AgentRunRecord};
 
 use super::OperationCall;
@@ -54,6 +56,9 @@ pub(super) async fn start(asking: &OperationCall) -> Result<Value, Problem> {
         ..Order::default()
     };
     let id = super::new_id();
+    if let Some(agent) = &order.agent {
+        may_call(asking, agent.name.as_str(), &order.task, &id).await?;
+    }
     let mut invocation = asking.invocation.clone();
     // It lives longer than the request.
     invocation.caller = detached(&invocation.caller);
@@ -73,6 +78,27 @@ fn may_spend(asking: &OperationCall) -> Result<(), Problem> {
     }
     let problem = Problem::new(Kind::Forbidden, "only the owner and operators may run a model without an agent");
     Err(problem.hint("Name an agent: `agent`."))
+}
+
+/// Whether the rules let the caller call the agent, as its tool. A call that needs a yes is one of the tool, which waits.
+async fn may_call(asking: &OperationCall, agent: &str, task: &str, id: &str) -> Result<(), Problem> {
+    let mut invocation = asking.invocation.clone();
+    // What it may open ends by this name.
+    invocation.enter_run(&format!("{AGENT_TOOL_PREFIX}{agent}"), id);
+    let arguments = Raw::from_value(&json!({"task": task}));
+    match invocation.decide(&format!("agent/{agent}"), &arguments, "start").await {
+        CallDecision::Allowed => Ok(()),
+        // The task is no call of the tool, which may declare other arguments.
+        CallDecision::Refused(problem) if problem.kind == Kind::InvalidParams => Ok(()),
+        CallDecision::Refused(problem) => Err(problem),
+        CallDecision::Held(_) => {
+            if let Some(gateway) = asking.inner.bridge.gateway() {
+                gateway.path.end_approvals_of_run(id, "the run has not started").await?;
+            }
+            let problem = Problem::new(Kind::Forbidden, format!("agent `{agent}` needs a yes before it is called"));
+            Err(problem.hint(format!("Call the tool `{AGENT_TOOL_PREFIX}{agent}`, which waits for it.")))
+        }
+    }
 }
 
 fn is_shown(asking: &OperationCall, name: &str) -> bool {
@@ -117,8 +143,11 @@ pub(super) async fn list(asking: &OperationCall) -> Result<Value, Problem> {
     let store = asking.inner.bridge.store.clone();
     let (runs, total) = blocking(move || store.list(&query)).await?;
     let has_more = u64::from(offset) + (runs.len() as u64) < total;
-    let runs: Vec<Value> = runs.iter().map(shown::record).collect();
-    Ok(json!({"runs": runs, "total": total, "has_more": has_more}))
+    let mut shown = Vec::with_capacity(runs.len());
+    for run in &runs {
+        shown.push(asking.inner.shown(run).await);
+    }
+    Ok(json!({"runs": shown, "total": total, "has_more": has_more}))
 }
 
 pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
@@ -220,7 +249,7 @@ pub(super) async fn folded(asking: &OperationCall, id: &str) -> Result<Run, Prob
 }
 
 async fn whole(asking: &OperationCall, run: &AgentRunRecord) -> Result<Value, Problem> {
-    let mut shown = shown::record(run);
+    let mut shown = asking.inner.shown(run).await;
     let folded = folded(asking, &run.id).await?;
     if let Some(waits) = folded.waiting() {
         shown["waits"] = waits.iter().map(shown::wait).collect();

@@ -368,7 +368,8 @@ impl Engine<'_> {
     }
 
     fn is_repeatable(&self, step: &Step, tool: &str) -> bool {
-        step.idempotent.unwrap_or_else(|| self.caller.0.is_repeatable(tool))
+        // The run of an agent that a step has begun is found again.
+        step.idempotent.unwrap_or_else(|| step.agent().is_some() || self.caller.0.is_repeatable(tool))
     }
 
     /// What an earlier process wrote of a step, as it is answered and written down.
@@ -428,12 +429,12 @@ impl Engine<'_> {
         let written = |written: Result<(), String>| written.map_err(|error| Stop::at(id, error));
         if !self.is_repeatable(step, tool) {
             written(self.book.write(true).await)?;
-            return Ok(self.answer(step, tool, arguments).await);
+            return Ok(self.answer(step, id, tool, arguments).await);
         }
         if self.book.owes() {
             written(self.book.write(true).await)?;
         }
-        let mut call = std::pin::pin!(self.answer(step, tool, arguments));
+        let mut call = std::pin::pin!(self.answer(step, id, tool, arguments));
         if let Ok(answer) = tokio::time::timeout(LONG, &mut call).await {
             return Ok(answer);
         }
@@ -443,11 +444,11 @@ impl Engine<'_> {
     }
 
     /// Calls the tool, again where the step wants that.
-    async fn answer(&self, step: &Step, tool: &str, arguments: &Value) -> Answer {
+    async fn answer(&self, step: &Step, id: &str, tool: &str, arguments: &Value) -> Answer {
         let mut tries = step.retry.map_or(0, |retry| retry.count);
         let mut wait = step.retry.map_or(Duration::ZERO, |retry| retry.delay.duration());
         loop {
-            let call = self.caller.0.call(tool, arguments);
+            let call = self.caller.0.call_step(id, tool, arguments);
             let called = match step.timeout {
                 None => call.await,
                 Some(limit) => match tokio::time::timeout(limit.duration(), call).await {

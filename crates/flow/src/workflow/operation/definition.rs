@@ -9,6 +9,7 @@ use toolcrib_catalog::{DefinitionFile, DefinitionId, DefinitionProblem, ObjectNa
 use toolcrib_view::ObjectKind;
 
 use super::OperationCall;
+use crate::workflow::agents;
 use crate::workflow::program::Program;
 use crate::workflow::table::{Table, cycle};
 
@@ -79,12 +80,12 @@ fn known<'t>(asking: &OperationCall, table: &'t Table, name: &str) -> Option<&'t
 
 pub(super) fn validate(asking: &OperationCall) -> Result<Value, Problem> {
     let (name, which, text) = given(asking)?;
-    let program = check(asking, &name, &which, &text).inspect_err(|problem| {
+    let warnings = check(asking, &name, &which, &text).inspect_err(|problem| {
         asking.inner.emit(name.as_str(), "ValidationFailed", problem.message.clone(), true);
     })?;
     let message = format!("Validation successful for workflow {name}");
     asking.inner.emit(name.as_str(), "ValidationSucceeded", message.clone(), false);
-    Ok(warned(said(&name, message, None), &program))
+    Ok(warned(said(&name, message, None), &warnings))
 }
 
 pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
@@ -92,12 +93,12 @@ pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
     if asking.inner.table().definition(name.as_str()).is_some() {
         return Err(exists(&name));
     }
-    let program = check(asking, &name, &which, &text)?;
+    let warnings = check(asking, &name, &which, &text)?;
     let created = asking.gateway.change_files(move |files| files.create(&which, &text)).await;
     let written = created.map_err(|problem| if problem.kind == Kind::Conflict { exists(&name) } else { problem })?;
     let said =
         said(&name, format!("successfully created workflow {name}: it is the tool workflow_{name}"), Some(&written));
-    Ok(warned(said, &program))
+    Ok(warned(said, &warnings))
 }
 
 pub(super) async fn update(asking: &OperationCall) -> Result<Value, Problem> {
@@ -106,14 +107,14 @@ pub(super) async fn update(asking: &OperationCall) -> Result<Value, Problem> {
         return Err(unknown(asking, asked));
     }
     let (name, which, text) = given(asking)?;
-    let program = check(asking, &name, &which, &text)?;
+    let warnings = check(asking, &name, &which, &text)?;
     let revision = asking.given.get("revision").and_then(Value::as_str).map(str::to_owned);
     let replaced = asking.gateway.change_files(move |files| {
         let now = files.read(&which)?.ok_or_else(|| WriteError::Missing(which.name().to_owned()))?;
         files.replace(&which, &now.amended(&which, &text), revision.as_deref().unwrap_or(&now.revision))
     });
     let written = replaced.await?;
-    Ok(warned(said(&name, format!("successfully updated workflow {name}"), Some(&written)), &program))
+    Ok(warned(said(&name, format!("successfully updated workflow {name}"), Some(&written)), &warnings))
 }
 
 pub(super) async fn delete(asking: &OperationCall) -> Result<Value, Problem> {
@@ -140,16 +141,24 @@ fn given(asking: &OperationCall) -> Result<(ObjectName, DefinitionId, String), P
     Ok((name, which, text))
 }
 
-/// What is wrong with a definition, all of it: what its reader says, its templates, and whether it calls itself.
-fn check(asking: &OperationCall, name: &ObjectName, which: &DefinitionId, text: &str) -> Result<Program, Problem> {
+/// What is wrong with a definition, all of it: what its reader says, its templates, and whether it calls itself. Else
+/// its warnings.
+fn check(
+    asking: &OperationCall,
+    name: &ObjectName,
+    which: &DefinitionId,
+    text: &str,
+) -> Result<Vec<DefinitionProblem>, Problem> {
     which.check(text).map_err(|problems| wrong(&problems))?;
     let definition = WorkflowDefinition::of_text(name.as_str(), text).map_err(|problems| wrong(&problems))?;
     let definition = Arc::new(definition);
     let program = Program::compile(&definition).map_err(|problems| wrong(&problems))?;
-    let mut all = asking.gateway.loaded().workflows.clone();
+    let loaded = asking.gateway.loaded();
+    let warnings = program.warnings().iter().cloned().chain(agents::faults(&definition, &loaded.agents)).collect();
+    let mut all = loaded.workflows.clone();
     all.insert(name.clone(), definition);
     match cycle(name, &all) {
-        None => Ok(program),
+        None => Ok(warnings),
         Some(way) => {
             let message = format!("workflow validation failed: steps: it calls itself: {way}");
             Err(Problem::new(Kind::Definition, message).hint("Remove one of the calls."))
@@ -180,9 +189,9 @@ fn said(name: &ObjectName, message: impl Into<String>, written: Option<&Definiti
     said
 }
 
-/// What was said, with the warnings of a program: in its message for people, and apart.
-fn warned(mut said: Value, program: &Program) -> Value {
-    let told = program.warnings().iter().map(|it| match &it.hint {
+/// What was said, with warnings: in its message for people, and apart.
+fn warned(mut said: Value, warnings: &[DefinitionProblem]) -> Value {
+    let told = warnings.iter().map(|it| match &it.hint {
         Some(hint) => format!("{}: {} ({hint})", it.field, it.message),
         None => format!("{}: {}", it.field, it.message),
     });

@@ -213,7 +213,8 @@ impl Frame {
             _ => format!("{shown} tools:"),
         };
         let others = others(ask, &findings.rest);
-        let loadable = if fits_nothing { loadable(view, findings) } else { Vec::new() };
+        let names_others = !findings.is_filtered;
+        let loadable = if fits_nothing && names_others { loadable(view, findings) } else { Vec::new() };
         let load = dialect::name_of(dialect::Act::Load, view.profile.dialect);
         let mut tail = Vec::new();
         if findings.page.iter().any(|(_, found)| !found.is_there()) {
@@ -227,7 +228,7 @@ impl Frame {
             tail.push("Try other words: action, object, service.".to_owned());
             let servers = view.servers.iter().map(|(server, _)| server.name.as_str());
             let servers: Vec<&str> = servers.take(KNOWN).collect();
-            if shown == 0 && !servers.is_empty() {
+            if shown == 0 && !servers.is_empty() && names_others {
                 tail.push(format!("Servers: {}.", servers.join(", ")));
             }
         }
@@ -236,11 +237,11 @@ impl Frame {
             tail.push(format!("Could be loaded: {}; e.g. {load} {first}.", loadable.join(", ")));
         }
         let pending = view.pending();
-        if !pending.is_empty() {
+        if !pending.is_empty() && names_others {
             let names: Vec<_> = pending.iter().take(PENDING).map(|name| name.as_str()).collect();
             tail.push(format!("There may be more, still being listed: {}.", names.join(", ")));
         }
-        let locked = locked(view, &ask.query, fits_nothing);
+        let locked = if names_others { locked(view, &ask.query, fits_nothing) } else { Vec::new() };
         if !locked.is_empty() {
             tail.push(format!("Requires a login first, by core_auth_login: {}.", locked.join("; ")));
         }

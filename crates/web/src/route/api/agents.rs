@@ -8,10 +8,12 @@ mod context;
 mod follower;
 mod input;
 mod message;
+pub(crate) mod socket;
 mod stream;
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -27,7 +29,7 @@ use toolcrib_transport::http::body::Body;
 use toolcrib_view::operation::check_known;
 
 use super::{RouteError, arguments, enter, for_caller, newcomer, read};
-use crate::{Site, Visitor, respond};
+use crate::{Site, Visitor, ending, respond};
 
 /// An operation that is being done.
 type OperationFuture<'a> = Pin<Box<dyn Future<Output = Result<Value, Problem>> + Send + 'a>>;
@@ -39,6 +41,7 @@ enum DoorKind {
     Stream,
     Context,
     AgUi,
+    Socket,
 }
 
 /// A door of an agent, as a path names it.
@@ -49,6 +52,7 @@ pub(super) struct Door {
 }
 
 /// A request at a door, of a caller in its profile.
+#[derive(Clone)]
 struct DoorRequest {
     site: Arc<Site>,
     runs: Arc<dyn FollowRuns>,
@@ -60,6 +64,8 @@ struct DoorRequest {
     /// The run that the query names.
     run: Option<String>,
     body: Map<String, Value>,
+    /// How long the access token lasts that it came with.
+    lasts: Option<Duration>,
 }
 
 // === impl Door ===
@@ -73,6 +79,7 @@ impl Door {
             "stream" => DoorKind::Stream,
             "context" => DoorKind::Context,
             "ag-ui" => DoorKind::AgUi,
+            "ws" => DoorKind::Socket,
             _ => return None,
         };
         Some(Self { agent: agent.to_owned(), kind })
@@ -81,6 +88,7 @@ impl Door {
     fn methods(&self) -> &'static str {
         match self.kind {
             DoorKind::Message | DoorKind::AgUi => "POST",
+            DoorKind::Socket => "GET",
             DoorKind::Stream => "GET, POST",
             DoorKind::Context => "DELETE, GET, POST",
         }
@@ -90,7 +98,7 @@ impl Door {
 pub(super) async fn answer(
     site: &Arc<Site>,
     visitor: Visitor,
-    head: Parts,
+    mut head: Parts,
     body: Incoming,
     door: Door,
 ) -> Response<Body> {
@@ -103,6 +111,7 @@ pub(super) async fn answer(
             (DoorKind::Message, _) => message::answer(request).await,
             (DoorKind::Stream, _) => stream::answer(request).await,
             (DoorKind::AgUi, _) => ag_ui::answer(request).await,
+            (DoorKind::Socket, _) => socket::answer(request, &mut head),
             (DoorKind::Context, &Method::GET) => context::show(&request).await,
             (DoorKind::Context, &Method::DELETE) => context::put(&request, "").await,
             (DoorKind::Context, _) => context::take(&request).await,
@@ -133,6 +142,7 @@ async fn open(
     if let Some(name) = text(arguments::PROFILE) {
         caller.profile = ProfileName::new(name).map_err(|error| Problem::new(Kind::NotFound, error.to_string()))?;
     }
+    let lasts = token.as_ref().zip(site.front.as_ref()).map(|(token, front)| ending::left(front, token));
     let snapshot = enter(site, &mut caller, token, snapshot, head)?;
     if snapshot.is_none() {
         return Err(site.no_profile(&caller.principal, &caller.profile).into());
@@ -159,6 +169,7 @@ async fn open(
         last_event,
         run: text("run").map(str::to_owned),
         body: object(bytes, site.limits.depth)?,
+        lasts,
     })
 }
 
@@ -211,6 +222,17 @@ impl DoorRequest {
                 Err(Problem::new(Kind::NotFound, format!("run `{run}` is not one of agent `{agent}`")))
             }
         }
+    }
+}
+
+/// A problem as a client of a stream reads it: what is wrong within the gateway stands in its log.
+fn shown_problem(problem: Problem, is_admin: bool) -> Problem {
+    match problem.kind {
+        Kind::Internal if !is_admin => {
+            tracing::error!(%problem, "a request at a door of an agent failed");
+            Problem::new(Kind::Internal, "internal error of the gateway; see its log")
+        }
+        _ => problem,
     }
 }
 

@@ -3,6 +3,7 @@
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
+use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_store::Facts;
 use toolcrib_transport::http::body::Body;
@@ -63,17 +64,24 @@ pub(super) async fn read(request: &DoorRequest) -> Option<String> {
 }
 
 /// Only agents that the caller may use have a context.
-fn check(request: &DoorRequest) -> Result<(), Problem> {
+pub(super) fn check(request: &DoorRequest) -> Result<(), Problem> {
     let caller = &request.caller;
     if let Some(halt) = request.site.gateway.path.halts.of_principal(&caller.principal, &caller.profile) {
         return Err(halt.problem());
     }
     let seen = request.snapshot.as_ref().map(|snapshot| snapshot.seen_by(&caller.principal, caller.door));
     let name = format!("agent/{}", request.agent);
-    if seen.is_some_and(|seen| seen.view().reaches(&name, caller.principal.role)) {
+    if seen.as_ref().is_some_and(|seen| seen.view().reaches(&name, caller.principal.role)) {
         return Ok(());
     }
-    Err(Problem::new(Kind::NotFound, format!("agent `{}` not found", super::shortened(&request.agent))))
+    let shown = super::shortened(&request.agent);
+    let problem = Problem::new(Kind::NotFound, format!("agent `{shown}` not found"));
+    let tools = seen.iter().flat_map(|seen| seen.view().tools.iter());
+    let known = tools.filter(|tool| tool.id.server.as_str() == "agent").map(|tool| &*tool.id.tool);
+    Err(match similar(&shown, known).first() {
+        Some(near) => problem.hint(format!("Did you mean `{near}`?")),
+        None => problem.hint("To see the agents of this profile, list its tools `agent_…`."),
+    })
 }
 
 fn key(request: &DoorRequest) -> String {

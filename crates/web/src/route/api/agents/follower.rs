@@ -16,7 +16,7 @@ use super::DoorRequest;
 use crate::respond;
 
 /// How many events wait on the way to one client.
-const QUEUE: usize = 64;
+pub(super) const QUEUE: usize = 64;
 
 /// Tells what happens in a run as the events of one protocol.
 pub(super) trait Narrate: Send + 'static {
@@ -57,7 +57,7 @@ impl Feed for Stream {
 
 /// Why a stream ends.
 #[derive(Debug, PartialEq, Eq)]
-enum StreamEnd {
+pub(super) enum StreamEnd {
     Told,
     ClientGone,
     Closing,
@@ -82,7 +82,12 @@ pub(super) fn stream<N: Narrate>(mut request: DoorRequest, followed: FollowedRun
     respond::events(Stream(stream))
 }
 
-async fn tell<N: Narrate>(request: &DoorRequest, followed: FollowedRun<N>, queue: mpsc::Sender<Event>) -> StreamEnd {
+/// Tells a run into a queue, until it ends or no one listens.
+pub(super) async fn tell<N: Narrate>(
+    request: &DoorRequest,
+    followed: FollowedRun<N>,
+    queue: mpsc::Sender<Event>,
+) -> StreamEnd {
     let FollowedRun { run, mut narrator, first, entries, .. } = followed;
     let mut position = RunPosition { entries, text: 0 };
     let mut stop = request.site.scope.stop_signal();

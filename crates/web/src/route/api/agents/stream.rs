@@ -17,14 +17,14 @@ pub(super) async fn answer(request: DoorRequest) -> Result<Response<Body>, Probl
         Some(run) => request.find(&run).await?,
         None => request.start(&input::task(&request.body)?).await?,
     };
-    let narrator = StreamNarrator { run: run.clone(), after, ..StreamNarrator::default() };
+    let narrator = StreamNarrator::after(run.clone(), after);
     let followed = FollowedRun { run, narrator, first: Vec::new(), entries: 0, ends_with_client: false };
     Ok(follower::stream(request, followed))
 }
 
 /// Tells a run in the words of Valinor.
 #[derive(Debug, Default)]
-struct StreamNarrator {
+pub(super) struct StreamNarrator {
     run: String,
     /// The last entry that the client has.
     after: u64,
@@ -40,6 +40,11 @@ struct StreamNarrator {
 }
 
 impl StreamNarrator {
+    /// Of a run whose client has its entries up to this one.
+    pub(super) fn after(run: String, after: u64) -> Self {
+        Self { run, after, ..Self::default() }
+    }
+
     /// The event of an entry: its name, and what it has beside the entry.
     fn event(&mut self, entry: &Value) -> (&'static str, Value) {
         let call = entry["call"].as_str().unwrap_or_default();
