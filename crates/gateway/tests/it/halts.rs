@@ -365,47 +365,59 @@ async fn an_approved_call_that_runs_ends_with_the_halt_of_its_caller() {
 
 // === parked calls and tasks ===
 
-#[tokio::test]
-async fn a_parked_call_and_a_task_end_when_their_caller_is_halted() {
-    let asking = Arc::new(ScriptedServer::start(Speaks::Legacy, |heard, say| match heard.method.as_str() {
-        "tools/list" => say.result(r#"{"tools":[{"name":"ask"}]}"#),
-        "tools/call" => {
-            let form = r#"{"message":"who?","requestedSchema":{"type":"object","properties":{}}}"#;
-            say.ask("elicitation/create", form);
-            say.wait_for_cancellation();
-        }
-        _ => {}
-    }));
-    let [alpha, profile] = asking_files();
-    let house = TestGateway::settled(&[over_stdio("beta", &asking), alpha, profile]).await;
-    let client = house.modern_of("ann", "default");
-    let capabilities = json!({"elicitation": {"form": {}}});
-    let meta = json!({"io.modelcontextprotocol/clientCapabilities": capabilities});
-    let params = json!({"name": "beta_ask", "arguments": {}, "_meta": meta});
-    let parked = client.ask("tools/call", &params).await.unwrap();
-    assert_eq!(parked["resultType"], "input_required", "{parked}");
-    let meta =
-        json!({"io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
-    let params = json!({"name": "alpha_counter", "arguments": {}, "_meta": meta});
-    let task = client.ask("tools/call", &params).await.unwrap();
-    assert_eq!(task["resultType"], "task", "{task}");
+/// The callers that have parked calls and tasks: a legacy client has neither.
+fn modern_callers(house: &TestGateway) -> Vec<(&'static str, String, Client)> {
+    let mut callers = callers(house);
+    callers.retain(|(kind, _, client)| *kind != "run" && client.caller.session.is_none());
+    callers.push(("profile", "default".to_owned(), house.modern_of("user:acme/pia", "default")));
+    callers
+}
 
-    let halted = halt(&house, "principal", "ann").await;
-    heard(&asking, "the end", |heard| heard.iter().any(|it| it.method == "notifications/cancelled")).await;
-    let params = json!({"taskId": task["taskId"], "_meta": meta});
-    let refused = client.ask("tasks/get", &params).await.unwrap_err();
-    assert!(refused.message.contains(&halted), "{}", refused.message);
-    let admin = holder(&client, Some(Ipv4Addr::LOCALHOST.into()));
-    operate(&house, &admin, "core_halt_lift", &json!({ "id": halted })).await.unwrap();
-    let ended = async {
-        loop {
-            let now = client.ask("tasks/get", &params).await.unwrap();
-            if now["status"] != "working" {
-                return now;
+#[tokio::test]
+async fn a_parked_call_and_a_task_end_with_every_kind_of_halt_of_their_caller() {
+    let mut number = 0;
+    loop {
+        let asking = Arc::new(ScriptedServer::start(Speaks::Legacy, |heard, say| match heard.method.as_str() {
+            "tools/list" => say.result(r#"{"tools":[{"name":"ask"}]}"#),
+            "tools/call" => {
+                let form = r#"{"message":"who?","requestedSchema":{"type":"object","properties":{}}}"#;
+                say.ask("elicitation/create", form);
+                say.wait_for_cancellation();
             }
-            tokio::task::yield_now().await;
-        }
-    };
-    let ended = eventually("the end of the task", ended).await;
-    assert!(ended["status"] == "failed" && ended.to_string().contains(&halted), "{ended}");
+            _ => {}
+        }));
+        let [alpha, profile] = asking_files();
+        let house = TestGateway::settled(&[over_stdio("beta", &asking), alpha, profile]).await;
+        let Some((kind, subject, client)) = modern_callers(&house).into_iter().nth(number) else { break };
+        number += 1;
+        let meta = json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}});
+        let params = json!({"name": "beta_ask", "arguments": {}, "_meta": meta});
+        let parked = client.ask("tools/call", &params).await.unwrap();
+        assert_eq!(parked["resultType"], "input_required", "{kind}: {parked}");
+        let extension = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        let meta = json!({ "io.modelcontextprotocol/clientCapabilities": extension });
+        let params = json!({"name": "alpha_counter", "arguments": {}, "_meta": meta});
+        let task = client.ask("tools/call", &params).await.unwrap();
+        assert_eq!(task["resultType"], "task", "{kind}: {task}");
+
+        let halted = halt(&house, kind, &subject).await;
+        heard(&asking, "the end", |heard| heard.iter().any(|it| it.method == "notifications/cancelled")).await;
+        let params = json!({"taskId": task["taskId"], "_meta": meta});
+        let refused = client.ask("tasks/get", &params).await.unwrap_err();
+        assert!(refused.message.contains(&halted), "{kind}: {}", refused.message);
+        let admin = holder(&client, Some(Ipv4Addr::LOCALHOST.into()));
+        operate(&house, &admin, "core_halt_lift", &json!({ "id": halted })).await.unwrap();
+        let ended = async {
+            loop {
+                let now = client.ask("tasks/get", &params).await.unwrap();
+                if now["status"] != "working" {
+                    return now;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let ended = eventually("the end of the task", ended).await;
+        assert!(ended["status"] == "failed" && ended.to_string().contains(&halted), "{kind}: {ended}");
+    }
+    assert_eq!(number, 5, "each kind");
 }

@@ -7,6 +7,7 @@ mod answers;
 mod approval_crashes;
 mod approvals;
 mod approvals_in_time;
+mod approvers;
 mod arguments;
 mod audit;
 mod available;
