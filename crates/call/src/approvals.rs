@@ -24,7 +24,7 @@ use toolcrib_store::{CallApproval, CallApprovals};
 use crate::consent::Consent;
 
 pub(crate) use question::without_invisible;
-pub use record::ShownCall;
+pub use record::{CallSummary, ShownCall};
 
 /// How many open approvals one principal may have: more than people decide in an hour, few enough to be listed.
 pub(crate) const OPEN_OF_ONE: usize = 100;
@@ -60,7 +60,8 @@ pub trait SealRows: fmt::Debug + Send + Sync {
 /// Learns of what happens to approvals.
 pub trait ObserveApprovals: fmt::Debug + Send + Sync {
     /// It is in another state than before, or new. Never waits.
-    fn changed(&self, approval: &CallApproval);
+    /// `call` is what people see of it, where that can be read.
+    fn changed(&self, approval: &CallApproval, call: Option<&ShownCall>);
 }
 
 /// See the module.
@@ -219,7 +220,8 @@ impl Approvals {
             }
         }
         if let Some(observer) = self.observer.get().and_then(Weak::upgrade) {
-            observer.changed(&seen);
+            let call = self.shown(&seen).await;
+            observer.changed(&seen, call.as_ref().ok());
         }
     }
 

@@ -59,7 +59,7 @@ mod views;
 
 pub use admission::{AdmittedCall, AuditContext, AuditedRequest, Refusal};
 pub use answer::{CallAnswer, Withheld};
-pub use approvals::{ApprovalTimes, Approvals, ObserveApprovals, SealRows, ShownCall};
+pub use approvals::{ApprovalTimes, Approvals, CallSummary, ObserveApprovals, SealRows, ShownCall};
 pub use build::{Build, HeldBy, PolicySet, ViewMaker, Views};
 pub use canaries::{Canaries, CanaryTrace, FoundCanary};
 pub use client::{ClientOptions, name_at_servers, principal_at_servers};

@@ -235,7 +235,8 @@ impl RequestContext<'_> {
         let families = ["notifications/", "tools/", "resources/", "prompts/", "completion/", "tasks/"];
         let ours = families.iter().any(|family| name.starts_with(family)) || is_session_method(name);
         let [(definition, server)] = &self.view().servers[..] else { return Err(unknown_method(name)) };
-        if ours {
+        // A connector has its tools, and nothing else.
+        if ours || definition.connector.is_some() {
             return Err(unknown_method(name));
         }
         let act = Act::Forward { server: definition.name.clone(), method: name.into() };

@@ -315,7 +315,12 @@ impl Servers {
         // A value of each principal comes with its requests.
         let is_shared = |reference: &SecretRef| !matches!(reference, SecretRef::User(_));
         let shared = remote.headers.iter().filter(|(_, reference)| is_shared(reference));
-        let headers = self.secrets(server, shared)?;
+        let mut headers = self.secrets(server, shared)?;
+        for (name, value) in &mut headers {
+            if let Some(form) = remote.forms.get(name) {
+                *value = form.value(value);
+            }
+        }
         Ok((remote.url.resolve(|reference| self.secret(server, reference))?, headers))
     }
 

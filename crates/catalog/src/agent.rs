@@ -2,6 +2,7 @@
 //! of Valinor's `configure` document are read beside them. Not here: how a run goes, which the crate `agent` knows.
 
 mod configure;
+mod connector;
 mod fault;
 mod limits;
 mod sentinel;
@@ -20,10 +21,12 @@ use crate::private::MASK;
 use crate::problem::DefinitionProblem;
 use crate::reader::{Cursor, Fields, choice};
 use crate::secret::SecretRef;
+use crate::server::ServerDefinition;
 use crate::{service, toolschema};
 
-pub use configure::{AgentConnector, GovernedDecision, GovernedTool, RiskClass, ToolAction, ToolPolicy};
-pub use fault::AgentFault;
+pub use configure::ToolPolicy;
+pub use connector::AgentConnector;
+pub use fault::{AgentFault, KnownDefinitions};
 pub use limits::{AgentLimits, DayLimits};
 pub use sentinel::{
     OnFailure, Score, ScoreError, SentinelAction, SentinelClassifier, SentinelDefinition, SentinelRule,
@@ -66,8 +69,8 @@ pub struct AgentDefinition {
     pub tool_policies: BTreeMap<String, ToolPolicy>,
     /// Texts that must not appear in a run.
     pub canary_tokens: Vec<SecretRef>,
-    /// As Valinor gives them to an agent, each name once.
-    pub connectors: Vec<AgentConnector>,
+    /// The connectors whose tools it may call, and no others, each once; `None` is whatever `tools` says.
+    pub connectors: Option<Vec<AgentConnector>>,
     /// Valinor's `config`, whose runtime policy holds.
     pub config: Map<String, Value>,
     /// What the file says, as it is written.
@@ -142,6 +145,12 @@ impl AgentDefinition {
     /// Whether a tool of a server is one of its tools.
     pub fn allows(&self, tool_id: &str) -> bool {
         self.tools.as_ref().is_none_or(|tools| tools.iter().any(|glob| glob.matches(tool_id)))
+    }
+
+    /// Whether its connectors let it have a tool of a server.
+    pub fn has_of_connectors(&self, server: &ServerDefinition, tool: &str) -> bool {
+        let Some(connectors) = &self.connectors else { return true };
+        connectors.iter().any(|connector| connector.name == server.name && connector.allows(tool, server))
     }
 
     /// What the file says, for anyone who may look at it: plain canary tokens are `****`, secrets stay references.

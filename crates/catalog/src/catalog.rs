@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use toolcrib_base::{ProfileName, ServerName};
 
-use crate::agent::AgentDefinition;
+use crate::agent::{AgentDefinition, KnownDefinitions};
+use crate::connector::{ConnectorDefinition, ConnectorStatus};
 use crate::entry::RegistryEntry;
 use crate::folder::{self, Folder, Folders};
 use crate::kind::{DefinitionKind, definition_kinds};
@@ -82,6 +83,7 @@ macro_rules! catalogue {
                     loaded.warnings.extend(contents.warnings);
                     loaded.stale.extend(files.$member.stale());
                 )+
+                loaded.add_connectors(&files.connectors);
                 loaded.compare_agents(&files.agents);
                 Self { files, ..loaded }
             }
@@ -157,10 +159,39 @@ impl Catalog {
         self.reading < other.reading
     }
 
-    /// Says what is wrong with agents beside the models and profiles that there are.
+    /// What agents may name.
+    pub fn known(&self) -> KnownDefinitions<'_> {
+        let Self { models, profiles, connectors, servers, .. } = self;
+        KnownDefinitions { models, profiles, connectors, servers }
+    }
+
+    /// Makes a server of each connector, in files and of agents: it is called as one. What a file of a server defines
+    /// stays what it is.
+    fn add_connectors(&mut self, files: &Folders<ConnectorDefinition>) {
+        for (file, connector, _) in files.iter().flat_map(Folder::counting) {
+            let name = &connector.name;
+            if self.servers.contains_key(name) {
+                let message = format!("expected another name: the server `{name}` has this one");
+                let problem = DefinitionProblem::of_file(file, message);
+                let problem = problem.hint("rename one of the two: a connector is called as the server of its name");
+                self.problems.push(DefinitionProblem { field: "name".to_owned(), ..problem });
+            } else if connector.status == ConnectorStatus::Active {
+                self.servers.insert(name.clone(), Arc::new(connector.to_server()));
+            }
+        }
+        let agents = self.agents.values().flat_map(|agent| agent.connectors.iter().flatten());
+        let own: Vec<Arc<ConnectorDefinition>> = agents.filter_map(|connector| connector.own.clone()).collect();
+        for connector in own.iter().filter(|connector| connector.status == ConnectorStatus::Active) {
+            if !self.connectors.contains_key(&connector.name) && !self.servers.contains_key(&connector.name) {
+                self.servers.insert(connector.name.clone(), Arc::new(connector.to_server()));
+            }
+        }
+    }
+
+    /// Says what is wrong with agents beside the other definitions that there are.
     fn compare_agents(&mut self, files: &Folders<AgentDefinition>) {
         for (file, agent, _) in files.iter().flat_map(Folder::counting) {
-            for fault in agent.faults(&self.models, &self.profiles) {
+            for fault in agent.faults(&self.known()) {
                 let said = if fault.is_problem() { &mut self.problems } else { &mut self.warnings };
                 said.push(fault.in_file(file));
             }

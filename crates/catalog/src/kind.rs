@@ -77,6 +77,22 @@ macro_rules! definition_kinds {
                 words: words::AGENT,
                 samples: &[include_str!("schema/agent.yaml"), include_str!("schema/agent-configure.yaml")],
             }
+            /// An MCP server with a credential, and what is decided of its tools.
+            Connector "connector" ConnectorDefinition => connectors: ServerName => ConnectorDefinition, folder::combine,
+            {
+                noun: "connector",
+                title: "the definition of a connector",
+                folder: "connectors",
+                folders: &["connectors"],
+                aliases: &["connector", "connectors"],
+                document_folders: &["connectors"],
+                words: words::CONNECTOR,
+                samples: &[
+                    include_str!("schema/connector.yaml"), include_str!("schema/connector-bearer.yaml"),
+                    include_str!("schema/connector-basic.yaml"), include_str!("schema/connector-header.yaml"),
+                    include_str!("schema/connector-oauth2.yaml"),
+                ],
+            }
             /// What services are made of.
             ServiceClass "service-class" ServiceClassDefinition =>
                 service_classes: ObjectName => ServiceClassDefinition, folder::combine,
@@ -252,7 +268,7 @@ mod tests {
         let refused = "entries".parse::<DefinitionKind>().unwrap_err();
         assert_eq!(
             refused,
-            "expected `entry`, `server`, `profile`, `model`, `agent`, `service-class`, `service` or `workflow`"
+            "expected `entry`, `server`, `profile`, `model`, `agent`, `connector`, `service-class`, `service` or `workflow`"
         );
     }
 }

@@ -11,6 +11,7 @@ mod agent;
 mod bundle;
 mod catalog;
 pub mod clients;
+mod connector;
 mod define;
 mod definition_id;
 mod dollars;
@@ -18,6 +19,7 @@ mod endpoint;
 mod entry;
 mod expected;
 mod folder;
+mod governed;
 mod guards;
 mod kind;
 mod model;
@@ -54,12 +56,13 @@ mod write;
 pub mod yaml;
 
 pub use agent::{
-    AGENT_PRINCIPAL_PREFIX, AGENT_TOOL_PREFIX, AgentConnector, AgentDefinition, AgentFault, AgentLimits, DayLimits,
-    GovernedDecision, GovernedTool, OnDenied, OnFailure, OnUnknown, RiskClass, RunsAs, Score, ScoreError,
-    SentinelAction, SentinelClassifier, SentinelDefinition, SentinelRule, ToolAction, ToolPolicy, ToolsShown,
+    AGENT_PRINCIPAL_PREFIX, AGENT_TOOL_PREFIX, AgentConnector, AgentDefinition, AgentFault, AgentLimits, DayLimits, KnownDefinitions, OnDenied,
+    OnFailure, OnUnknown, RunsAs, Score, ScoreError, SentinelAction, SentinelClassifier, SentinelDefinition,
+    SentinelRule, ToolPolicy, ToolsShown,
 };
 pub use bundle::{BUNDLE_BYTES, Bundle, BundleError, Need, NeedPlace, says_the_same};
 pub use catalog::{Catalog, Changes, Delta, load, reload};
+pub use connector::{ConnectorAuth, ConnectorAuthKind, ConnectorDefinition, ConnectorStatus};
 pub use define::OpaqueValue;
 pub use definition_id::{DefinitionFindings, DefinitionId, DefinitionIdError};
 pub use dollars::{Dollars, DollarsError, TokenPrice};
@@ -69,6 +72,9 @@ pub use entry::{
     RegistryEntry, Runtime, Source, Variable,
 };
 pub use expected::{KINDS as PROGRAM_KINDS, ProgramKind, expected_variables, kinds_of, missing as missing_variables};
+pub use governed::{
+    ArgumentTemplate, ConnectorOffer, GovernedDecision, GovernedTool, RiskClass, TemplateError, ToolAction,
+};
 pub use guards::{CanaryHalt, Guards, SecretAction, ToolGuards};
 pub use kind::DefinitionKind;
 pub use model::{DEMO_MODEL, ModelDefinition, ModelDifferences, ModelPrices, ModelWire};
@@ -94,9 +100,9 @@ pub use schema::schema;
 pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError, SecretUser};
 pub use server::edit::{ToolsEditError, with_tools};
 pub use server::{
-    Ask, AuthType, ClientSecretRef, Family, IdentityProvider, Program, Remote, ServerAuth, ServerDefinition,
-    ServerLimits, SessionScope, SpokenEra, Start, Teleport, TeleportIdentity, Timeouts, TokenExchange, ToolLabels,
-    ToolLimits, ToolText, Transport, TransportKind, UserHeader,
+    Ask, AuthType, ClientSecretRef, Family, HeaderForm, IdentityProvider, Program, Remote, ServerAuth,
+    ServerDefinition, ServerLimits, SessionScope, SpokenEra, Start, Teleport, TeleportIdentity, Timeouts,
+    TokenExchange, ToolLabels, ToolLimits, ToolText, Transport, TransportKind, UserHeader,
 };
 pub use service::ServiceDefinition;
 pub use service_class::{

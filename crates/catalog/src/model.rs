@@ -241,7 +241,7 @@ fn carries_key(name: &str) -> bool {
 }
 
 /// Whether others can read what is sent to an address.
-fn is_open(url: &Endpoint) -> bool {
+pub(crate) fn is_open(url: &Endpoint) -> bool {
     let is_plain = url.expose().get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
     let host = url.host().unwrap_or_default();
     let is_local = host == "localhost"

@@ -284,6 +284,11 @@ impl<'a> Cursor<'a> {
         })
     }
 
+    /// A text may stand in the place of this map, whose keys were read.
+    pub(crate) fn is_also_a_text(&self) {
+        self.trace(|| Shape::FieldsOrText);
+    }
+
     /// The value as JSON text, whatever it is.
     pub(crate) fn json(&self) -> String {
         self.value().to_string()

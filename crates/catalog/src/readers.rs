@@ -1,6 +1,7 @@
 //! The reader of each kind of definition, by the kind. Not here: what they read.
 
 use crate::agent::AgentDefinition;
+use crate::connector::ConnectorDefinition;
 use crate::define::Definition;
 use crate::entry::RegistryEntry;
 use crate::kind::{DefinitionKind, definition_kinds};

@@ -85,7 +85,8 @@ fn object(places: &BTreeMap<String, TracedPlace>, path: &str, kind: DefinitionKi
     if !required.is_empty() {
         object["required"] = json!(required);
     }
-    if matches!(places.get(path).and_then(|asked| asked.shape.as_ref()), Some(Shape::Fields { is_closed: true })) {
+    let shape = places.get(path).and_then(|asked| asked.shape.as_ref());
+    if matches!(shape, Some(Shape::Fields { is_closed: true } | Shape::FieldsOrText)) {
         object["additionalProperties"] = json!(false);
     }
     object
@@ -111,6 +112,7 @@ fn value(places: &BTreeMap<String, TracedPlace>, path: &str, kind: DefinitionKin
             json!({ "type": "object", "additionalProperties": inner.unwrap_or(json!({})) })
         }
         Some(Shape::Fields { .. }) => object(places, path, kind),
+        Some(Shape::FieldsOrText) => json!({ "anyOf": [{ "type": text }, object(places, path, kind)] }),
     }
 }
 

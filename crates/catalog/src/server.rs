@@ -3,6 +3,7 @@
 pub(crate) mod auth;
 pub(crate) mod edit;
 mod family;
+mod header_form;
 pub(crate) mod limits;
 mod tool_labels;
 
@@ -14,6 +15,7 @@ use toolcrib_base::{Glob, ServerName};
 use crate::define::{self, Definition};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::expected;
+use crate::governed::ConnectorOffer;
 use crate::guards::{self, Guards};
 use crate::kind::DefinitionKind;
 use crate::period::Period;
@@ -24,6 +26,7 @@ use crate::toolschema;
 
 pub use auth::{AuthType, ClientSecretRef, IdentityProvider, ServerAuth, Teleport, TeleportIdentity, TokenExchange};
 pub use family::Family;
+pub use header_form::HeaderForm;
 pub use limits::{ServerLimits, ToolLimits};
 pub use tool_labels::ToolLabels;
 
@@ -73,6 +76,58 @@ pub struct ServerDefinition {
     pub limits: ServerLimits,
     /// What becomes of secrets in its calls.
     pub guards: Guards,
+    /// Which of its tools and resources there are, of a server that is made of a connector; no file of a server says it.
+    pub connector: Option<ConnectorOffer>,
+}
+
+impl ServerDefinition {
+    /// One of which nothing is said but how it is reached.
+    pub(crate) fn plain(name: ServerName, transport: Transport) -> Self {
+        Self {
+            name,
+            title: None,
+            description: None,
+            transport,
+            start: Start::Lazy,
+            idle: None,
+            session: SessionScope::Principal,
+            era: SpokenEra::Auto,
+            declares: Vec::new(),
+            timeouts: Timeouts::default(),
+            category: None,
+            tags: Vec::new(),
+            keywords: Vec::new(),
+            icon: None,
+            homepage: None,
+            labels: BTreeMap::new(),
+            confirm: Vec::new(),
+            tool_labels: Vec::new(),
+            prefix: None,
+            family: None,
+            renamed: BTreeMap::new(),
+            tools: Vec::new(),
+            verified_at: None,
+            auth: None,
+            limits: ServerLimits::default(),
+            guards: Guards::default(),
+            connector: None,
+        }
+    }
+
+    /// Whether a tool that the server lists is there: of a connector, those of its definition are.
+    pub fn has_tool(&self, tool: &str) -> bool {
+        self.connector.as_ref().is_none_or(|offer| offer.tools.contains_key(tool))
+    }
+
+    /// Whether a resource or a template that the server lists is there.
+    pub fn has_resource(&self, uri: &str) -> bool {
+        self.connector.as_ref().is_none_or(|offer| offer.resources.iter().any(|it| it == uri))
+    }
+
+    /// Whether prompts that the server lists are there.
+    pub fn has_prompts(&self) -> bool {
+        self.connector.is_none()
+    }
 }
 
 /// How a server is reached, with what that way needs.
@@ -111,6 +166,8 @@ pub struct Remote {
     pub url: Endpoint,
     /// Names as written, each once whatever its letter case.
     pub headers: BTreeMap<String, SecretRef>,
+    /// What the values of headers are made of beside their secrets; those of connectors alone.
+    pub forms: BTreeMap<String, HeaderForm>,
 }
 
 impl Remote {
@@ -278,6 +335,7 @@ impl Definition for ServerDefinition {
             auth,
             limits: fields.get("limits").and_then(limits::read).unwrap_or_default(),
             guards: fields.get("guards").and_then(guards::read_of_server).unwrap_or_default(),
+            connector: None,
         };
         // Read even when the name or the transport is wrong, so that all problems are reported at once.
         let placeholder = || ServerName::new("unnamed").ok();
@@ -404,7 +462,7 @@ fn remote(fields: &Fields<'_>) -> Option<Remote> {
     let url = fields.require("url", "the address of the server", hint);
     fields.get("headers").iter().for_each(no_placeholders);
     let headers = fields.get("headers").map(|cursor| define::headers(&cursor)).unwrap_or_default();
-    Some(Remote { url: address(&url?)?, headers })
+    Some(Remote { url: address(&url?)?, headers, forms: BTreeMap::new() })
 }
 
 /// Placeholders of editors would be passed on as they stand: only the editor fills them in.

@@ -39,6 +39,8 @@ pub(crate) enum Shape {
     Fields {
         is_closed: bool,
     },
+    /// Known keys and no others, or a text in their place.
+    FieldsOrText,
 }
 
 // === impl Trace ===

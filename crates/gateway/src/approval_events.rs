@@ -1,15 +1,19 @@
 //! What happens to approvals of calls, as events: for people who follow, and for programs that pass it on to them.
 
 use serde_json::{Value, json};
-use toolcrib_call::{ApprovalEnd, ObserveApprovals};
+use toolcrib_call::{ApprovalEnd, CallSummary, ObserveApprovals, ShownCall};
 use toolcrib_store::{ApprovalState, CallApproval};
 use toolcrib_view::ObjectKind;
 
 use crate::gateway::Gateway;
 use crate::object_events::ObjectEvent;
 
+/// The longest arguments in lists and news, in bytes; longer ones are shown with `core_approval_show`, and with them what
+/// a definition says of the call.
+const ARGUMENTS_MAX: usize = 4 * 1024;
+
 impl ObserveApprovals for Gateway {
-    fn changed(&self, approval: &CallApproval) {
+    fn changed(&self, approval: &CallApproval, call: Option<&ShownCall>) {
         self.happened(event(approval));
         if matches!(approval.state, ApprovalState::Approved | ApprovalState::Denied | ApprovalState::Expired)
             && let Some(end) = ApprovalEnd::of(approval)
@@ -17,14 +21,15 @@ impl ObserveApprovals for Gateway {
             self.path.sources.iter().for_each(|source| source.approval_ended(&end));
         }
         let Some(news) = &self.approval_news else { return };
-        if approval.state != ApprovalState::Running && news.try_send(shown(approval)).is_err() {
+        if approval.state != ApprovalState::Running && news.try_send(shown(approval, call)).is_err() {
             tracing::warn!(approval = approval.id, "too much happens to approvals: what listens was not told");
         }
     }
 }
 
-/// What programs are told, which is what `core_approval_list` shows.
-pub(crate) fn shown(approval: &CallApproval) -> Value {
+/// What programs are told, which is what `core_approval_list` shows. What a definition says of the call is there where
+/// its whole arguments can be beside it.
+pub(crate) fn shown(approval: &CallApproval, call: Option<&ShownCall>) -> Value {
     let mut value = json!({
         "id": approval.id, "kind": approval.kind.as_str(), "state": approval.state.as_str(),
         "tool": approval.call.tool.to_string(), "principal": approval.call.principal.as_str(),
@@ -41,7 +46,20 @@ pub(crate) fn shown(approval: &CallApproval) -> Value {
     if let Some(reason) = &approval.reason {
         value["reason"] = reason.as_str().into();
     }
+    if let Some(call) = call.filter(|call| !call.summary.is_empty() && call.arguments.len() <= ARGUMENTS_MAX) {
+        value["arguments"] = call.arguments.as_str().into();
+        add_summary(&mut value, &call.summary);
+    }
     value
+}
+
+/// What the definition of the tool says of a call, which never stands without its arguments.
+pub(crate) fn add_summary(value: &mut Value, summary: &CallSummary) {
+    let CallSummary { target_type, target_label, action_summary } = summary;
+    let parts = [("targetType", target_type), ("targetLabel", target_label), ("actionSummary", action_summary)];
+    for (key, text) in parts.into_iter().filter_map(|(key, text)| Some((key, text.as_deref()?))) {
+        value[key] = text.into();
+    }
 }
 
 /// An event without arguments and without a result.

@@ -19,7 +19,34 @@ use toolcrib_view::ServerEntry;
 use crate::gateway::Gateway;
 use crate::verification::{RunOutcome, Verification};
 
+/// What a server offers at this moment.
+#[derive(Debug, Clone)]
+pub struct ServerGlance {
+    /// The names of its tools, in its order.
+    pub tools: Vec<String>,
+    /// How many entries of its lists cannot be used.
+    pub warnings: usize,
+    /// How long it took.
+    pub took: std::time::Duration,
+}
+
 impl Gateway {
+    /// Connects to a server once more and looks at what it offers; nothing of it is kept or approved.
+    ///
+    /// # Errors
+    /// There is no such server; it cannot be reached or listed, or not in time, or wants a login.
+    pub async fn glance(&self, server: &str) -> Result<ServerGlance, Problem> {
+        let running = self.running(server)?;
+        let seen = running.server.inspect().await.map_err(|error| {
+            let kind = if error.timed_out { Kind::Timeout } else { Kind::Unavailable };
+            let problem = Problem::new(kind, format!("server `{server}` could not be listed: {error}"));
+            if error.needs_login { problem.hint(format!("log in with `toolcrib login {server}`")) } else { problem }
+        })?;
+        let Inspection { inventory, took, .. } = seen;
+        let tools = inventory.tools.iter().map(|tool| tool.key.clone()).collect();
+        Ok(ServerGlance { tools, warnings: inventory.warnings.len(), took })
+    }
+
     /// The server of a name, or the problem that names the nearest ones.
     pub(crate) fn running(&self, name: &str) -> Result<ServerEntry, Problem> {
         let table = self.path.servers.table();

@@ -16,6 +16,7 @@ mod canary;
 mod check;
 pub(crate) mod completion;
 mod connect;
+mod connector;
 mod context;
 mod create;
 mod decide;

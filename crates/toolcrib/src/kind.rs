@@ -84,6 +84,7 @@ pub(crate) const TABLE: &[&Row] = &[
     &rows::PROMPTS,
     &rows::MODELS,
     &rows::AGENTS,
+    &rows::CONNECTORS,
     &rows::WORKFLOWS,
     &rows::EXECUTIONS,
     &rows::SERVICES,

@@ -8,6 +8,8 @@ use toolcrib_protocol::ask::InputRequest;
 use toolcrib_protocol::{Raw, json as wire, method};
 use toolcrib_store::CallApproval;
 
+use super::record::CallSummary;
+
 /// Under which key a modern client is asked.
 pub(crate) const KEY: &str = "toolcrib-approval";
 /// The longest arguments that a dialog shows, in bytes: no one reads more in a window. Longer ones are confirmed where
@@ -38,11 +40,13 @@ pub(crate) struct AskedCall<'a> {
     pub(crate) labels: &'a [String],
     /// Why, as the rule says.
     pub(crate) said: &'a str,
+    /// What the call is about.
+    pub(crate) summary: &'a CallSummary,
 }
 
 /// The form for a call; `None` where its arguments are too long for one.
 pub(crate) fn question(approval: &CallApproval, about: AskedCall<'_>, shown: &str) -> Option<InputRequest> {
-    let AskedCall { demand, labels, said } = about;
+    let AskedCall { demand, labels, said, summary } = about;
     let arguments = without_invisible(shown);
     if arguments.len() > ARGUMENTS_MAX {
         return None;
@@ -52,9 +56,12 @@ pub(crate) fn question(approval: &CallApproval, about: AskedCall<'_>, shown: &st
         [] => String::new(),
         labels => format!("Labels: {}\n", visible(&labels.join(", "))),
     };
+    let lines = [("Target", &summary.target_label), ("Summary", &summary.action_summary)];
+    let lines = lines.into_iter().filter_map(|(title, text)| Some((title, text.as_deref()?)));
+    let about: String = lines.map(|(title, text)| format!("{title} (made of the arguments): {text}\n")).collect();
     let tool = visible(&approval.call.tool.to_string());
     let message = format!(
-        "Toolcrib asks: make this call?\nTool: {tool}\n{labels}Asked by: {} ({})\nArguments: {arguments}",
+        "Toolcrib asks: make this call?\nTool: {tool}\n{labels}{about}Asked by: {} ({})\nArguments: {arguments}",
         by.join(", "),
         visible(said),
     );
@@ -118,7 +125,11 @@ mod tests {
             revision: "".into(),
         };
         let labels = ["env=prod".to_owned()];
-        question(&approval, AskedCall { demand: &demand, labels: &labels, said: "it sends" }, shown)
+        question(
+            &approval,
+            AskedCall { demand: &demand, labels: &labels, said: "it sends", summary: &CallSummary::default() },
+            shown,
+        )
     }
 
     #[test]

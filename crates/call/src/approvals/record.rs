@@ -7,11 +7,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use toolcrib_base::{CallChain, Identity, Kind, PrincipalId, Problem, Proof, Role, Timestamp};
+use toolcrib_catalog::ArgumentTemplate;
 use toolcrib_policy::{Demand, Moment};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Raw, Revision, RpcError};
 use toolcrib_session::{Caller, Principal};
 use toolcrib_store::{CallApproval, Door};
+use toolcrib_view::view::{Home, Tool};
 
 use super::{Approvals, blocking};
 use crate::answer::CallAnswer;
@@ -37,6 +39,41 @@ pub(crate) struct HeldCall {
     /// Whether the run that asked makes the call itself after the yes. Earlier versions knew no such calls.
     #[serde(default)]
     pub(crate) is_left_to_run: bool,
+    #[serde(default)]
+    pub(crate) summary: CallSummary,
+}
+
+/// What a call is about, in the words of its tool's definition: each in one line of bounded length in which everything is
+/// visible. It is beside the whole arguments, never in their place.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallSummary {
+    /// What the call changes.
+    pub target_type: Option<String>,
+    /// Which one.
+    pub target_label: Option<String>,
+    /// What the call does.
+    pub action_summary: Option<String>,
+}
+
+impl CallSummary {
+    /// What the definition of a tool says of a call with these arguments, which have no secrets any more.
+    pub(crate) fn of(tool: &Tool, shown: &Raw) -> Self {
+        let Home::Server { definition, .. } = &tool.home else { return Self::default() };
+        let governed = definition.connector.as_ref().and_then(|offer| offer.tools.get(&*tool.id.tool));
+        let Some(governed) = governed else { return Self::default() };
+        let arguments = shown.to_value();
+        let rendered = |template: &Option<ArgumentTemplate>| template.as_ref().map(|it| it.render(&arguments));
+        Self {
+            target_type: governed.target_type.clone(),
+            target_label: rendered(&governed.target_label),
+            action_summary: rendered(&governed.approval_summary),
+        }
+    }
+
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What was asked for, in the form of the record.
@@ -93,6 +130,8 @@ pub struct ShownCall {
     pub demand: Demand,
     /// The arguments without secrets, with everything visible that a screen does not show.
     pub arguments: String,
+    /// What the call is about.
+    pub summary: CallSummary,
     /// Who called.
     pub principal: Principal,
     /// By which door.
@@ -319,6 +358,7 @@ impl Approvals {
         Ok(ShownCall {
             demand: held.demand.demand(),
             arguments: super::without_invisible(&held.shown),
+            summary: held.summary.clone(),
             principal: held.caller.principal(),
             door: held.caller.door(),
             chain: shown_chain(&held.caller.principal().identity, &approval.call.chain),

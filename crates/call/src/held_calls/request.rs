@@ -22,7 +22,7 @@ use super::decision::{ApprovalVerdict, keys_of};
 use super::run_call::{WaitGuard, held_answer};
 use crate::answer::CallAnswer;
 use crate::approvals::question::{self, KEY, PersonAnswer};
-use crate::approvals::record::{HeldCall, HeldCaller, HeldDemand, call_row, program, run_chain};
+use crate::approvals::record::{CallSummary, HeldCall, HeldCaller, HeldDemand, call_row, program, run_chain};
 use crate::approvals::{OPEN_OF_ONE, RememberedCall, blocking};
 use crate::consent::Consent;
 use crate::context::RequestContext;
@@ -206,6 +206,7 @@ impl RequestContext<'_> {
             request: self.label(),
             depth: self.depth,
             is_left_to_run: self.place.is_some(),
+            summary: CallSummary::of(&call.tool, shown),
         }
     }
 
@@ -313,7 +314,8 @@ impl RequestContext<'_> {
         let held = self.path.approvals.held(approval).await.map_err(|problem| RpcError::from(&problem))?;
         let labels = self.snapshot.rules().labels(&wait.call.tool.act());
         let labels: Vec<String> = labels.iter().flat_map(|labels| labels.iter()).map(ToString::to_string).collect();
-        let about = question::AskedCall { demand: &held.demand.demand(), labels: &labels, said: wait.said };
+        let demand = held.demand.demand();
+        let about = question::AskedCall { demand: &demand, labels: &labels, said: wait.said, summary: &held.summary };
         let asked = question::question(approval, about, wait.shown.as_str());
         let Some(asked) = asked else { return Ok(PersonStep::Inbox) };
         let Some(session) = &self.caller.session else {

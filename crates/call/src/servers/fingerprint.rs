@@ -56,7 +56,7 @@ pub fn encoded(definition: &ServerDefinition) -> String {
     json!(members).to_string()
 }
 
-fn of_remote(transport: &str, Remote { url, headers }: &Remote) -> BTreeMap<&'static str, Value> {
+fn of_remote(transport: &str, Remote { url, headers, .. }: &Remote) -> BTreeMap<&'static str, Value> {
     BTreeMap::from([("transport", json!(transport)), ("url", json!(url.to_string())), ("headers", references(headers))])
 }
 
@@ -66,7 +66,7 @@ fn references(all: &BTreeMap<String, SecretRef>) -> Value {
 
 /// What earlier versions took: the types as they printed then, when programs inherited nothing by name.
 fn encoded_before(definition: &ServerDefinition) -> String {
-    let of_remote = |kind: &str, Remote { url, headers }: &Remote| {
+    let of_remote = |kind: &str, Remote { url, headers, .. }: &Remote| {
         format!("{kind}(Remote {{ url: {url:?}, headers: {headers:?} }})")
     };
     let mut text = match &definition.transport {

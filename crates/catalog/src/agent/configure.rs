@@ -7,20 +7,17 @@ use serde_json::Map;
 use serde_json::Value;
 use toolcrib_base::Glob;
 
+use super::connector::{self, AgentConnector};
 use crate::define;
-use crate::endpoint::Endpoint;
-use crate::model::by_reference;
 use crate::object_name::ObjectName;
-use crate::reader::{Cursor, Fields, choice};
+use crate::reader::{Cursor, Fields};
 use crate::secret::SecretRef;
-use crate::server;
 use crate::yaml::Node;
 
 /// Shorter texts appear by themselves.
 const CANARY_MIN: usize = 8;
 /// So many are looked for in each text.
 const CANARIES_MAX: usize = 256;
-const CONNECTORS_MAX: usize = 256;
 const RESULTS_MAX: u32 = 1_000_000;
 
 /// What the keys say.
@@ -32,7 +29,8 @@ pub(super) struct Configuration {
     pub(super) tools: Option<Vec<Glob>>,
     pub(super) tool_policies: BTreeMap<String, ToolPolicy>,
     pub(super) canary_tokens: Vec<SecretRef>,
-    pub(super) connectors: Vec<AgentConnector>,
+    /// `None` where nothing is said of connectors.
+    pub(super) connectors: Option<Vec<AgentConnector>>,
     pub(super) config: Map<String, Value>,
 }
 
@@ -47,77 +45,6 @@ pub struct ToolPolicy {
     pub max_results: Option<u32>,
 }
 
-/// A connector, as an agent is given one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentConnector {
-    pub id: Option<String>,
-    pub name: String,
-    pub endpoint: Endpoint,
-    /// Its members; those that are secrets are references.
-    pub auth: BTreeMap<String, SecretRef>,
-    pub tools: Vec<String>,
-    /// By the names of tools.
-    pub governed_tools: BTreeMap<String, GovernedTool>,
-}
-
-/// What is decided of the calls of one tool.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GovernedTool {
-    pub action: Option<ToolAction>,
-    pub risk: RiskClass,
-    /// Without the key that of the risk class.
-    pub decision: GovernedDecision,
-    pub target_type: Option<String>,
-    pub target_label_template: Option<String>,
-    pub approval_summary_template: Option<String>,
-}
-
-choice! {
-    /// What a tool does.
-    ToolAction {
-        Read = "read",
-        Write = "write",
-    }
-}
-
-choice! {
-    /// What a call may do harm to.
-    RiskClass {
-        ExternalWrites = "external_writes",
-        DestructiveActions = "destructive_actions",
-        SensitiveDataAccess = "sensitive_data_access",
-        ChannelSends = "channel_sends",
-        ThirdPartyActions = "credentialed_third_party_actions",
-        CrossScopeMemory = "cross_scope_memory_access",
-        /// None of the six.
-        Unknown = "unknown",
-    }
-}
-
-choice! {
-    /// What becomes of a call.
-    GovernedDecision {
-        Allow = "allow",
-        Block = "block",
-        RequireApproval = "require_approval",
-    }
-}
-
-// === impl RiskClass ===
-
-impl RiskClass {
-    /// What is decided where no one decided otherwise.
-    pub fn decision(self) -> GovernedDecision {
-        match self {
-            Self::ExternalWrites | Self::ThirdPartyActions => GovernedDecision::RequireApproval,
-            Self::ChannelSends => GovernedDecision::Allow,
-            Self::DestructiveActions | Self::SensitiveDataAccess | Self::CrossScopeMemory | Self::Unknown => {
-                GovernedDecision::Block
-            }
-        }
-    }
-}
-
 pub(super) fn read(fields: &Fields<'_>) -> Configuration {
     let config = fields.get("config").filter(|cursor| !cursor.node().is_null());
     let (config_models, config_map) = config.as_ref().map(|cursor| of_config(cursor)).unwrap_or_default();
@@ -126,13 +53,13 @@ pub(super) fn read(fields: &Fields<'_>) -> Configuration {
         tools: tools(fields, config.is_some()),
         tool_policies: present(fields, "tool_policies").map(|cursor| cursor.map(tool_policy)).unwrap_or_default(),
         canary_tokens: present(fields, "canary_tokens").map(|cursor| canary_tokens(&cursor)).unwrap_or_default(),
-        connectors: present(fields, "connectors").map(|cursor| connectors(&cursor)).unwrap_or_default(),
+        connectors: present(fields, "connectors").map(|cursor| connector::read(&cursor)),
         config: config_map,
     }
 }
 
 /// The value of a key; nothing is as if the key were absent, as programs write it.
-fn present<'a>(fields: &Fields<'a>, key: &'static str) -> Option<Cursor<'a>> {
+pub(super) fn present<'a>(fields: &Fields<'a>, key: &'static str) -> Option<Cursor<'a>> {
     fields.get(key).filter(|cursor| !cursor.node().is_null())
 }
 
@@ -191,104 +118,6 @@ fn canary_tokens(cursor: &Cursor<'_>) -> Vec<SecretRef> {
         cursor.problem(format!("expected at most {CANARIES_MAX} tokens, got {}", tokens.len()), None);
     }
     tokens
-}
-
-fn connectors(cursor: &Cursor<'_>) -> Vec<AgentConnector> {
-    let mut names = Vec::new();
-    let connectors = cursor.list(|item| {
-        let fields = item.clone().fields()?;
-        let name = fields.require("name", "the connector's name", "add `name:`".to_owned())?;
-        let named = name.word("the connector's name");
-        if named.as_ref().is_some_and(|named| names.contains(named)) {
-            name.expected("each connector once");
-        }
-        names.extend(named.clone());
-        if let Some(kind) = fields.get("type")
-            && kind.text().is_some_and(|kind| kind != "mcp")
-        {
-            kind.expected("`mcp`");
-        }
-        let endpoint = fields.require("endpoint", "where the connector is", "add `endpoint: https://…`".to_owned());
-        let connector = AgentConnector {
-            id: fields.text("id"),
-            name: named.unwrap_or_default(),
-            endpoint: endpoint.and_then(|cursor| server::address(&cursor))?,
-            auth: present(&fields, "auth").and_then(auth).unwrap_or_default(),
-            tools: present(&fields, "tools").map(|cursor| tool_names(&cursor)).unwrap_or_default(),
-            governed_tools: present(&fields, "governed_tools").map(|cursor| cursor.map(governed)).unwrap_or_default(),
-        };
-        fields.finish();
-        Some(connector)
-    });
-    if connectors.len() > CONNECTORS_MAX {
-        cursor.problem(format!("expected at most {CONNECTORS_MAX} connectors, got {}", connectors.len()), None);
-    }
-    connectors
-}
-
-fn tool_names(cursor: &Cursor<'_>) -> Vec<String> {
-    cursor.list(|item| item.word("the name of a tool"))
-}
-
-/// Valinor's `{api_key}`, and the forms of its documents. What is a secret is a reference; nothing is repeated.
-fn auth(cursor: Cursor<'_>) -> Option<BTreeMap<String, SecretRef>> {
-    let fields = cursor.fields()?;
-    let mut members = BTreeMap::new();
-    for key in ["type", "username", "header", "client_id", "token_url", "scope"] {
-        if let Some(value) = fields.get(key).and_then(|cursor| define::secret(&cursor)) {
-            members.insert(key.to_owned(), value);
-        }
-    }
-    for key in ["api_key", "token", "password", "value", "client_secret", "refresh_token"] {
-        let Some(cursor) = fields.get(key) else { continue };
-        match define::secret(&cursor) {
-            Some(SecretRef::Literal(_)) => {
-                cursor.problem("expected a reference to a secret, got a value", Some(by_reference(key)));
-            }
-            Some(reference) => drop(members.insert(key.to_owned(), reference)),
-            None => {}
-        }
-    }
-    fields.finish();
-    Some(members)
-}
-
-fn governed(_: &str, cursor: &Cursor<'_>) -> Option<GovernedTool> {
-    let fields = cursor.clone().fields()?;
-    let action = fields.get("action_type").filter(|cursor| cursor.node().as_text().is_none_or(|text| !text.is_empty()));
-    let action = action.and_then(|cursor| cursor.choice());
-    let risk = fields.get("risk_class").map(|cursor| risk_class(&cursor));
-    if action == Some(ToolAction::Write) && risk.is_none() {
-        let hint = "add one, such as `risk_class: external_writes`".to_owned();
-        fields.problem("risk_class", "expected the risk class of a tool that writes, got nothing", Some(hint));
-    }
-    // What only reads needs none; what says nothing of itself is unknown.
-    let reads = action == Some(ToolAction::Read) && risk.is_none();
-    let risk = risk.unwrap_or(RiskClass::Unknown);
-    let by_risk = if reads { GovernedDecision::Allow } else { risk.decision() };
-    let governed = GovernedTool {
-        action,
-        risk,
-        decision: fields.get("decision").and_then(|cursor| cursor.choice()).unwrap_or(by_risk),
-        target_type: fields.text("target_type"),
-        target_label_template: fields.text("target_label_template"),
-        approval_summary_template: fields.text("approval_summary_template"),
-    };
-    fields.finish();
-    Some(governed)
-}
-
-/// A word that is none of the six is unknown, which is blocked.
-fn risk_class(cursor: &Cursor<'_>) -> RiskClass {
-    use crate::reader::Choice as _;
-    let Some(text) = cursor.text() else { return RiskClass::Unknown };
-    let found = RiskClass::ALL.iter().find(|(word, _)| *word == text).map(|(_, risk)| *risk);
-    if found.is_none() {
-        let words: Vec<&str> = RiskClass::ALL.iter().map(|(word, _)| *word).collect();
-        let hint = format!("the risk classes are {}", words.join(", "));
-        cursor.warn(format!("is no risk class: {} is blocked as `unknown`", cursor.describe()), Some(hint));
-    }
-    found.unwrap_or(RiskClass::Unknown)
 }
 
 /// Valinor's `config`: the models that it names, and its runtime policy. The rest is kept as it is.

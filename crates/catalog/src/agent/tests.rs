@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::*;
+use crate::GovernedDecision;
 use crate::catalog::load;
 
 fn told(problem: &crate::DefinitionProblem) -> String {
@@ -177,7 +178,7 @@ fn a_configure_document_of_valinor_is_read() {
         "canary_tokens": ["CANARY-7f3a91", "vault:canary"],
         "connectors": [{
             "id": "c-1", "name": "tracker", "type": "mcp", "endpoint": "https://tracker.example.com/mcp",
-            "auth": {"api_key": "vault:tracker"}, "tools": ["create_issue"],
+            "auth": {"api_key": "vault:tracker"}, "tools": ["create_issue", "wipe", "look", "odd"],
             "governed_tools": {
                 "create_issue": {"action_type": "write", "risk_class": "external_writes", "decision": "allow"},
                 "wipe": {"action_type": "write", "risk_class": "daring"},
@@ -190,9 +191,9 @@ fn a_configure_document_of_valinor_is_read() {
     assert_eq!(names(&agent.models), ["one", "two"]);
     assert!(agent.allows("tracker/create_issue") && agent.allows("files/read") && !agent.allows("tracker/wipe"));
     assert_eq!(agent.tool_policies["create_issue"].max_results, Some(20));
-    let connector = &agent.connectors[0];
-    assert_eq!((connector.auth["api_key"].to_string(), connector.tools.len()), ("vault:tracker".to_owned(), 1));
-    let decision = |tool: &str| connector.governed_tools[tool].decision;
+    let own = agent.connectors.as_ref().and_then(|connectors| connectors[0].own.as_ref()).unwrap();
+    assert_eq!((own.auth.vault_entry(), own.tools.len()), (Some("tracker"), 4));
+    let decision = |tool: &str| own.tools[tool].decision();
     assert_eq!(decision("create_issue"), GovernedDecision::Allow);
     assert_eq!((decision("wipe"), decision("odd")), (GovernedDecision::Block, GovernedDecision::Block));
     assert_eq!((decision("look"), agent.config["theme"].as_str()), (GovernedDecision::Allow, Some("x")));
@@ -227,7 +228,7 @@ fn connectors_are_checked_and_hold_no_secrets() {
     bad_rest("connectors: [{name: c}]\n", &["connectors[0].endpoint", "expected where the connector is"]);
     bad_rest("connectors: [{name: c, endpoint: nowhere}]\n", &["connectors[0].endpoint", "expected an address"]);
     let twice = "connectors: [{name: c, endpoint: 'https://a.example'}, {name: c, endpoint: 'https://b.example'}]\n";
-    bad_rest(twice, &["connectors[1].name", "each connector once"]);
+    bad_rest(twice, &["connectors[1]", "each connector once"]);
 }
 
 #[test]

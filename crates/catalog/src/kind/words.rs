@@ -1,10 +1,12 @@
 //! What the schemas say about each key, in the order in which people write them.
 
 mod agent;
+mod connector;
 mod model;
 mod service;
 
 pub(crate) use agent::AGENT;
+pub(crate) use connector::CONNECTOR;
 pub(crate) use model::MODEL;
 pub(crate) use service::{CLASS as SERVICE_CLASS, SERVICE};
 

@@ -87,6 +87,32 @@ pub struct ServerAuth {
 }
 
 impl ServerAuth {
+    /// One of which nothing is said but its type.
+    pub(crate) fn plain(kind: AuthType) -> Self {
+        Self {
+            kind,
+            client_id: None,
+            client_secret: None,
+            redirect_uri: None,
+            scopes: Vec::new(),
+            issuer: None,
+            private: false,
+            dpop: None,
+            share: Vec::new(),
+            forward_token: false,
+            fallback_to_own_auth: false,
+            required_audiences: Vec::new(),
+            any_audience: false,
+            token_exchange: None,
+            token_endpoint: None,
+            private_key: None,
+            key_id: None,
+            assertion: None,
+            identity_provider: None,
+            teleport: None,
+        }
+    }
+
     /// Whether it says that somebody has to log in.
     pub fn wants_login(&self) -> bool {
         self.kind == AuthType::OAuth
@@ -229,7 +255,7 @@ fn issuer(fields: &Fields<'_>) -> Option<Endpoint> {
 }
 
 /// An address that secrets may be sent to.
-fn secure(cursor: &Cursor<'_>) -> Option<Endpoint> {
+pub(crate) fn secure(cursor: &Cursor<'_>) -> Option<Endpoint> {
     let address = plain_address(cursor, ADDRESS_PATTERN)?;
     let is_good = is_secure(&address);
     if !is_good {

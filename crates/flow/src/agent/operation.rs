@@ -1,9 +1,10 @@
-//! What people ask for: operations on runs of agents, and on the definitions of agents and models.
+//! What people ask for: operations on runs of agents, and on the definitions of agents, models and connectors.
 //!
 //! To add one: a row in [`ROWS`], and its arm in [`run`] with a function in a file of `operation/`; of definitions in
 //! `operation/definition/row.rs` and `operation/definition.rs`.
 
 mod activity;
+mod connector;
 mod definition;
 mod journal;
 mod model_test;
@@ -27,8 +28,9 @@ use schema::{
 };
 
 /// All of them.
-static TABLE: LazyLock<Vec<Operation>> =
-    LazyLock::new(|| ROWS.iter().chain(&definition::ROWS).map(|row| Operation { ..*row }).collect());
+static TABLE: LazyLock<Vec<Operation>> = LazyLock::new(|| {
+    ROWS.iter().chain(&definition::ROWS).chain(&definition::CONNECTOR_ROWS).map(|row| Operation { ..*row }).collect()
+});
 
 pub(super) fn rows() -> &'static [Operation] {
     &TABLE
@@ -57,6 +59,8 @@ pub(super) async fn run(
     let asking = OperationCall { inner, invocation, given };
     match operation.tool {
         "core_activity_list" => activity::list(&asking).await,
+        "core_connector_rotate" => connector::rotate(&asking).await,
+        "core_connector_test" => connector::test(&asking).await,
         "core_model_test" => model_test::run(&asking).await,
         "core_run_cancel" => runs::cancel(&asking).await,
         "core_run_entries" => journal::entries(&asking).await,

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use toolcrib_agent::{Allowance, OnDenied, OnUnknown, ParentCall, RunLimits, Start};
-use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_base::{Glob, Kind, Problem, ProfileName};
 use toolcrib_call::Invocation;
 use toolcrib_catalog as catalog;
 use toolcrib_catalog::{AgentDefinition, ObjectName, ToolsShown};
+use toolcrib_view::view::Home;
+use toolcrib_view::{Tool, View};
 
 use super::context::as_agent;
 use super::models::Models;
-use super::tools::{READER, ToolChoice, ToolDisplay, reader};
+use super::tools::{READER, ToolChoice, ToolDisplay, is_named, reader};
 
 /// The agent of a run that names none.
 pub(super) const NO_AGENT: &str = "default";
@@ -86,7 +88,8 @@ impl Order {
             in_profile.caller = as_agent(&in_profile.caller, agent.clone());
         }
         let view = in_profile.view()?;
-        let patterns = definition.and_then(|agent| agent.tools.as_deref());
+        let patterns = definition.and_then(|agent| allowed(agent, &view));
+        let patterns = patterns.as_deref();
         let own_view = (profile != own && runs_as.is_none()).then_some(&*own_view);
         let choice = ToolChoice { view: &view, own: own_view, patterns, agent: self.agent_name() };
         let first = &entries[0];
@@ -134,6 +137,23 @@ impl Order {
         start.check().map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))?;
         Ok(start)
     }
+}
+
+/// What an agent's definition allows: its patterns, and where it has connectors those of their tools that fit, one by
+/// one. `None` is all that the profile shows.
+fn allowed(agent: &AgentDefinition, view: &View) -> Option<Vec<Glob>> {
+    if agent.connectors.is_none() {
+        return agent.tools.clone();
+    }
+    let fits = |tool: &&Arc<Tool>| {
+        let is_of_connectors = match &tool.home {
+            Home::Server { definition, .. } => agent.has_of_connectors(definition, &tool.id.tool),
+            Home::Source { .. } => false,
+        };
+        is_of_connectors && agent.tools.as_ref().is_none_or(|patterns| is_named(patterns, tool))
+    };
+    // A name that is no pattern is one that nothing else fits.
+    Some(view.tools.iter().filter(fits).filter_map(|tool| Glob::new(&tool.id.to_string()).ok()).collect())
 }
 
 impl OrderedLimits {

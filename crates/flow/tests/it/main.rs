@@ -3,6 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "`json!` values read better without a `&`")]
 
 mod agents;
+mod connectors;
 mod definitions;
 mod gateway;
 mod operations;

@@ -6,8 +6,9 @@
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use toolcrib_catalog::{
-    ClientSecretRef, Guards, IdentityProvider, SecretAction, ServerAuth, ServerDefinition, ServerLimits, SessionScope,
-    Size, SpokenEra, Start, Teleport, TeleportIdentity, Timeouts, TokenExchange, ToolGuards, ToolLimits,
+    ClientSecretRef, ConnectorOffer, GovernedTool, Guards, IdentityProvider, RiskClass, SecretAction, ServerAuth,
+    ServerDefinition, ServerLimits, SessionScope, Size, SpokenEra, Start, Teleport, TeleportIdentity, Timeouts,
+    TokenExchange, ToolAction, ToolGuards, ToolLimits,
 };
 
 use toolcrib_call::servers::encoded as encoded_transport;
@@ -56,6 +57,7 @@ fn encoded(definition: &ServerDefinition) -> String {
         auth,
         limits,
         guards,
+        connector,
     } = definition;
     let defaults = Timeouts::default();
     let Timeouts { connect, list, call } = timeouts;
@@ -91,8 +93,20 @@ fn encoded(definition: &ServerDefinition) -> String {
         ("limits.per_tool", json!(limits.per_tool)),
         ("limits", encoded_limits(limits)),
         ("guards", encoded_guards(guards)),
+        ("connector", json!(connector.as_ref().map(encoded_connector))),
     ];
     said(members).to_string()
+}
+
+/// What a server that is made of a connector offers. Credentials are among the headers and in `auth`.
+fn encoded_connector(offer: &ConnectorOffer) -> Value {
+    let ConnectorOffer { tools, resources } = offer;
+    let governed = |tool: &GovernedTool| {
+        let (action, risk) = (tool.action.map(ToolAction::as_str), tool.risk.map(RiskClass::as_str));
+        json!([action, risk, tool.decision().as_str(), tool.target_type])
+    };
+    let tools: Vec<Value> = tools.iter().map(|(name, tool)| json!([name, governed(tool)])).collect();
+    json!({ "tools": tools, "resources": resources })
 }
 
 fn encoded_guards(guards: &Guards) -> Value {

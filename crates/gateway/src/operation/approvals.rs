@@ -16,7 +16,7 @@ use toolcrib_view::view::{annotations, digest};
 use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::{ROW, Row, Run, row};
-use crate::approval_events::shown;
+use crate::approval_events::{add_summary, shown};
 use crate::gateway::Gateway;
 use crate::policies::labels;
 
@@ -92,7 +92,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 const DECISION: &str = r#"{"type":"object","properties":{"id":{"type":"string","minLength":1,"maxLength":64,"description":"Such as `apr_…`"},"reason":{"type":"string","maxLength":1000,"description":"Why; the caller and the audit log read it"}},"required":["id"],"additionalProperties":false}"#;
-const APPROVAL: &str = r#"{"type":"object","properties":{"id":{"type":"string"},"kind":{"enum":["confirm","approve"]},"state":{"enum":["open","approved","running","done","denied","expired","unknown"]},"tool":{"type":"string"},"principal":{"type":"string"},"profile":{"type":"string"},"createdAt":{"type":"string"},"expiresAt":{"type":"string"},"decidedAt":{"type":"string"},"approver":{"type":"string"},"reason":{"type":"string"},"endedAt":{"type":"string"},"own":{"type":"boolean"},"arguments":{"type":"string"},"askedBy":{"type":"array","items":{"type":"string"}},"groups":{"type":"array","items":{"type":"string"}},"door":{"type":"string"},"chain":{"type":"string","description":"The program that called, and who acts in whose name; the run and its call"},"outcome":{"type":"object"}},"required":["id","kind","state","tool","principal","profile","createdAt","expiresAt","own"]}"#;
+const APPROVAL: &str = r#"{"type":"object","properties":{"id":{"type":"string"},"kind":{"enum":["confirm","approve"]},"state":{"enum":["open","approved","running","done","denied","expired","unknown"]},"tool":{"type":"string"},"principal":{"type":"string"},"profile":{"type":"string"},"createdAt":{"type":"string"},"expiresAt":{"type":"string"},"decidedAt":{"type":"string"},"approver":{"type":"string"},"reason":{"type":"string"},"endedAt":{"type":"string"},"own":{"type":"boolean"},"arguments":{"type":"string"},"targetType":{"type":"string","description":"What the call changes, as the definition of its tool says"},"targetLabel":{"type":"string","description":"Which one; made of the arguments"},"actionSummary":{"type":"string","description":"What the call does; made of the arguments, which stand beside it"},"askedBy":{"type":"array","items":{"type":"string"}},"groups":{"type":"array","items":{"type":"string"}},"door":{"type":"string"},"chain":{"type":"string","description":"The program that called, and who acts in whose name; the run and its call"},"outcome":{"type":"object"}},"required":["id","kind","state","tool","principal","profile","createdAt","expiresAt","own"]}"#;
 
 /// What an approval is to someone who asks about it.
 struct DecisionRights {
@@ -108,16 +108,14 @@ async fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Resul
     for listed in gateway.path.approvals.list(state).await? {
         let is_own = is_same_user(gateway, &caller.principal.id, &listed.call.principal);
         // What decides about others is sealed, and not in the list.
-        let is_visible = is_own
-            || match gateway.path.approvals.get(&listed.id).await? {
-                Some(whole) => match gateway.path.approvals.shown(&whole).await {
-                    Ok(call) => rights_of(gateway, caller, &whole, &call).is_visible(),
-                    Err(_) => false,
-                },
-                None => false,
-            };
-        if is_visible {
-            rows.push(value(&listed, is_own));
+        let whole = gateway.path.approvals.get(&listed.id).await?;
+        let call = match &whole {
+            Some(whole) => gateway.path.approvals.shown(whole).await.ok(),
+            None => None,
+        };
+        let may_see = |call: &ShownCall| rights_of(gateway, caller, &listed, call).is_visible();
+        if is_own || call.as_ref().is_some_and(may_see) {
+            rows.push(value(&listed, call.as_ref(), is_own));
         }
         if rows.len() >= LISTED {
             break;
@@ -128,7 +126,8 @@ async fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Resul
 
 async fn show(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
     let (approval, call, rights) = find(gateway, caller, arguments).await?;
-    let mut whole = value(&approval, rights.is_own);
+    let mut whole = value(&approval, None, rights.is_own);
+    add_summary(&mut whole, &call.summary);
     whole["arguments"] = call.arguments.as_str().into();
     whole["askedBy"] = call.demand.by.iter().map(|by| &**by).collect::<Vec<&str>>().into();
     whole["groups"] = json!(call.demand.groups);
@@ -163,7 +162,7 @@ async fn decide(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw, says_y
     let by = &caller.principal.id;
     let verdict = ApprovalVerdict { id: &approval.id, says_yes, by, reason: reason.as_deref() };
     let decided = gateway.path.decide_approval(verdict).await?;
-    Ok(value(&decided, rights.is_own))
+    Ok(value(&decided, None, rights.is_own))
 }
 
 /// The approval that the arguments name, if the caller may know of it: to anyone else it does not exist.
@@ -271,8 +270,8 @@ pub(super) fn user_of(gateway: &Gateway, principal: &PrincipalId) -> PrincipalId
 }
 
 /// What everyone reads of it who may know of it.
-fn value(approval: &CallApproval, is_own: bool) -> Value {
-    let mut value = shown(approval);
+fn value(approval: &CallApproval, call: Option<&ShownCall>, is_own: bool) -> Value {
+    let mut value = shown(approval, call);
     value["own"] = is_own.into();
     value
 }

@@ -86,6 +86,52 @@ async fn set(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> 
     .await
 }
 
+/// A new value of an entry that is the secret of a server.
+#[derive(Debug)]
+pub struct SecretRotation<'a> {
+    /// The entry of the vault.
+    pub entry: &'a str,
+    /// The server that has it alone, where the entry is new.
+    pub server: &'a ServerName,
+    /// The value.
+    pub value: Secret,
+}
+
+impl Gateway {
+    /// The names of the entries of the vault.
+    ///
+    /// # Errors
+    /// There is no vault, or it cannot be read.
+    pub async fn secret_names(&self) -> Result<Vec<String>, Problem> {
+        let vault = vault(self)?;
+        blocking(move || Ok(vault.list()?.into_iter().map(|entry| entry.name).collect())).await
+    }
+
+    /// Puts another value into an entry of the vault, which stays with those who may use it; a new one is its server's
+    /// alone. Servers that have it are restarted. Gives whether there was one before.
+    ///
+    /// # Errors
+    /// There is no vault, it cannot be written, or its entry is not for this server.
+    pub async fn rotate_secret(self: &Arc<Self>, rotation: SecretRotation<'_>) -> Result<bool, Problem> {
+        let SecretRotation { entry, server, value } = rotation;
+        let (gateway, vault, entry, server) = (Arc::clone(self), vault(self)?, entry.to_owned(), server.clone());
+        blocking(move || {
+            let known = vault.list()?.into_iter().find(|kept| kept.name == entry);
+            let is_closed = known.as_ref().is_some_and(|it| !it.servers.is_empty() && !it.servers.contains(&server));
+            if is_closed {
+                let message = format!("the secret `{entry}` is not for the server `{server}`");
+                let hint = format!("set it with `toolcrib secret set {entry} --server {server}`, or name another one");
+                return Err(Problem::new(Kind::Forbidden, message).hint(hint));
+            }
+            let new = KeptSecret { name: entry, servers: vec![server], profiles: Vec::new(), set_at: String::new() };
+            let replaced = vault.set(&known.unwrap_or(new), &value)?;
+            gateway.renew_secrets();
+            Ok(replaced)
+        })
+        .await
+    }
+}
+
 async fn delete(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
     let (vault, name) = (vault(gateway)?, required(arguments, "name")?);
     blocking(move || {

@@ -65,10 +65,13 @@ const COLUMNS: &[Column] = &[
     Column::new("EXPIRES", |row| moment(row, "expiresAt")),
     Column::wide("APPROVER", |row| field(row, "approver")),
     Column::wide("REASON", |row| field(row, "reason")),
+    Column::wide("TARGET", |row| field(row, "targetLabel")),
+    Column::wide("SUMMARY", |row| field(row, "actionSummary")),
+    Column::wide("ARGUMENTS", |row| field(row, "arguments")),
 ];
 
 /// What is shown of one, in this order.
-const SHOWN: [(&str, &str); 14] = [
+const SHOWN: [(&str, &str); 17] = [
     ("id", "ID"),
     ("state", "State"),
     ("kind", "Kind"),
@@ -83,6 +86,10 @@ const SHOWN: [(&str, &str); 14] = [
     ("approver", "Approver"),
     ("reason", "Reason"),
     ("endedAt", "Ended"),
+    // Made of the arguments, which follow.
+    ("targetType", "Changes"),
+    ("targetLabel", "Target"),
+    ("actionSummary", "Summary"),
 ];
 
 // === impl Arguments ===

@@ -33,6 +33,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "stop",
             "restart",
             "model",
+            "connector",
             "embedding",
         ],
     ),

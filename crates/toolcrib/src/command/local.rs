@@ -5,8 +5,8 @@
 use std::process::ExitCode;
 
 use super::{
-    completion, connect, context, disconnect, embedding, eval, example, help, import, init, logs, man, model, repl,
-    secret, self_update, service, test, workflow,
+    completion, connect, connector, context, disconnect, embedding, eval, example, help, import, init, logs, man,
+    model, repl, secret, self_update, service, test, workflow,
 };
 use crate::home::Environment;
 
@@ -34,6 +34,8 @@ pub(crate) enum LocalCommand {
     Secret(secret::Arguments),
     /// Add and test models that agents ask; find those of local servers
     Model(model::Arguments),
+    /// Test a connector, and replace its secret
+    Connector(connector::Arguments),
     /// Add, show or remove a local model that improves search
     Embedding(embedding::Arguments),
     /// Measure search on known answers, and agents on tasks with assertions
@@ -65,6 +67,7 @@ pub(super) fn run(command: LocalCommand, environment: &Environment) -> anyhow::R
         LocalCommand::Repl(arguments) => repl::run(&arguments, environment),
         LocalCommand::Secret(arguments) => secret::run(&arguments, environment),
         LocalCommand::Model(arguments) => model::run(&arguments, environment),
+        LocalCommand::Connector(arguments) => connector::run(&arguments, environment),
         LocalCommand::Embedding(arguments) => embedding::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         LocalCommand::Eval(arguments) => eval::run(&arguments, environment),
         LocalCommand::Test(arguments) => test::run(&arguments),

@@ -1,5 +1,6 @@
 //! The webhook of approvals: what happens to calls that wait for a yes is posted to one address, signed, so that a chat or
-//! a pager can tell people. Arguments and results are not in it.
+//! a pager can tell people. Results are not in it, nor arguments, but where a connector's definition says what a call is
+//! about: then they stand beside it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

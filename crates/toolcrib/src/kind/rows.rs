@@ -193,6 +193,31 @@ pub(crate) const AGENTS: Row = Row {
     ..ROW
 };
 
+pub(crate) const CONNECTORS: Row = Row {
+    one: "connector",
+    many: "connectors",
+    source: Source::Operation("core_connector_list"),
+    member: "connectors",
+    columns: &[
+        Column::new("NAME", |connector| field(connector, "name")),
+        Column::new("AUTH", |connector| field(connector, "auth")),
+        Column::new("STATUS", |connector| field(connector, "status")),
+        Column::new("TOOLS", |connector| field(connector, "tools")),
+        Column::new("ENDPOINT", |connector| field(connector, "endpoint")),
+        Column::wide("SECRET", |connector| field(connector, "secret")),
+        Column::wide("AGENTS", |connector| field(connector, "agents")),
+        Column::wide("DESCRIPTION", |connector| field(connector, "description")),
+    ],
+    acts: &[
+        (Verb::Get, "core_connector_get"),
+        (Verb::Create, "core_connector_create"),
+        (Verb::Update, "core_connector_update"),
+        (Verb::Delete, "core_connector_delete"),
+        (Verb::Check, "core_connector_get"),
+    ],
+    ..ROW
+};
+
 pub(crate) const WORKFLOWS: Row = Row {
     one: "workflow",
     many: "workflows",

@@ -45,7 +45,7 @@ const REPEATED: [&str; 7] = [
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 33] = [
+const GUIDES: [&str; 34] = [
     "README.md",
     "docs/guides/agents.md",
     "docs/guides/approvals.md",
@@ -56,6 +56,7 @@ const GUIDES: [&str; 33] = [
     "docs/guides/canaries.md",
     "docs/guides/cli.md",
     "docs/guides/clients.md",
+    "docs/guides/connectors.md",
     "docs/guides/control-api.md",
     "docs/guides/evaluations.md",
     "docs/guides/events.md",
@@ -134,6 +135,11 @@ fn canaries() {
 #[test]
 fn control_api() {
     run("docs/guides/control-api.md");
+}
+
+#[test]
+fn connectors() {
+    run("docs/guides/connectors.md");
 }
 
 #[test]

@@ -241,7 +241,8 @@ impl Builder {
         let sources: ToolSources = self.sources.iter().filter(|it| rules.shows_server(it.name())).cloned().collect();
         let handles: Vec<_> = shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
         let paging = Paging { profile: profile.name.clone(), size: self.page };
-        let resources = Resources::gather(&handles, &paging, &|act| visible(&rules, act), holds.then_some(&**held));
+        let offering: Vec<_> = shown.iter().map(|it| (Arc::clone(&it.definition), it.server.clone())).collect();
+        let resources = Resources::gather(&offering, &paging, &|act| visible(&rules, act), holds.then_some(&**held));
         let shaping = ShapeRules { profile, rules: &rules, resources: &resources };
         let tools = self.tools(&shaping, &shown, &sources);
         let exposure = auto::settled(profile, &tools);
@@ -319,7 +320,8 @@ impl Builder {
                 let id = ToolId::new(running.definition.name.clone(), &entry.key);
                 let digest = looks_at_digests.then(|| super::digest(entry));
                 let annotations = Annotations { digest, ..super::annotations(entry) };
-                if visible(rules, &Act::CallTool { tool: id.clone(), annotations })
+                if running.definition.has_tool(&entry.key)
+                    && visible(rules, &Act::CallTool { tool: id.clone(), annotations })
                     && !self.has_wrong_headers(running, entry)
                 {
                     let entry = resources.rewritten_entry(&id.server, entry);
@@ -411,7 +413,8 @@ impl Builder {
     fn prompts(&self, profile: &ProfileDefinition, rules: &Rules, shown: &[&ServerEntry]) -> Vec<Arc<Prompt>> {
         let mut found: Vec<(ToolId, Entry, &ServerEntry)> = Vec::new();
         for running in shown {
-            for entry in &running.server.inventory().prompts {
+            let inventory = running.server.inventory();
+            for entry in inventory.prompts.iter().filter(|_| running.definition.has_prompts()) {
                 let server = running.definition.name.clone();
                 if visible(rules, &Act::GetPrompt { server: server.clone(), name: entry.key.as_str().into() }) {
                     found.push((ToolId::new(server, &entry.key), entry.clone(), running));

@@ -2,8 +2,10 @@
 //! name before them, and so they do wherever that server points to them.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use toolcrib_base::{ServerName, ToolId};
+use toolcrib_catalog::ServerDefinition;
 use toolcrib_policy::{Act, HeldItems};
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::raw::Edit;
@@ -71,9 +73,9 @@ impl Resources {
     /// Gathers what the servers of a profile offer, in their order. Where the profile holds what changed, templates
     /// that are not as they were approved are left out; resources, which come and go and are not approved, are listed
     /// without any words of their servers.
-    /// `shows` says what is listed at all.
+    /// `shows` says what is listed at all. What a connector does not offer is neither listed nor found.
     pub fn gather(
-        servers: &[(ServerName, Server)],
+        servers: &[(Arc<ServerDefinition>, Server)],
         paging: &Paging,
         shows: &dyn Fn(&Act) -> bool,
         held: Option<&HeldItems>,
@@ -84,12 +86,15 @@ impl Resources {
         let (mut listed, mut templates_listed) = (Vec::new(), Vec::new());
         let mut with_resources = Vec::new();
         let mut renamed: HashMap<ServerName, HashMap<String, String>> = HashMap::new();
-        for (name, server) in servers {
-            let inventory = server.inventory();
+        for (definition, server) in servers {
+            let (name, inventory) = (&definition.name, server.inventory());
             let place = |uri: &str| ResourcePlace { name: name.clone(), server: server.clone(), uri: uri.to_owned() };
-            let is_shown =
-                |entry: &&Entry| shows(&Act::ReadResource { server: name.clone(), uri: entry.key.as_str().into() });
-            if inventory.has_capability("resources") {
+            let is_shown = |entry: &&Entry| {
+                definition.has_resource(&entry.key)
+                    && shows(&Act::ReadResource { server: name.clone(), uri: entry.key.as_str().into() })
+            };
+            // What a connector does not list is not led to it either.
+            if inventory.has_capability("resources") && definition.connector.is_none() {
                 with_resources.push(place(""));
             }
             for entry in inventory.resources.iter().filter(is_shown) {
@@ -124,8 +129,11 @@ impl Resources {
             }
         }
         // Servers need not list what only their tools point to.
-        for (name, server) in servers {
-            for uri in server.inventory().tools.iter().filter_map(interface) {
+        for (definition, server) in servers {
+            let name = &definition.name;
+            let inventory = server.inventory();
+            let offered = inventory.tools.iter().filter_map(interface).filter(|uri| definition.has_resource(uri));
+            for uri in offered {
                 if places.get(&uri).is_some_and(|place: &ResourcePlace| place.name == *name) {
                     continue;
                 }

@@ -1,7 +1,8 @@
-//! Operations on definitions: the files of `agents/` and `models/`. What both share is here, what one of them says of
+//! Operations on definitions: the files of `agents/`, `models/` and `connectors/`. What they share is here, what one of them says of
 //! itself in a module of its own.
 
 mod agent;
+mod connector;
 mod model;
 mod row;
 
@@ -16,13 +17,14 @@ use toolcrib_gateway::Gateway;
 
 use super::OperationCall;
 
-pub(super) use row::ROWS;
+pub(super) use row::{CONNECTOR_ROWS, ROWS};
 
 /// Does the operation of this name, if it is one of these.
 pub(super) async fn run(asking: &OperationCall, operation: &str) -> Option<Result<Value, Problem>> {
     let (form, act): (&dyn DefinitionForm, &str) = match operation.split_at_checked(operation.rfind('_')?)? {
         ("core_agent", act) => (&agent::AgentForm, act),
         ("core_model", act) => (&model::ModelForm, act),
+        ("core_connector", act) => (&connector::ConnectorForm, act),
         _ => return None,
     };
     Some(match act {
@@ -36,7 +38,7 @@ pub(super) async fn run(asking: &OperationCall, operation: &str) -> Option<Resul
     })
 }
 
-/// What is different of agents and models.
+/// What is different of agents, models and connectors.
 trait DefinitionForm: Sync {
     /// `agent`
     fn noun(&self) -> &'static str;
@@ -57,6 +59,11 @@ trait DefinitionForm: Sync {
 
     /// What stops working without it.
     fn needed_by(&self, loaded: &Catalog, name: &str) -> Vec<String>;
+
+    /// What is lost by who needs one that is deleted.
+    fn loss(&self) -> &'static str {
+        "asks it, and cannot run without it"
+    }
 
     /// What a person does with a new one.
     fn next_step(&self, name: &str) -> String;
@@ -162,8 +169,7 @@ async fn delete(asking: &OperationCall, form: &dyn DefinitionForm) -> Result<Val
     let removed = gateway.change_files(move |files| files.remove(&removed_file, None)).await;
     removed.map_err(|problem| if problem.kind == Kind::NotFound { unknown(asking, form, asked) } else { problem })?;
     let message = format!("deleted {} `{asked}`", form.noun());
-    let warnings: Vec<String> =
-        needed_by.iter().map(|who| format!("{who} asks it, and cannot run without it")).collect();
+    let warnings: Vec<String> = needed_by.iter().map(|who| format!("{who} {}", form.loss())).collect();
     Ok(said(&which, &message, None, &warnings))
 }
 

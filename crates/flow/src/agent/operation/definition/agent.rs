@@ -64,7 +64,7 @@ impl DefinitionForm for AgentForm {
 
     fn compare(&self, loaded: &Catalog, name: &str, text: &str) -> Result<Vec<String>, Problem> {
         let Ok(agent) = AgentDefinition::of_text(name, text) else { return Ok(Vec::new()) };
-        let faults = agent.faults(&loaded.models, &loaded.profiles);
+        let faults = agent.faults(&loaded.known());
         match faults.iter().find(|fault| fault.is_problem()) {
             Some(fault) => Err(Problem::new(Kind::Definition, fault.to_string()).hint(fault.hint())),
             None => Ok(faults.iter().map(in_words).collect()),
@@ -105,7 +105,7 @@ fn row(asking: &OperationCall, loaded: &Catalog, agent: &Arc<AgentDefinition>) -
     if let Some(tools) = &agent.tools {
         row["tools"] = tools.iter().map(ToString::to_string).collect();
     }
-    let warnings: Vec<String> = agent.faults(&loaded.models, &loaded.profiles).iter().map(in_words).collect();
+    let warnings: Vec<String> = agent.faults(&loaded.known()).iter().map(in_words).collect();
     if !warnings.is_empty() {
         row["warnings"] = warnings.into();
     }

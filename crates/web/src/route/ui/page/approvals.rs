@@ -144,6 +144,9 @@ fn label(key: &str) -> &'static str {
         "door" => "Door",
         "chain" => "In the course of",
         "remember" => "Remembered for",
+        "targetType" => "Changes",
+        "targetLabel" => "Target",
+        "actionSummary" => "Summary, made of the arguments",
         _ => "More",
     }
 }
