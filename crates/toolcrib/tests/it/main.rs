@@ -15,6 +15,7 @@ mod bundle;
 mod call;
 mod clients;
 mod command_line;
+mod connectors;
 mod contexts;
 mod demo;
 mod ending;
