@@ -56,9 +56,9 @@ mod write;
 pub mod yaml;
 
 pub use agent::{
-    AGENT_PRINCIPAL_PREFIX, AGENT_TOOL_PREFIX, AgentConnector, AgentDefinition, AgentFault, AgentLimits, DayLimits, KnownDefinitions, OnDenied,
-    OnFailure, OnUnknown, RunsAs, Score, ScoreError, SentinelAction, SentinelClassifier, SentinelDefinition,
-    SentinelRule, ToolPolicy, ToolsShown,
+    AGENT_PRINCIPAL_PREFIX, AGENT_TOOL_PREFIX, AgentConnector, AgentDefinition, AgentFault, AgentLimits, DayLimits,
+    KnownDefinitions, OnDenied, OnFailure, OnUnknown, RunsAs, Score, ScoreError, SentinelAction, SentinelClassifier,
+    SentinelDefinition, SentinelRule, ToolPolicy, ToolsShown,
 };
 pub use bundle::{BUNDLE_BYTES, Bundle, BundleError, Need, NeedPlace, says_the_same};
 pub use catalog::{Catalog, Changes, Delta, load, reload};

@@ -164,7 +164,7 @@ async fn a_configure_document_of_valinor_is_an_agent() {
     failed(&admin, "core_agent_update", &open, &["gateway.bind"]).await;
     let secret = json!({"name": "v", "model": "demo", "connectors": [
         {"name": "t", "endpoint": "https://t.example.com", "auth": {"api_key": "hunter2"}}]});
-    failed(&admin, "core_agent_update", &secret, &["connectors[0].auth.api_key", "a reference to a secret"]).await;
+    failed(&admin, "core_agent_update", &secret, &["connectors[0].auth.api_key", "a reference to the vault"]).await;
     assert!(mill.house.home().join("agents/v.yaml").exists());
 }
 
