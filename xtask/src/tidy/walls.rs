@@ -31,6 +31,7 @@ const MAY_USE: [(&str, &[&str]); 31] = [
         &["base", "protocol", "search", "policy", "store", "sink", "catalog", "upstream", "session", "view", "call"],
     ),
     ("flow", &["base", "agent", "model", "protocol", "store", "catalog", "session", "view", "call", "gateway"]),
+    ("ui", &["base"]),
     (
         "web",
         &[
@@ -54,7 +55,6 @@ const MAY_USE: [(&str, &[&str]); 31] = [
             "ui",
         ],
     ),
-    ("ui", &["base"]),
     ("scenario", &["base", "protocol", "catalog", "transport"]),
     (
         "toolcrib",

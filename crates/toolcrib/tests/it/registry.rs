@@ -95,6 +95,6 @@ async fn schemas_are_printed() {
     }
     registry(home.path(), &["schema", "thing"]).await.fails(
         64,
-        &["expected `entry`, `server`, `profile`, `model`, `agent`, `service-class`, `service` or `workflow`"],
+        &["expected `entry`, `server`, `profile`, `model`, `agent`, `connector`, `service-class`, `service` or `workflow`"],
     );
 }
