@@ -6,7 +6,7 @@
 //!
 //! Files: `shape` (which control a schema gets) on `merge` (`$ref`, `allOf`); `field` (what is entered); `build` (blank,
 //! from JSON, from a browser); `evaluate` (to JSON); `edit` (the buttons); `render`, `controls`, `notes` (to HTML). To
-//! add a kind of control: a [`shape::Kind`], and its arms in `build`, `evaluate` and `controls`.
+//! add a kind of control: a `shape::Kind`, and its arms in `build`, `evaluate` and `controls`.
 
 use std::fmt;
 
