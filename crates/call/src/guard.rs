@@ -21,6 +21,8 @@ pub struct GuardedCall<'a> {
     pub tool: &'a Tool,
     /// With what, an object.
     pub arguments: &'a Raw,
+    /// Whether a run of an agent makes it itself.
+    pub is_of_agent: bool,
 }
 
 /// Looks at each call of a tool. Neither function may wait: they run in the path of every call.

@@ -273,7 +273,15 @@ impl RequestContext<'_> {
     }
 
     fn guarded<'c>(&'c self, call: &'c ToolCall) -> GuardedCall<'c> {
-        GuardedCall { caller: self.caller, view: self.view(), tool: &call.tool, arguments: &call.arguments }
+        let run = self.caller.chain.as_ref().and_then(|chain| chain.run.as_deref());
+        let is_of_agent = run.is_some() && run == self.lineage.agent_run.as_deref();
+        GuardedCall {
+            caller: self.caller,
+            view: self.view(),
+            tool: &call.tool,
+            arguments: &call.arguments,
+            is_of_agent,
+        }
     }
 
     async fn run(&mut self, admitted: &mut AdmittedCall, call: &ToolCall, session: SessionArgument) -> ToolOutcome {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use toolcrib_base::{Clock, Kind, PrincipalId, Problem, ProfileName, ToolId};
 use toolcrib_call::{CallGuard, GuardedCall};
-use toolcrib_catalog::{AGENT_TOOL_PREFIX, ActiveSet, ProfileDefinition};
+use toolcrib_catalog::{ActiveSet, ProfileDefinition};
 use toolcrib_session::{Caller, LoadChange, LoadRule, LoadedTools, Moment, NotLoaded, Session};
 use toolcrib_store::{ActiveSets, ActiveTool};
 use toolcrib_view::resolve;
@@ -238,19 +238,14 @@ impl CallGuard for ActiveTools {
         let (tool, profile) = (call.tool, &call.view.profile);
         // A tool that is used stays loaded, whether it had to be loaded or not.
         let is_loaded = self.touch(call.caller, profile.active_set, &tool.id);
-        if is_loaded || !profile.require_load || is_of_agent(call.caller) {
+        // A run of an agent has had its tools since its start, and loads none.
+        if is_loaded || !profile.require_load || call.is_of_agent {
             return Ok(());
         }
         let problem =
             Problem::new(Kind::Forbidden, format!("server `{}` of `{}` is not active", tool.id.server, tool.name));
         Err(problem.hint(format!("Activate it first: {}.", resolve::how_to_load(call.view, &tool.id))))
     }
-}
-
-/// Whether an agent makes the call: its run has had its tools since its start, and loads none.
-fn is_of_agent(caller: &Caller) -> bool {
-    let workflow = caller.chain.as_ref().and_then(|chain| chain.workflow.as_deref());
-    workflow.is_some_and(|name| name.starts_with(AGENT_TOOL_PREFIX))
 }
 
 fn in_session(caller: &Caller, kind: ActiveSet) -> Option<&Arc<Session>> {

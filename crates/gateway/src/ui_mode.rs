@@ -1,4 +1,4 @@
-//! What the pages of the web user interface may do, whoever opens them.
+//! What the pages of the web user interface may do, for everyone.
 
 use toolcrib_base::{Kind, Problem};
 use toolcrib_session::Caller;

@@ -6,14 +6,16 @@
 mod browser;
 mod caller;
 mod channel;
+mod cookies;
 mod loaded;
 mod principal;
 mod request_span;
 mod session;
 
-pub use browser::{BrowserSessionDescription, BrowserSessions};
+pub use browser::{BrowserSessions, SignedInBrowser};
 pub use caller::Caller;
 pub use channel::Channel;
+pub use cookies::{CookieLimits, CookieSession, CookieSessions};
 pub use loaded::{LoadChange, LoadRule, LoadedTools, Moment, NotLoaded};
 pub use principal::{Principal, ShareKey};
 pub use request_span::RequestSpan;

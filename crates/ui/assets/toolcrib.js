@@ -1,5 +1,5 @@
-// The one script of our own: signing in by the code of `toolcrib ui`, copying, the search box by Ctrl+K, and saying
-// that the connection is lost. Pages work without it.
+// The one script of our own: signing in by the code of `toolcrib ui`, copying, sending forms, and saying that
+// the connection is lost. Pages work without it.
 "use strict";
 
 // The code stands in the fragment, which no server and no log sees.
@@ -17,17 +17,6 @@ document.addEventListener("click", (event) => {
   navigator.clipboard.writeText(source.textContent).then(() => {
     button.textContent = "Copied";
   });
-});
-
-document.addEventListener("keydown", (event) => {
-  if ((event.ctrlKey || event.metaKey) && event.key === "k") {
-    const box = document.getElementById("go");
-    if (box) {
-      event.preventDefault();
-      box.focus();
-      box.select();
-    }
-  }
 });
 
 // A live part that is not connected says so; what happened meanwhile is shown when it is back.

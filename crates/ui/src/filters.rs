@@ -32,13 +32,6 @@ pub fn count(number: impl Display, _: &dyn Values) -> askama::Result<String> {
     Ok(out)
 }
 
-/// A time in milliseconds since 1970 as `2026-11-27 19:48:03` in UTC.
-#[askama::filter_fn]
-pub fn moment(millis: &i64, _: &dyn Values) -> askama::Result<String> {
-    let text = toolcrib_base::Timestamp(*millis).to_string();
-    Ok(text.get(..19).unwrap_or(&text).replace('T', " "))
-}
-
 /// A moment of ISO 8601 without its `T` and its fraction.
 #[askama::filter_fn]
 pub fn time(text: impl Display, _: &dyn Values) -> askama::Result<String> {

@@ -30,8 +30,6 @@ pub struct NavLink {
     pub label: &'static str,
     /// Whether it is the page that is shown, or the one above it.
     pub is_current: bool,
-    /// How much there needs the person; 0 shows nothing.
-    pub waiting: usize,
 }
 
 /// Pages that belong together.
@@ -110,10 +108,5 @@ impl Frame {
     /// Whether the pages may change something.
     pub fn may_change(&self) -> bool {
         self.mode == Mode::Full
-    }
-
-    /// How much needs the person in all.
-    pub fn waiting(&self) -> usize {
-        self.nav.iter().flat_map(|group| &group.links).map(|link| link.waiting).sum()
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::{self, Display, Write};
 
 use askama::filters::HtmlSafe;
+use toolcrib_base::is_hidden;
 use unicode_general_category::{GeneralCategory, get_general_category};
 
 /// A text whose invisible characters show as their code points.
@@ -61,18 +62,14 @@ impl Display for Prose {
 
 impl HtmlSafe for Prose {}
 
-/// Whether a reader does not see it: controls, formats such as those that turn the direction of text, tags, what is
-/// private or not assigned, separators of lines, and blanks that look like nothing.
+/// Whether a reader does not see it, or sees something else: what is hidden everywhere, and what is no character at all.
 pub fn is_invisible(character: char) -> bool {
     use GeneralCategory::{Control, Format, LineSeparator, ParagraphSeparator, PrivateUse, Surrogate, Unassigned};
-    let is_category = matches!(
-        get_general_category(character),
-        Control | Format | LineSeparator | ParagraphSeparator | PrivateUse | Surrogate | Unassigned
-    );
-    // Fillers and joiners that are letters or marks by their category.
-    is_category
-        || matches!(character, '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{2800}' | '\u{34f}')
-        || matches!(u32::from(character), 0xfe00..=0xfe0f | 0xe0100..=0xe01ef | 0x17b4..=0x17b5)
+    is_hidden(character)
+        || matches!(
+            get_general_category(character),
+            Control | Format | LineSeparator | ParagraphSeparator | PrivateUse | Surrogate | Unassigned
+        )
 }
 
 #[cfg(test)]

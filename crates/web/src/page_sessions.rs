@@ -1,12 +1,11 @@
-//! Who signed in to our pages, by the cookies of their browsers. In memory: after a restart one signs in again, which the
-//! issuer does without a question as long as its own session lasts.
+//! Who signed in to our pages at an issuer, by the cookies of their browsers. In memory: after a restart one signs in
+//! again, which the issuer does without a question as long as its own session lasts.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-use toolcrib_base::{Clock, Secret, Timestamp, random};
+use toolcrib_base::{Clock, Secret};
 use toolcrib_identity::KnownToken;
+use toolcrib_session::{CookieLimits, CookieSession, CookieSessions};
 
 /// How long a session lasts that is not used, and how long at all, in milliseconds.
 const IDLE: u64 = 30 * 60 * 1_000;
@@ -17,82 +16,41 @@ const OF_ONE: usize = 16;
 
 /// The sessions.
 #[derive(Debug)]
-pub(crate) struct PageSessions {
-    clock: Arc<dyn Clock>,
-    by_hash: Mutex<HashMap<[u8; 32], PageSession>>,
-}
-
-#[derive(Debug)]
-struct PageSession {
-    known: Arc<KnownToken>,
-    begun: Timestamp,
-    used: Timestamp,
-}
+pub(crate) struct PageSessions(CookieSessions<Arc<KnownToken>>);
 
 // === impl PageSessions ===
 
 impl PageSessions {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, by_hash: Mutex::default() }
+        let limits = CookieLimits { idle: IDLE, longest: LONGEST, sessions: SESSIONS, of_one: OF_ONE };
+        Self(CookieSessions::new(clock, limits))
     }
 
     /// Begins a session; the value of its cookie. The oldest of the same principal ends where it has too many.
     pub(crate) fn begin(&self, known: Arc<KnownToken>) -> Secret {
-        let (secret, now) = (random::token(), self.clock.now());
-        let mut sessions = self.lock();
-        sessions.retain(|_, session| session.lasts(now));
-        let oldest = |sessions: &HashMap<[u8; 32], PageSession>, of: &dyn Fn(&PageSession) -> bool| {
-            let found = sessions.iter().filter(|(_, session)| of(session)).min_by_key(|(_, session)| session.used);
-            found.map(|(hash, _)| *hash)
-        };
-        let is_same = |session: &PageSession| session.known.id == known.id;
-        let is_full = sessions.values().filter(|session| is_same(session)).count() >= OF_ONE;
-        let gone = match (is_full, sessions.len() >= SESSIONS) {
-            (true, _) => oldest(&sessions, &is_same),
-            (false, true) => oldest(&sessions, &|_| true),
-            (false, false) => None,
-        };
-        if let Some(gone) = gone {
-            sessions.remove(&gone);
-        }
-        sessions.insert(hash(secret.expose()), PageSession { known, begun: now, used: now });
-        secret
+        let id = known.id.clone();
+        self.0.begin(known, |other| other.id == id)
     }
 
-    /// Whose session it is.
-    pub(crate) fn find(&self, secret: &str) -> Option<Arc<KnownToken>> {
-        let now = self.clock.now();
-        let mut sessions = self.lock();
-        let session = sessions.get_mut(&hash(secret)).filter(|session| session.lasts(now))?;
-        session.used = now;
-        Some(Arc::clone(&session.known))
+    /// The session of a cookie, which is then used.
+    pub(crate) fn find(&self, secret: &str) -> Option<CookieSession<Arc<KnownToken>>> {
+        self.0.find(secret)
     }
 
-    /// Ends a session.
-    pub(crate) fn end(&self, secret: &str) {
-        self.lock().remove(&hash(secret));
+    /// Whether a session of this name lasts. It is not used by that.
+    pub(crate) fn lasts(&self, name: &str) -> bool {
+        self.0.lasts(name)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], PageSession>> {
-        self.by_hash.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Ends the session of a name.
+    pub(crate) fn end(&self, name: &str) {
+        self.0.end(name);
     }
-}
-
-// === impl PageSession ===
-
-impl PageSession {
-    fn lasts(&self, now: Timestamp) -> bool {
-        now.since(self.used) < IDLE && now.since(self.begun) < LONGEST
-    }
-}
-
-fn hash(secret: &str) -> [u8; 32] {
-    Sha256::digest(secret.as_bytes()).into()
 }
 
 #[cfg(test)]
 mod tests {
-    use toolcrib_base::{Identity, ManualClock, PrincipalId, Proof};
+    use toolcrib_base::{Identity, ManualClock, PrincipalId, Proof, Timestamp};
 
     use super::*;
 
@@ -111,7 +69,7 @@ mod tests {
         let clock = Arc::new(ManualClock::at(Timestamp(1_000_000)));
         let sessions = PageSessions::new(Arc::clone(&clock) as Arc<dyn Clock>);
         let (ann, bob) = (sessions.begin(known("ann")), sessions.begin(known("bob")));
-        assert_eq!(sessions.find(ann.expose()).unwrap().id.as_str(), "ann");
+        assert_eq!(sessions.find(ann.expose()).unwrap().value.id.as_str(), "ann");
         assert!(sessions.find("").is_none() && sessions.find(&ann.expose()[1..]).is_none());
         for _ in 0..23 {
             clock.advance(29 * 60 * 1_000);
@@ -130,7 +88,10 @@ mod tests {
             })
             .collect();
         assert!(sessions.find(many[0].expose()).is_none() && sessions.find(many[1].expose()).is_some());
-        sessions.end(many[1].expose());
+        let name = sessions.find(many[1].expose()).unwrap().name;
+        assert!(sessions.lasts(&name));
+        sessions.end(&name);
+        assert!(!sessions.lasts(&name));
         assert!(sessions.find(many[1].expose()).is_none());
     }
 }

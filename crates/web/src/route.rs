@@ -3,6 +3,7 @@
 mod api;
 mod approval;
 mod browser_cookie;
+mod form;
 mod health;
 mod html;
 mod login;

@@ -200,7 +200,7 @@ const ROWS: &[Operation] = &[
         path: "/runs/{run}/release",
         summary: "Release what is in quarantine",
         description: "Say that a run may have a task or message that its sentinel holds: the run goes on with it. \
-                      Operators and administrators do, nobody for an input of one's own, and nothing is decided by MCP.",
+                      Operators and administrators do, but not for an input of their own, and not by MCP.",
         effect: Effect::Changes { idempotent: false },
         problems: &[Kind::NotFound, Kind::Conflict, Kind::Forbidden],
         input: REVIEW,

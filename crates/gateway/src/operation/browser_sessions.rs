@@ -54,7 +54,7 @@ pub(super) const ROWS: &[Row] = &[
 fn list(gateway: &Arc<Gateway>) -> Value {
     let sessions = gateway.browser_sessions.list().into_iter().map(|session| {
         json!({
-            "name": session.name, "browser": session.browser, "principal": session.principal.as_str(),
+            "name": session.name, "browser": session.value.browser, "principal": session.value.principal.id.as_str(),
             "begun": session.begun.to_string(), "used": session.used.to_string(),
         })
     });

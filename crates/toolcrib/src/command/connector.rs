@@ -1,21 +1,18 @@
 //! `toolcrib connector`: what a connector's server offers beside its definition, and another secret for it. Both ask a
 //! running gateway.
 
-use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 
-use anyhow::Context;
 use http::Method;
 use serde_json::{Value, json};
-use toolcrib_auth::vault::VALUE_BYTES;
 use toolcrib_base::{Kind, Problem, Secret};
 use toolcrib_protocol::Raw;
 
+use super::secret::SecretSource;
 use crate::client::{ClientFlags, Rest, encoded};
 use crate::home::Environment;
 use crate::output::table::{Column, field};
 use crate::output::{Output, rows_of};
-use crate::terminal::ask_hidden;
 use crate::text::line;
 
 #[derive(Debug, clap::Args)]
@@ -107,27 +104,12 @@ async fn rotate(arguments: &RotateArguments, value: &Secret, rest: &Rest, output
 
 /// The new value; `None` where the person took the question back.
 fn value(arguments: &RotateArguments, environment: &Environment) -> anyhow::Result<Option<Secret>> {
-    if let Some(variable) = &arguments.from_env {
-        let value = environment.text(variable)?.ok_or_else(|| {
-            Problem::new(Kind::InvalidParams, format!("the environment variable `{variable}` is not set"))
-                .hint("export it, or omit `--from-env` and pass the value on stdin")
-        })?;
-        return Ok(Some(Secret::new(value)));
-    }
-    let mut stdin = std::io::stdin().lock();
-    if stdin.is_terminal() {
-        return ask_hidden(&mut stdin, &format!("new secret of `{}`: ", arguments.name)).context("ask for the value");
-    }
-    let mut bytes = Vec::new();
-    // With a line end, and one more to see that it is too long.
-    stdin.take(VALUE_BYTES as u64 + 3).read_to_end(&mut bytes).context("read the value from stdin")?;
-    let text =
-        String::from_utf8(bytes).map_err(|_| Problem::new(Kind::InvalidParams, "the value is not UTF-8 text"))?;
-    let text = text.strip_suffix('\n').unwrap_or(&text);
-    let text = text.strip_suffix('\r').unwrap_or(text);
-    if text.is_empty() {
-        let problem = Problem::new(Kind::InvalidParams, "the value on stdin is empty");
+    let question = format!("new secret of `{}`: ", arguments.name);
+    let from_env = arguments.from_env.as_deref();
+    let value = SecretSource { from_env, question: &question, what: "the value" }.read(environment)?;
+    if value.as_ref().is_some_and(|value| value.expose().is_empty()) {
+        let problem = Problem::new(Kind::InvalidParams, "the value is empty");
         return Err(problem.hint("pass it on stdin: `toolcrib connector rotate NAME < FILE`").into());
     }
-    Ok(Some(Secret::new(text)))
+    Ok(value)
 }

@@ -81,7 +81,9 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     let vault = secrets::vault(&home, environment);
     match &arguments.action {
         Action::Set(set) => {
-            let Some(value) = value(set, environment)? else { return Ok(ExitCode::from(super::INTERRUPTED)) };
+            let (question, what) = (format!("value of `{}`: ", set.name), format!("value of `{}`", set.name));
+            let source = SecretSource { from_env: set.from_env.as_deref(), question: &question, what: &what };
+            let Some(value) = source.read(environment)? else { return Ok(ExitCode::from(super::INTERRUPTED)) };
             let reach = Reach::new(set.servers.clone(), set.profiles.clone());
             let entry = SecretEntry { name: set.name.clone(), reach, set_at: SystemClock.now() };
             let preference = if set.key_file { KeyPreference::File } else { KeyPreference::Keyring };
@@ -120,24 +122,37 @@ fn shown(listed: &SecretEntry) -> Value {
     })
 }
 
-/// The value to set; `None` where the person took the question back.
-fn value(set: &SetArguments, environment: &Environment) -> anyhow::Result<Option<Secret>> {
-    if let Some(variable) = &set.from_env {
-        let value = environment.text(variable)?.ok_or_else(|| {
-            Problem::new(Kind::InvalidParams, format!("the environment variable `{variable}` is not set"))
-                .hint("export it, or omit `--from-env` and pass the value on stdin")
-        })?;
-        return Ok(Some(Secret::new(value)));
+/// A secret that a person passes to a command.
+pub(super) struct SecretSource<'a> {
+    /// The environment variable that has it.
+    pub(super) from_env: Option<&'a str>,
+    /// What a person at a terminal is asked.
+    pub(super) question: &'a str,
+    /// What it is, in an error.
+    pub(super) what: &'a str,
+}
+
+impl SecretSource<'_> {
+    /// Reads it from the variable, the terminal or stdin, without a line end; `None` where the person took the question
+    /// back.
+    pub(super) fn read(&self, environment: &Environment) -> anyhow::Result<Option<Secret>> {
+        if let Some(variable) = self.from_env {
+            let value = environment.text(variable)?.ok_or_else(|| {
+                Problem::new(Kind::InvalidParams, format!("the environment variable `{variable}` is not set"))
+                    .hint("export it, or omit `--from-env` and pass the value on stdin")
+            })?;
+            return Ok(Some(Secret::new(value)));
+        }
+        let mut stdin = std::io::stdin().lock();
+        if stdin.is_terminal() {
+            return ask_hidden(&mut stdin, self.question).context("ask for the value");
+        }
+        let mut bytes = Vec::new();
+        // With a line end, and one more to see that it is too long.
+        stdin.take(VALUE_BYTES as u64 + 3).read_to_end(&mut bytes).context("read the value from stdin")?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Problem::new(Kind::InvalidParams, format!("{} is not UTF-8 text", self.what)))?;
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        Ok(Some(Secret::new(text.strip_suffix('\r').unwrap_or(text))))
     }
-    let mut stdin = std::io::stdin().lock();
-    if stdin.is_terminal() {
-        return ask_hidden(&mut stdin, &format!("value of `{}`: ", set.name)).context("ask for the value");
-    }
-    let mut bytes = Vec::new();
-    // With a line end, and one more to see that it is too long.
-    stdin.take(VALUE_BYTES as u64 + 3).read_to_end(&mut bytes).context("read the value from stdin")?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Problem::new(Kind::InvalidParams, format!("value of `{}` is not UTF-8 text", set.name)))?;
-    let text = text.strip_suffix('\n').unwrap_or(&text);
-    Ok(Some(Secret::new(text.strip_suffix('\r').unwrap_or(text))))
 }

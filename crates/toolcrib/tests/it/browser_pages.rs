@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 use toolcrib_testkit::{eventually, fake_server};
 
 use crate::serving::GatewayFixture;
-use crate::toolcrib::run;
+use crate::toolcrib::{run, run_with_stdin};
 
 /// The widths at which every page is looked at, in pixels.
 const WIDTHS: [u32; 2] = [1280, 320];
@@ -234,6 +234,18 @@ async fn a_person_repairs_a_server_calls_a_tool_and_sees_what_happens_elsewhere(
             pages.click("form[action^='/ui/call/'] button.primary").await;
             pages.reads("zwölf <b>Dutzend</b>").await;
             assert!(pages.text().await.contains("Result"));
+            // A page shows what its operation answers, and no secret.
+            let set =
+                run_with_stdin(&home, &["secret", "set", "token-of-try", "--server", "try"], &[], "v4lue-unseen").await;
+            assert_eq!(set.code, 0, "{}", set.stderr);
+            pages.go("/ui/secrets").await;
+            let secrets = pages.text().await;
+            for part in ["token-of-try", "server try, every profile"] {
+                assert!(secrets.contains(part), "{part}: {secrets}");
+            }
+            assert!(
+                !pages.eval("return document.documentElement.outerHTML").await.to_string().contains("v4lue-unseen")
+            );
             // What happens elsewhere shows without a reload.
             pages.go("/ui/halts").await;
             pages.reads("Nothing is halted").await;

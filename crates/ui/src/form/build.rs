@@ -315,7 +315,7 @@ fn is_typable(text: &str) -> bool {
     text.chars().all(|character| matches!(character, '\n' | '\t') || !character.is_control())
 }
 
-/// Whether it can be typed in one line as a key; an empty one is a row that nobody filled in.
+/// Whether it can be typed in one line as a key; an empty one is a row that is not filled in.
 fn is_line(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|character| !character.is_control())
 }

@@ -59,7 +59,7 @@ pub(super) fn evaluate(field: &Field, walk: &mut Walk) -> Reading {
         reading.is_filled = true;
     }
     match (&field.state, field.place.is_required, reading.is_filled) {
-        // What nobody filled in is not sent, and nothing in it is missed.
+        // What is not filled in is not sent, and nothing in it is missed.
         (State::Pick { .. }, ..) | (_, _, true) => {}
         (_, false, false) => reading = Reading::default(),
         (_, true, false) if reading.value.is_none() => {

@@ -15,6 +15,4 @@ pub struct ProblemPage {
     pub text: String,
     /// What to do, as a sentence.
     pub hint: Option<String>,
-    /// Where to go on: a path and its name.
-    pub next: Option<(String, String)>,
 }

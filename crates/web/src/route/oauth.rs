@@ -15,7 +15,7 @@ mod token;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::json;
@@ -26,11 +26,11 @@ use toolcrib_transport::http::body::Body;
 use toolcrib_transport::http::server::BodyError;
 
 use crate::guard::{AUTHORIZE, Front, KEYS, REGISTER, REVOKE, TOKEN};
+use crate::route::form;
 use crate::{Site, Visitor, respond};
 
 /// The largest body, in bytes.
 const BODY: usize = 64 * 1024;
-const FORM: &str = "application/x-www-form-urlencoded";
 
 /// What the endpoints need.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +72,7 @@ async fn client_answer(
     let path = request.uri().path().to_owned();
     let authorization = authorization(request.headers());
     let answered = async {
-        let media_type = if path == REGISTER { "application/json" } else { FORM };
+        let media_type = if path == REGISTER { "application/json" } else { form::TYPE };
         let body = body(site, visitor, request, media_type).await?;
         let sent = TokenRequest { authorization: authorization.as_deref(), body: &body };
         match path.as_str() {
@@ -92,8 +92,7 @@ async fn body(
     media_type: &str,
 ) -> Result<Bytes, OAuthError> {
     let wrong = |why: &str| OAuthError { code: OAuthErrorCode::InvalidRequest, description: why.to_owned() };
-    let sent = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if !sent.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(media_type) {
+    if !form::is_of_type(request.headers(), media_type) {
         return Err(wrong(&format!("the body must be {media_type}")));
     }
     let key = ShareKey::new(&visitor.principal, Some(visitor.address));

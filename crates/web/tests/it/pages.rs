@@ -124,6 +124,9 @@ async fn a_form_of_another_page_changes_nothing() {
     assert!(!text(&pages.page("/ui/halts", &cookie).await).contains("acme/eve"));
     let done = pages.gateway.ask(halt().with("sec-fetch-site", "same-origin")).await;
     assert_eq!((done.status.as_u16(), done.headers["location"].to_str().unwrap()), (303, "/ui/halts"));
+    // A live part of another window leaves the notice to the page.
+    let mut other = pages.gateway.events(pages.get("/ui/live/halts").with("cookie", &cookie)).await;
+    assert!(!String::from_utf8_lossy(&other.event().await.unwrap().data).contains("Done."));
     let halts = text(&pages.page("/ui/halts", &cookie).await);
     assert!(halts.contains("user:acme/eve") && halts.contains("Done."), "{halts}");
     assert!(!text(&pages.page("/ui/halts", &cookie).await).contains("Done."), "a notice shows once");

@@ -120,6 +120,23 @@ async fn a_person_signs_in_and_out_again() {
 }
 
 #[tokio::test]
+async fn what_a_page_streams_ends_with_the_session_of_the_provider() {
+    let house = House::new(&[]).await;
+    let (session, _) = sign_in(&house, "ann", "/ui/sign-in/acme").await;
+    let mut events = house.gateway.events(get("/ui/live/").with("cookie", &session)).await;
+    assert!(events.event().await.is_some());
+    let out = Ask::new(http::Method::POST, "/ui/sign-out", "").header("host", HOST).with("cookie", &session);
+    assert_eq!(house.ask(out.with("origin", ORIGIN)).await.status, 303);
+    while events.event().await.is_some() {}
+    // One that is idle ends too: a page that stays open does not use its session.
+    let (session, _) = sign_in(&house, "ann", "/ui/sign-in/acme").await;
+    let mut events = house.gateway.events(get("/ui/live/").with("cookie", &session)).await;
+    assert!(events.event().await.is_some());
+    house.gateway.fuse.skip(IDLE);
+    while events.event().await.is_some() {}
+}
+
+#[tokio::test]
 async fn the_cookie_of_a_page_opens_no_other_door() {
     let house = House::new(&[]).await;
     let (session, _) = sign_in(&house, "ann", "/ui/sign-in/acme").await;

@@ -88,7 +88,7 @@ async fn the_ledger_is_filtered_paged_and_everyones_own() {
         (json!({"action": "message.sent", "principal": "ann"}), vec![pair("message.sent", "sent")]),
         (json!({"action": "tools/call"}), vec![]),
         (json!({"until": "2001-01-01"}), vec![]),
-        (json!({"agent": "nobody"}), vec![]),
+        (json!({"agent": "unknown"}), vec![]),
     ] {
         assert_eq!(of(filter.clone()).await, expected, "{filter}");
     }

@@ -179,7 +179,7 @@ async fn a_run_that_goes_on_after_a_restart_has_its_approval_still() {
 #[tokio::test]
 async fn a_step_whose_approval_expired_while_no_gateway_ran_is_decided_again() {
     let expired = |store: &Store, id: &str| {
-        assert!(store.call_approvals().withdraw(id, "nobody decided in time").unwrap());
+        assert!(store.call_approvals().withdraw(id, "not decided in time").unwrap());
     };
     let (mill, run, id) = restarted(&files_of(false), expired).await;
     let again = until_open(&mill, &[]).await;

@@ -71,7 +71,7 @@ fn choices_are_values_of_any_type() {
 }
 
 #[test]
-fn objects_that_nobody_fills_in_are_not_sent() {
+fn objects_that_are_not_filled_in_are_not_sent() {
     let schema = r#"{"properties": {"o": {"type": ["object", "null"], "properties":
         {"k": {"const": 1}, "s": {"type": "string"}, "t": {"type": "string"}}, "required": ["k", "s"]}}}"#;
     check_entered(schema, &[], "{}");

@@ -6,18 +6,18 @@
 
 use std::sync::Arc;
 
-use http::header::{CONTENT_TYPE, HOST, HeaderMap, LOCATION, ORIGIN, SET_COOKIE};
+use http::header::{HOST, HeaderMap, LOCATION, ORIGIN, SET_COOKIE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName, Secret};
 use toolcrib_login::{LoginError, OpenOutcome, OpenRequest, Owner, PendingDescription};
 use toolcrib_session::{Principal, ShareKey};
 use toolcrib_transport::http::body::Body;
-use toolcrib_transport::http::server::BodyError;
 
 use super::{LoginPages, callback, page, problem};
 use crate::guard::{CONNECT, ProfileKeys};
 use crate::route::browser_cookie::{BrowserCookie, LOGIN};
+use crate::route::form::{self, FormShare};
 use crate::route::{html::private, ui};
 use crate::{Site, Visitor, respond};
 
@@ -25,8 +25,6 @@ use crate::{Site, Visitor, respond};
 const TICKET: usize = 64;
 /// The largest form, in bytes.
 const FORM: usize = 4 * 1024;
-/// What a browser calls the body of a form.
-const FORM_TYPE: &str = "application/x-www-form-urlencoded";
 
 /// A link that a browser shows or opens.
 #[derive(Debug)]
@@ -89,20 +87,15 @@ impl Link<'_> {
 
     /// The form that a page of ours has sent.
     async fn fields(&self, visitor: &Visitor, headers: &HeaderMap, body: Incoming) -> Result<Fields, Problem> {
-        let sent = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if !sent.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(FORM_TYPE) {
-            return Err(Problem::new(Kind::InvalidRequest, format!("the body must be a form (`{FORM_TYPE}`)"))
+        if !form::is_of_type(headers, form::TYPE) {
+            return Err(Problem::new(Kind::InvalidRequest, format!("the body must be a form (`{}`)", form::TYPE))
                 .hint("Open the link in a browser."));
         }
         let key = ShareKey::new(&visitor.principal, Some(visitor.address));
-        let body = self.site.bodies.read(body, FORM, key).await.map_err(|error| match error {
-            BodyError::TooLarge(limit) => Problem::new(Kind::TooLarge, format!("the form has more than {limit} bytes"))
-                .hint("Open the link again."),
-            BodyError::Incomplete => {
-                Problem::new(Kind::InvalidRequest, "the form did not arrive").hint("Open the link again.")
-            }
-            BodyError::NoRoom => Problem::new(Kind::Busy, "the memory limit for request bodies is reached")
-                .hint("Try again in a second, or raise `bodies_bytes` in config.toml."),
+        let read = form::read(self.site, headers, body, FormShare { limit: FORM, key }).await;
+        let body = read.map_err(|problem| match problem.hint {
+            Some(_) => problem,
+            None => problem.hint("Open the link again."),
         })?;
         let fields = Fields::read(&body)?;
         let is_ours = fields.token.as_ref().is_some_and(|token| self.pages.form_token.matches(token.expose()));

@@ -10,7 +10,7 @@ use toolcrib_authorization::{AuthorizeRefusal, BrowserPerson, Consent, ConsentCh
 use toolcrib_base::{Kind, Problem, Secret, address_owner};
 use toolcrib_transport::http::body::Body;
 
-use super::{FORM, Pages, body, page};
+use super::{Pages, body, form, page};
 use crate::guard::CONSENT;
 use crate::route::browser_cookie::{AUTHORIZATION, BrowserCookie};
 use crate::route::html::private;
@@ -50,7 +50,7 @@ async fn said(
 ) -> Result<Response<Body>, AuthorizeRefusal> {
     let headers = request.headers().clone();
     check_origin(&headers, pages.server.origin()).map_err(AuthorizeRefusal::Page)?;
-    let form = body(site, visitor, request, FORM).await;
+    let form = body(site, visitor, request, form::TYPE).await;
     let form = form.map_err(|error| AuthorizeRefusal::Page(Problem::new(Kind::InvalidRequest, error.description)))?;
     let (mut content, mut choice) = (None, None);
     for (name, value) in url::form_urlencoded::parse(&form) {

@@ -43,8 +43,7 @@ pub(super) async fn post(page: &PageRequest, tool: &str, fields: &Fields) -> Res
     };
     match done {
         Err(problem) if is_button && fields.text("return").is_some() => {
-            let hint = problem.hint.as_deref().map(write::sentence);
-            page.leave(Notice { is_ok: false, text: write::sentence(&problem.message), hint });
+            page.leave(write::notice(&problem));
             write::see_other(fields.next())
         }
         Err(problem) => page::operation::again(page, operation, fields, &problem),

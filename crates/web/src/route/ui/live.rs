@@ -42,16 +42,17 @@ pub(super) async fn answer(mut request: PageRequest) -> Response<Body> {
     let Some(make) = page::live(&request) else {
         return respond::refusal(&Problem::new(Kind::NotFound, "no page has such a live part"));
     };
-    let first = match make(&request).await {
-        Ok(first) => first,
-        Err(problem) => return respond::refusal(&problem),
-    };
-    request.is_again = true;
+    // Listened to first: what happens while the part is made is seen afterwards.
     let listened = request.site.gateway.events().listen(live_events::Kind::ALL.to_vec());
     let mut listener = match listened {
         Ok(listener) => listener,
         Err(problem) => return respond::refusal(&problem),
     };
+    let first = match make(&request).await {
+        Ok(first) => first,
+        Err(problem) => return respond::refusal(&problem),
+    };
+    request.is_again = true;
     let (queue, stream) = mpsc::channel(QUEUE);
     let mut stop = request.site.scope.stop_signal();
     let scope = request.site.scope.clone();

@@ -20,7 +20,6 @@ mod workflows;
 use futures_util::future::BoxFuture;
 use http::{Response, StatusCode};
 use toolcrib_base::{Kind, Problem, nearest};
-use toolcrib_gateway::UiMode;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::page::ListPage;
 use toolcrib_ui::part::{Action, Cell, Column, Filter, Look, Table, Target};
@@ -37,7 +36,7 @@ pub(super) struct Page {
     path: &'static str,
     /// Its group and its name in the navigation, if it stands there.
     nav: Option<(&'static str, &'static str)>,
-    /// Whoever may do this operation sees it in the navigation; empty: everyone.
+    /// It stands in the navigation of those whose role may do this operation; empty: of everyone.
     needs: &'static str,
     /// Makes the page.
     make: Make,
@@ -131,12 +130,12 @@ pub(super) fn name(request: &PageRequest) -> String {
 
 /// The navigation of who is signed in.
 pub(super) fn navigation(request: &PageRequest) -> Vec<NavGroup> {
-    let here = request.head.uri.path();
+    let here = request.path();
     let mut groups: Vec<NavGroup> = Vec::new();
     for page in PAGES.iter().filter(|page| page.needs.is_empty() || request.allows(page.needs)) {
         let Some((group, label)) = page.nav else { continue };
         let is_below = page.path != UI && here.strip_prefix(page.path).is_some_and(|rest| rest.starts_with('/'));
-        let link = NavLink { path: page.path, label, is_current: here == page.path || is_below, waiting: 0 };
+        let link = NavLink { path: page.path, label, is_current: here == page.path || is_below };
         match groups.iter_mut().find(|known| known.label == group) {
             Some(known) => known.links.push(link),
             None => groups.push(NavGroup { label: group, links: vec![link] }),
@@ -241,7 +240,7 @@ impl PageRequest {
 
     /// What only stands on pages that may change something.
     fn if_changing<T>(&self, parts: impl FnOnce() -> Vec<T>) -> Vec<T> {
-        if self.site.gateway.ui == UiMode::Full { parts() } else { Vec::new() }
+        if self.may_change() { parts() } else { Vec::new() }
     }
 
     /// Arguments with the profile that the page is about.
@@ -264,12 +263,11 @@ impl PageRequest {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query.extend_pairs(kept);
         query.append_pair(name, value);
-        format!("{}?{}", self.head.uri.path().replacen(live::ROOT, "/ui/", 1), query.finish())
+        format!("{}?{}", self.path(), query.finish())
     }
 
     /// A list as a page.
     fn list(&self, mut listing: Listing) -> ListPage {
-        let path = self.head.uri.path().replacen(live::ROOT, "/ui/", 1);
         let (offset, total) = match listing.total {
             Some(total) => (listing.offset, Some(total)),
             None if listing.is_open_ended => (0, None),
@@ -291,7 +289,7 @@ impl PageRequest {
             intro: listing.intro.to_owned(),
             actions: listing.actions,
             filters: listing.filters,
-            path,
+            path: self.path(),
             table: listing.table,
             place: (offset, total),
             before,

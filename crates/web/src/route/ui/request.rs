@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::header::{CONTENT_TYPE, HOST};
+use http::header::HOST;
 use http::request::Parts;
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
@@ -13,17 +13,16 @@ use toolcrib_identity::KnownToken;
 use toolcrib_protocol::{Raw, RequestTrace, Revision};
 use toolcrib_session::{Caller, Principal, ShareKey};
 use toolcrib_store::Door;
-use toolcrib_transport::http::server::BodyError;
 use toolcrib_ui::{Frame, Mode, Notice};
 use toolcrib_view::Operation;
 
 use super::{live, page, session, sign_in, theme_of};
 use crate::guard::{Admission, UI};
+use crate::route::form::{self, FormShare};
 use crate::{Site, Visitor};
 
 /// The largest form, in bytes.
 const FORM_BYTES: usize = 2 * 1024 * 1024;
-const FORM_TYPE: &str = "application/x-www-form-urlencoded";
 
 /// A request for a page.
 #[derive(Debug)]
@@ -46,8 +45,8 @@ pub(in crate::route) struct Viewer {
     pub(in crate::route::ui) principal: Principal,
     /// What the issuer said, for who signed in at one.
     pub(in crate::route::ui) token: Option<Arc<KnownToken>>,
-    /// The name of the session of a browser on this machine.
-    pub(in crate::route::ui) session: Option<String>,
+    /// The name of the browser's session.
+    pub(in crate::route::ui) session: String,
 }
 
 /// The fields of a form.
@@ -75,6 +74,11 @@ impl PageRequest {
         here.strip_prefix(live::ROOT).map_or_else(|| here.to_owned(), |rest| format!("{UI}/{rest}"))
     }
 
+    /// The path of the page; of a live part, that of its page.
+    pub(super) fn path(&self) -> String {
+        self.here().split('?').next().unwrap_or(UI).to_owned()
+    }
+
     /// Where the live part of the page is.
     pub(super) fn live_path(&self) -> String {
         let here = self.here();
@@ -88,7 +92,7 @@ impl PageRequest {
             Some(front) if front.origin().split_once("://").is_some_and(|(_, own)| own.eq_ignore_ascii_case(host)) => {
                 Some(front.origin().to_owned())
             }
-            // Whoever is not behind the public name reaches the listener itself, on this machine.
+            // Who does not come by the public name reaches the listener itself, on this machine.
             _ => Some(format!("http://{}", host.to_ascii_lowercase())),
         }
     }
@@ -104,28 +108,37 @@ impl PageRequest {
         self.viewer.as_ref().map(|viewer| &viewer.principal)
     }
 
-    /// What stands around the page.
+    /// What stands around the page. A live part shows none of it, and leaves the notice to the page.
     pub(super) fn frame(&self, title: &str) -> Frame {
         let role = self.principal().map_or("", |principal| principal.role.as_str());
-        let notices = self.viewer.as_ref().and_then(|viewer| viewer.session.as_ref());
-        let notice = notices.and_then(|session| self.site.notices.take(session));
+        let around = self.viewer.as_ref().filter(|_| !self.is_live());
         Frame {
             title: title.to_owned(),
             here: self.here(),
-            nav: if self.viewer.is_some() { page::navigation(self) } else { Vec::new() },
+            nav: around.map(|_| page::navigation(self)).unwrap_or_default(),
             principal: self.principal().map(|principal| principal.id.to_string()),
             role,
-            mode: if self.site.gateway.ui == UiMode::Full { Mode::Full } else { Mode::Read },
+            mode: if self.may_change() { Mode::Full } else { Mode::Read },
             theme: theme_of(&self.head.headers),
-            notice,
+            notice: around.and_then(|viewer| self.site.notices.take(&viewer.session)),
             version: env!("CARGO_PKG_VERSION"),
         }
     }
 
+    /// Whether only the part of the page is made that changes.
+    pub(super) fn is_live(&self) -> bool {
+        self.head.uri.path().starts_with(live::ROOT)
+    }
+
+    /// Whether the pages may change anything.
+    pub(super) fn may_change(&self) -> bool {
+        self.site.gateway.ui == UiMode::Full
+    }
+
     /// Keeps what came of an action for the next page of this browser.
     pub(super) fn leave(&self, notice: Notice) {
-        if let Some(session) = self.viewer.as_ref().and_then(|viewer| viewer.session.as_ref()) {
-            self.site.notices.put(session, notice);
+        if let Some(viewer) = &self.viewer {
+            self.site.notices.put(&viewer.session, notice);
         }
     }
 
@@ -168,10 +181,7 @@ impl PageRequest {
             }
             _ => None,
         };
-        let profile = match profile.as_ref().and_then(Value::as_str) {
-            Some(name) => ProfileName::new(name).map_err(|error| Problem::new(Kind::NotFound, error.to_string()))?,
-            None => self.profile(),
-        };
+        let profile = self.profile_named(profile.as_ref().and_then(Value::as_str))?;
         self.operate_in(operation, profile, Raw::from_value(&arguments)).await
     }
 
@@ -206,6 +216,14 @@ impl PageRequest {
         first.unwrap_or(default).clone()
     }
 
+    /// The profile of a name, or that of a page that names none.
+    pub(super) fn profile_named(&self, name: Option<&str>) -> Result<ProfileName, Problem> {
+        match name {
+            Some(name) => ProfileName::new(name).map_err(|error| Problem::new(Kind::NotFound, error.to_string())),
+            None => Ok(self.profile()),
+        }
+    }
+
     /// Who is signed in, in a profile and with the role that counts there.
     ///
     /// # Errors
@@ -229,18 +247,9 @@ impl PageRequest {
     /// # Errors
     /// It is no form, is too large, or did not arrive.
     pub(super) async fn form(&self, body: Incoming) -> Result<Fields, Problem> {
-        let sent = self.head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if !sent.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(FORM_TYPE) {
-            return Err(Problem::new(Kind::InvalidRequest, format!("the body must be a form (`{FORM_TYPE}`)")));
-        }
         let principal = self.principal().unwrap_or(&self.visitor.principal);
         let key = ShareKey::new(principal, Some(self.visitor.address));
-        let body = self.site.bodies.read(body, FORM_BYTES, key).await.map_err(|error| match error {
-            BodyError::TooLarge(limit) => Problem::new(Kind::TooLarge, format!("the form has more than {limit} bytes")),
-            BodyError::Incomplete => Problem::new(Kind::InvalidRequest, "the form did not arrive"),
-            BodyError::NoRoom => Problem::new(Kind::Busy, "the memory limit for request bodies is reached")
-                .hint("Try again in a second, or raise `bodies_bytes` in config.toml."),
-        })?;
+        let body = form::read(&self.site, &self.head.headers, body, FormShare { limit: FORM_BYTES, key }).await?;
         Ok(Fields(url::form_urlencoded::parse(&body).into_owned().collect()))
     }
 }

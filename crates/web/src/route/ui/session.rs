@@ -4,7 +4,8 @@
 //! sends a cookie to every port of its host, so at `localhost` any of them could receive it
 //! ([record](../../../../../docs/adr/0044-web-user-interface.md)).
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::header::{HOST, HeaderValue, SET_COOKIE, USER_AGENT};
 use http::request::Parts;
@@ -32,16 +33,16 @@ const LIFE: u32 = 12 * 60 * 60;
 
 /// Who is signed in with this browser.
 pub(super) fn viewer(site: &Site, head: &Parts) -> Option<Viewer> {
-    if let Some(known) = site.front.as_ref().and_then(|front| sign_in::session(front, &head.headers)) {
-        let principal = site.front.as_ref().and_then(|front| sign_in::signed_in(front, &head.headers))?;
-        return Some(Viewer { principal, token: Some(known), session: None });
+    if let Some(session) = site.front.as_ref().and_then(|front| sign_in::cookie_session(front, &head.headers)) {
+        let principal = sign_in::principal(&session.value);
+        return Some(Viewer { principal, token: Some(session.value), session: session.name });
     }
     if !is_own_host(site, head) {
         return None;
     }
     let value = sign_in::cookie(&head.headers, COOKIE).filter(|value| sign_in::is_hex(value))?;
-    let (principal, session) = site.gateway.browser_sessions.find(&value)?;
-    Some(Viewer { principal, token: None, session: Some(session) })
+    let session = site.gateway.browser_sessions.find(&value)?;
+    Some(Viewer { principal: session.value.principal, token: None, session: session.name })
 }
 
 /// Whether a request was sent to the host of the pages on this machine.
@@ -64,12 +65,11 @@ pub(in crate::route) fn code(site: &Site, visitor: &Visitor, head: &Parts) -> Re
             .hint("Send `Authorization: Bearer` with the token of the token file, or sign in at the page.");
         return respond::refusal(&problem);
     }
-    let Some((name, port)) = host(head).filter(|(name, _)| site.guard.is_this_machine(name)) else {
+    let Some((_, port)) = host(head).filter(|(name, _)| site.guard.is_this_machine(name)) else {
         let problem = Problem::new(Kind::Forbidden, "a code opens pages on this machine only")
             .hint(format!("Open {UI} of the gateway's public URL and sign in there."));
         return respond::refusal(&problem);
     };
-    let _ = name;
     let code = site.gateway.browser_sessions.code(principal.clone());
     let url = format!("http://{}{port}{ENTER}#code={}", site.guard.ui_host(), code.expose());
     let answer = json!({ "url": url, "expires_s": 60 });
@@ -166,8 +166,8 @@ pub(super) fn sign_out(page: &PageRequest) -> Response<Body> {
     if let Some(response) = page.site.front.as_ref().and_then(|front| sign_in::sign_out(front, &page.head.headers)) {
         return response;
     }
-    if let Some(session) = page.viewer.as_ref().and_then(|viewer| viewer.session.as_ref()) {
-        page.site.gateway.browser_sessions.end(session);
+    if let Some(viewer) = &page.viewer {
+        page.site.gateway.browser_sessions.end(&viewer.session);
     }
     let mut response = write::see_other(UI);
     response.headers_mut().append(SET_COOKIE, cookie("", 0));
@@ -183,14 +183,14 @@ fn cookie(value: &str, life: u32) -> HeaderValue {
 
 /// Notices for the next page of a browser: one each.
 #[derive(Debug, Default)]
-pub(crate) struct Notices(std::sync::Mutex<std::collections::HashMap<String, Notice>>);
+pub(crate) struct Notices(Mutex<HashMap<String, Notice>>);
 
 impl Notices {
     /// How many browsers may have one.
     const MOST: usize = 64;
 
     pub(super) fn put(&self, session: &str, notice: Notice) {
-        let mut all = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut all = self.lock();
         if all.len() >= Self::MOST && !all.contains_key(session) {
             all.clear();
         }
@@ -198,11 +198,21 @@ impl Notices {
     }
 
     pub(super) fn take(&self, session: &str) -> Option<Notice> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(session)
+        self.lock().remove(session)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Notice>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Ends what a page streams once its session has ended.
-pub(super) fn lasts(site: &Arc<Site>, viewer: &Viewer) -> bool {
-    viewer.session.as_ref().is_none_or(|session| site.gateway.browser_sessions.lasts(session))
+/// Whether the session still lasts that someone signed in with. It is not used by that.
+pub(super) fn lasts(site: &Site, viewer: &Viewer) -> bool {
+    match &viewer.token {
+        Some(_) => {
+            let pages = site.front.as_ref().and_then(|front| front.pages());
+            pages.is_some_and(|(_, sessions)| sessions.lasts(&viewer.session))
+        }
+        None => site.gateway.browser_sessions.lasts(&viewer.session),
+    }
 }

@@ -3,6 +3,8 @@
 //! The cookie of who signed in counts here and for links to log in to servers, and nowhere else: neither MCP nor the
 //! control API takes it.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{COOKIE, HeaderMap, HeaderValue, LOCATION, SET_COOKIE};
@@ -10,7 +12,7 @@ use http::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use toolcrib_base::{Identity, Kind, Problem, Proof, Role, Secret};
 use toolcrib_identity::{KnownToken, SignInAnswer, SignInError, SignInState};
-use toolcrib_session::Principal;
+use toolcrib_session::{CookieSession, Principal};
 use toolcrib_transport::http::body::Body;
 
 use crate::guard::{CONNECT, Front, PAGE_COOKIES, UI, is_ui_page};
@@ -50,11 +52,16 @@ pub(super) async fn answer<B>(front: &Front, request: &Request<B>) -> Option<Res
 
 /// Who signed in with this browser, for what is not in one profile.
 pub(in crate::route) fn signed_in(front: &Front, headers: &HeaderMap) -> Option<Principal> {
-    session(front, headers).map(|known| Principal {
+    session(front, headers).map(|known| principal(&known))
+}
+
+/// Who that is, with the highest role that is granted anywhere.
+pub(super) fn principal(known: &KnownToken) -> Principal {
+    Principal {
         id: known.id.clone(),
         role: known.grants.iter().map(|grant| grant.role).max().unwrap_or(Role::Viewer),
         identity: Identity { proof: Proof::Page, ..(*known.identity).clone() }.into(),
-    })
+    }
 }
 
 /// Sends the browser to sign in, and then on to `next`; `None` where no one can sign in at the issuer.
@@ -65,7 +72,12 @@ pub(in crate::route) fn to_sign_in(front: &Front, issuer: &str, next: &str) -> O
 }
 
 /// Who signed in with this browser, as the issuer said it.
-pub(in crate::route) fn session(front: &Front, headers: &HeaderMap) -> Option<std::sync::Arc<KnownToken>> {
+pub(in crate::route) fn session(front: &Front, headers: &HeaderMap) -> Option<Arc<KnownToken>> {
+    cookie_session(front, headers).map(|session| session.value)
+}
+
+/// The session of this browser.
+pub(super) fn cookie_session(front: &Front, headers: &HeaderMap) -> Option<CookieSession<Arc<KnownToken>>> {
     let (_, sessions) = front.pages()?;
     let value = cookie(headers, name(front, PAGE_COOKIES))?;
     is_hex(&value).then(|| sessions.find(&value)).flatten()
@@ -122,11 +134,11 @@ async fn complete(front: &Front, headers: &HeaderMap, query: &str) -> Result<Res
 /// Ends the session of a browser, if it has one.
 pub(super) fn sign_out(front: &Front, headers: &HeaderMap) -> Option<Response<Body>> {
     let (_, sessions) = front.pages()?;
-    let value = cookie(headers, name(front, PAGE_COOKIES))?;
-    if let Some(known) = sessions.find(&value) {
-        front.record_sign_in(&known, "sign-out", true);
+    cookie(headers, name(front, PAGE_COOKIES))?;
+    if let Some(session) = cookie_session(front, headers) {
+        front.record_sign_in(&session.value, "sign-out", true);
+        sessions.end(&session.name);
     }
-    sessions.end(&value);
     let mut response = see_other(UI);
     response.headers_mut().append(SET_COOKIE, set(front, &format!("{}=", name(front, PAGE_COOKIES)), 0));
     Some(private(response))

@@ -13,8 +13,9 @@ use http::header::{
 use http::{Method, Response, StatusCode};
 use toolcrib_base::Problem;
 use toolcrib_transport::http::body::Body;
-use toolcrib_ui::Asset;
+use toolcrib_ui::form::FieldError;
 use toolcrib_ui::page::ProblemPage;
+use toolcrib_ui::{Asset, Notice};
 
 use super::{PageRequest, status_of};
 use crate::respond;
@@ -22,6 +23,8 @@ use crate::respond;
 /// Nothing but what is ours; pictures and sounds of tools stand in the page itself.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; media-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// How many errors of a form its notice names; each stands at its field, too.
+const NAMED: usize = 5;
 /// What is shorter is sent as it is, in bytes.
 const COMPRESSED: usize = 1_024;
 
@@ -38,13 +41,24 @@ pub(super) fn page(request: &PageRequest, status: StatusCode, page: &impl Templa
 
 /// A page that says what went wrong.
 pub(super) fn problem(request: &PageRequest, title: &str, problem: &Problem) -> Response<Body> {
-    let shown = ProblemPage {
-        frame: request.frame(title),
-        text: sentence(&problem.message),
-        hint: problem.hint.as_deref().map(sentence),
-        next: None,
-    };
+    let Notice { text, hint, .. } = notice(problem);
+    let shown = ProblemPage { frame: request.frame(title), text, hint };
     page(request, status_of(problem), &shown)
+}
+
+/// A problem as a notice on a page.
+pub(super) fn notice(problem: &Problem) -> Notice {
+    Notice { is_ok: false, text: sentence(&problem.message), hint: problem.hint.as_deref().map(sentence) }
+}
+
+/// What is wrong with a form, as a notice above it.
+pub(super) fn form_notice(errors: &[FieldError]) -> Notice {
+    let named = |error: &FieldError| match error.path.trim_start_matches('/') {
+        "" => error.message.clone(),
+        path => format!("`{path}` {}", error.message),
+    };
+    let text = errors.iter().take(NAMED).map(named).collect::<Vec<_>>().join("; ");
+    Notice { is_ok: false, text: sentence(&text), hint: None }
 }
 
 /// HTML.

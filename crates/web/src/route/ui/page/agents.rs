@@ -1,12 +1,12 @@
 //! `/ui/agents` and `/ui/models`: what agents are defined, and the models that they ask.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use toolcrib_base::Problem;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::{DetailPage, ListPage};
 use toolcrib_ui::part::{Action, Cell, Column, Look, OperationForm, Section};
 
-use super::json::{cell, link, pretty, rows, text};
+use super::json::{cell, link, pretty, rows, text, words};
 use super::{Listing, Page, name, open_page, operation, rendered};
 use crate::route::ui::PageRequest;
 
@@ -49,9 +49,9 @@ async fn agents(request: &PageRequest) -> Result<ListPage, Problem> {
     let table = rows(&answer, "agents").iter().map(|row| {
         vec![
             link("/ui/agents", row, "name", "description"),
-            words(&row["models"]),
+            Cell::Text(words(row, "models")),
             cell(row, "profile"),
-            cell(row, "runsAs"),
+            cell(row, "runs_as"),
         ]
     });
     let listing = Listing {
@@ -102,7 +102,7 @@ async fn models(request: &PageRequest) -> Result<ListPage, Problem> {
             link("/ui/models", row, "name", "description"),
             cell(row, "wire"),
             Cell::Id(text(row, "model")),
-            words(&row["agents"]),
+            Cell::Text(words(row, "agents")),
         ]
     });
     let listing = Listing {
@@ -144,11 +144,4 @@ fn edit(about: &str, list: &str, name: &str, [update, delete]: [&str; 2]) -> Vec
     let edit = open_page("Edit", &page(update, &format!("{list}/{}", encoded(name))), Look::Plain);
     let remove = open_page("Remove", &page(delete, list), Look::Danger);
     [edit, remove].map(|action| Action { about: about.to_owned(), ..action }).into()
-}
-
-/// Names of a list, one beside the other.
-fn words(value: &Value) -> Cell {
-    let texts =
-        value.as_array().into_iter().flatten().map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned));
-    Cell::Text(texts.collect::<Vec<_>>().join(", "))
 }

@@ -5,7 +5,7 @@ use toolcrib_base::Problem;
 use toolcrib_ui::page::{DetailPage, ListPage};
 use toolcrib_ui::part::{Cell, Column, Filter, Look, OperationForm, Section};
 
-use super::json::{cell, level, link, pretty, rows, text, time};
+use super::json::{cell, level, link, rows, text, time, words};
 use super::{Listing, Page, name, rendered};
 use crate::route::ui::PageRequest;
 
@@ -32,6 +32,20 @@ const COLUMNS: [Column; 6] = [
     Column::text("For"),
     Column::text("Since (UTC)"),
     Column::text("Until (UTC)"),
+];
+/// What is said of a call where it is known, and what people read for it.
+const LABELS: [(&str, &str); 11] = [
+    ("targetType", "Changes"),
+    ("targetLabel", "Target"),
+    ("actionSummary", "Summary, made of the arguments"),
+    ("askedBy", "Asked for by"),
+    ("groups", "May be approved by"),
+    ("door", "Door"),
+    ("chain", "In the course of"),
+    ("approver", "Decided by"),
+    ("decidedAt", "Decided (UTC)"),
+    ("endedAt", "Ended (UTC)"),
+    ("outcome", "Outcome"),
 ];
 const STATES: [&str; 7] = ["open", "approved", "running", "done", "denied", "expired", "unknown"];
 
@@ -78,29 +92,18 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
         ("Since (UTC)", time(&approval, "createdAt")),
         ("Until (UTC)", time(&approval, "expiresAt")),
     ];
-    let known = [
-        "id",
-        "state",
-        "tool",
-        "principal",
-        "profile",
-        "createdAt",
-        "expiresAt",
-        "reason",
-        "arguments",
-        "kind",
-        "result",
-    ];
-    for (key, value) in approval.as_object().into_iter().flatten() {
-        if !known.contains(&key.as_str()) && !value.is_null() {
-            facts.push((label(key), Cell::Text(value.as_str().map_or_else(|| value.to_string(), str::to_owned))));
+    facts.extend(LABELS.iter().filter(|(key, _)| !approval[*key].is_null()).map(|(key, label)| {
+        match &approval[*key] {
+            Value::Array(_) => (*label, Cell::Text(words(&approval, key))),
+            _ if key.ends_with("At") => (*label, time(&approval, key)),
+            _ => (*label, cell(&approval, key)),
         }
-    }
+    }));
     let mut fixed = vec![Section::Pre {
         title: "Arguments, whole".into(),
         id: "arguments",
         // As they are shown everywhere: secrets redacted, invisible characters visible.
-        text: approval["arguments"].as_str().map_or_else(|| pretty(&approval["arguments"]), str::to_owned),
+        text: text(&approval, "arguments"),
     }];
     if approval["state"] == "open" {
         let form = |title: &str, tool, button, look| {
@@ -114,11 +117,12 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
                 next: request.here(),
             })
         };
+        // Another person says yes to it, or its own person where it is only to be confirmed.
+        let is_mine_to_approve = approval["own"] != true || approval["kind"] == "confirm";
         fixed.extend(request.if_changing(|| {
-            vec![
-                form("Say yes: the call runs once", "core_approval_approve", "Approve", Look::Primary),
-                form("Say no", "core_approval_deny", "Deny", Look::Danger),
-            ]
+            let yes = form("Say yes: the call runs once", "core_approval_approve", "Approve", Look::Primary);
+            let no = form("Say no", "core_approval_deny", "Deny", Look::Danger);
+            if is_mine_to_approve { vec![yes, no] } else { vec![no] }
         }));
     }
     Ok(DetailPage {
@@ -131,22 +135,4 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
         fixed,
         live: request.live_path(),
     })
-}
-
-/// What people read for a key of the answer.
-fn label(key: &str) -> &'static str {
-    match key {
-        "approver" => "Decided by",
-        "decidedAt" => "Decided (UTC)",
-        "endedAt" => "Ended (UTC)",
-        "policies" => "Asked for by",
-        "by" => "Asked for by",
-        "door" => "Door",
-        "chain" => "In the course of",
-        "remember" => "Remembered for",
-        "targetType" => "Changes",
-        "targetLabel" => "Target",
-        "actionSummary" => "Summary, made of the arguments",
-        _ => "More",
-    }
 }

@@ -6,12 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
-use toolcrib_base::{Kind, Problem, ProfileName};
-use toolcrib_gateway::UiMode;
+use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_transport::http::body::Body;
-use toolcrib_ui::Notice;
 use toolcrib_ui::form::{Form, Submission};
 use toolcrib_ui::page::CallPage;
 use toolcrib_ui::page::call::{Block, CallResult};
@@ -64,7 +62,7 @@ fn page(request: &PageRequest, tool: &Value, form: Form) -> CallPage {
         profile: request.value("profile"),
         description: text(tool, "description"),
         destroys: tool["annotations"]["destructiveHint"] == true,
-        is_allowed: request.site.gateway.ui == UiMode::Full && request.allows(CALL),
+        is_allowed: request.may_change() && request.allows(CALL),
         form,
         problem: None,
         result: None,
@@ -88,21 +86,13 @@ async fn called(request: &PageRequest, fields: &Fields) -> Result<(StatusCode, C
     let arguments = match form.read(&fields.0) {
         Submission::Edited => return Ok((StatusCode::OK, page(request, &tool, form))),
         Submission::Wrong(errors) => {
-            let named = |error: &toolcrib_ui::form::FieldError| match error.path.trim_start_matches('/') {
-                "" => error.message.clone(),
-                path => format!("`{path}` {}", error.message),
-            };
-            let text = write::sentence(&errors.iter().take(5).map(named).collect::<Vec<_>>().join("; "));
-            let problem = Some(Notice { is_ok: false, text, hint: None });
+            let problem = Some(write::form_notice(&errors));
             return Ok((StatusCode::BAD_REQUEST, CallPage { problem, ..page(request, &tool, form) }));
         }
         Submission::Complete(arguments) => arguments,
     };
     let operation = request.operation(CALL).ok_or_else(|| Problem::new(Kind::NotFound, "tools are not called here"))?;
-    let profile = match request.parameter("profile") {
-        Some(profile) => ProfileName::new(profile).map_err(|error| Problem::new(Kind::NotFound, error.to_string()))?,
-        None => request.profile(),
-    };
+    let profile = request.profile_named(request.parameter("profile"))?;
     let asked = Raw::from_value(&json!({ "name": id })).edit(&[("arguments", Edit::Set(&arguments))]);
     let started = Instant::now();
     let answer = request.operate_in(operation, profile, asked).await;
@@ -119,8 +109,7 @@ async fn called(request: &PageRequest, fields: &Fields) -> Result<(StatusCode, C
             Ok((StatusCode::OK, page))
         }
         Err(problem) => {
-            let hint = problem.hint.as_deref().map(write::sentence);
-            page.problem = Some(Notice { is_ok: false, text: write::sentence(&problem.message), hint });
+            page.problem = Some(write::notice(&problem));
             Ok((status_of(&problem), page))
         }
     }

@@ -1,12 +1,12 @@
 //! Pages about the gateway itself: settings, secrets, services.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::{DetailPage, ListPage};
 use toolcrib_ui::part::{Cell, Column, Level, Look, Section};
 
-use super::json::{cell, level, link, pretty, rows, text, time};
+use super::json::{cell, level, link, pretty, rows, text, time, words};
 use super::{Listing, Page, name, open_page, operation, rendered, run};
 use crate::route::ui::PageRequest;
 
@@ -56,8 +56,8 @@ async fn secrets(request: &PageRequest) -> Result<ListPage, Problem> {
         };
         vec![
             Cell::Id(name.clone()),
-            cell(row, "scope"),
-            time(row, "updated"),
+            Cell::Text(scope(row)),
+            time(row, "set_at"),
             Cell::Several(request.if_changing(pages)),
         ]
     });
@@ -69,6 +69,15 @@ async fn secrets(request: &PageRequest) -> Result<ListPage, Problem> {
         ..Listing::new(&COLUMNS, Vec::new(), table.collect())
     };
     Ok(request.list(listing))
+}
+
+/// Which servers and profiles may use a secret.
+fn scope(secret: &Value) -> String {
+    let part = |what: &str, key: &str| match words(secret, key) {
+        names if names.is_empty() => format!("every {what}"),
+        names => format!("{what} {names}"),
+    };
+    format!("{}, {}", part("server", "servers"), part("profile", "profiles"))
 }
 
 async fn settings(request: &PageRequest) -> Result<ListPage, Problem> {

@@ -50,15 +50,20 @@ pub(super) fn state(word: &str) -> Cell {
 /// How a state looks, of whatever it is.
 pub(super) fn level(word: &str) -> Level {
     match word {
-        "ready" | "running" | "healthy" | "done" | "ok" | "permit" | "completed" | "connected" | "approved" => {
-            Level::Ok
-        }
+        "ready" | "running" | "healthy" | "done" | "ok" | "permit" | "completed" | "connected" | "approved"
+        | "logged-in" => Level::Ok,
         "failed" | "unreachable" | "error" | "deny" | "denied" | "dead" | "unhealthy" | "unknown" => Level::Bad,
         "open" | "held" | "needs-login" | "unverified" | "warn" | "expired" | "waiting" | "paused" | "quarantined"
-        | "login required" | "degraded" => Level::Warn,
+        | "degraded" => Level::Warn,
         "starting" | "connecting" | "listing" | "stopping" | "pending" | "inprogress" => Level::Work,
         _ => Level::Idle,
     }
+}
+
+/// Texts of a list, one beside the other.
+pub(super) fn words(value: &Value, key: &str) -> String {
+    let texts = rows(value, key).iter().map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned));
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 /// JSON with indentation.

@@ -3,11 +3,10 @@
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_gateway::UiMode;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::Notice;
 use toolcrib_ui::diff::Diff;
-use toolcrib_ui::form::{FieldError, Form, Submission};
+use toolcrib_ui::form::{Form, Submission};
 use toolcrib_ui::page::operation::{Copy, Preview};
 use toolcrib_ui::page::operations::{OperationGroup, OperationRow};
 use toolcrib_ui::page::{OperationPage, OperationsPage};
@@ -17,6 +16,9 @@ use super::{Page, name, rendered};
 use crate::route::ui::act::{self, ARGUMENT};
 use crate::route::ui::request::Fields;
 use crate::route::ui::{PageRequest, sign_in, status_of, write};
+
+/// The argument of operations that set a secret.
+const SECRET: &str = "value";
 
 pub(super) const LIST: Page = Page {
     path: "/ui/operations",
@@ -104,12 +106,7 @@ pub(in crate::route::ui) async fn read(
     match form.read(&fields.0) {
         Submission::Edited => Err(Box::new(write::page(request, StatusCode::OK, &page(form, None, None)))),
         Submission::Wrong(errors) => {
-            let named = |error: &FieldError| match error.path.trim_start_matches('/') {
-                "" => error.message.clone(),
-                path => format!("`{path}` {}", error.message),
-            };
-            let text = errors.iter().take(5).map(named).collect::<Vec<_>>().join("; ");
-            let notice = Notice { is_ok: false, text: write::sentence(&text), hint: None };
+            let notice = write::form_notice(&errors);
             Err(Box::new(write::page(request, StatusCode::BAD_REQUEST, &page(form, Some(notice), None))))
         }
         Submission::Complete(arguments) => match preview(request, operation, &arguments).await {
@@ -170,10 +167,15 @@ fn merge(filled: &mut Value, current: &Value, operation: &Operation) {
 /// A form of an operation's arguments. What is typed for a secret shows as dots.
 fn form_of(operation: &Operation) -> Form {
     let mut schema = operation.input_schema();
-    if let Some(value) = schema["properties"].get_mut("value").filter(|_| operation.is_secret) {
-        value["format"] = "password".into();
+    if takes_secret(operation) {
+        schema["properties"][SECRET]["format"] = "password".into();
     }
     Form::of(&schema)
+}
+
+/// Whether one of its arguments is a secret itself. Definitions refer to secrets.
+fn takes_secret(operation: &Operation) -> bool {
+    operation.is_secret && operation.input_schema()["properties"].get(SECRET).is_some()
 }
 
 /// The form again, with what was put in, after a try that failed.
@@ -187,13 +189,11 @@ pub(in crate::route::ui) fn again(
         fields.0.iter().filter_map(|(key, value)| Some((key.strip_prefix(ARGUMENT)?.to_owned(), value.clone())));
     let typed: Vec<(String, String)> = typed.collect();
     let next = fields.text("return").map_or_else(String::new, |_| fields.next().to_owned());
-    let hint = problem.hint.as_deref().map(write::sentence);
-    let notice = Notice { is_ok: false, text: write::sentence(&problem.message), hint };
     let given = given(operation, &typed);
     let mut form = form_of(operation);
     match fields.text("arguments") {
         // A secret is typed again: no page holds it.
-        _ if operation.is_secret => {}
+        _ if takes_secret(operation) => {}
         Some(text) => _ = form.fill(text),
         None if typed.is_empty() => _ = form.read(&fields.0),
         None => {
@@ -202,7 +202,7 @@ pub(in crate::route::ui) fn again(
             _ = form.fill(&Value::Object(all.collect()).to_string());
         }
     }
-    let seen = FormState { form, given, next, problem: Some(notice), preview: None };
+    let seen = FormState { form, given, next, problem: Some(write::notice(problem)), preview: None };
     let status = StatusCode::max(status_of(problem), StatusCode::BAD_REQUEST);
     write::page(request, status, &shown(request, operation, seen))
 }
@@ -219,8 +219,7 @@ fn given(operation: &Operation, pairs: &[(String, String)]) -> Map<String, Value
 }
 
 fn shown(request: &PageRequest, operation: &'static Operation, seen: FormState) -> OperationPage {
-    let is_allowed = request.allows(operation.tool)
-        && (request.site.gateway.ui == UiMode::Full || operation.effect == Effect::Reads);
+    let is_allowed = request.allows(operation.tool) && (request.may_change() || operation.effect == Effect::Reads);
     let arguments = if operation.is_secret { Map::new() } else { seen.given.clone() };
     OperationPage {
         tool: operation.tool.to_owned(),

@@ -1,6 +1,6 @@
 //! Pages about who may do what: logins at servers, policies, halts, and browsers that are signed in.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_ui::page::ListPage;
 use toolcrib_ui::part::{Cell, Column, Level, Look};
@@ -43,15 +43,15 @@ pub(super) const SESSIONS: Page = Page {
 
 async fn logins(request: &PageRequest) -> Result<ListPage, Problem> {
     const COLUMNS: [Column; 4] =
-        [Column::text("Server"), Column::text("State"), Column::text("Whose"), Column::text("Until (UTC)")];
+        [Column::text("Server"), Column::text("State"), Column::text("Issuer"), Column::text("Until (UTC)")];
     let answer = request.operate("core_auth_status", json!({})).await?.to_value();
     let table = rows(&answer, "logins").iter().map(|row| {
         let word = text(row, "state");
         vec![
             Cell::Id(text(row, "server")),
-            Cell::State { level: level(&word), word, note: text(row, "next") },
-            cell(row, "owner"),
-            time(row, "expires"),
+            Cell::State { level: level(&word), word, note: why_not(row) },
+            cell(row, "issuer"),
+            time(row, "expiresAt"),
         ]
     });
     let listing = Listing {
@@ -62,6 +62,12 @@ async fn logins(request: &PageRequest) -> Result<ListPage, Problem> {
         ..Listing::new(&COLUMNS, Vec::new(), table.collect())
     };
     Ok(request.list(listing))
+}
+
+/// Why a login lapsed or failed, and what to do.
+fn why_not(login: &Value) -> String {
+    let parts = ["reason", "failure", "advice"].map(|key| text(login, key));
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 async fn policies(request: &PageRequest) -> Result<ListPage, Problem> {
@@ -155,7 +161,7 @@ async fn sessions(request: &PageRequest) -> Result<ListPage, Problem> {
         Column::text("End"),
     ];
     let answer = request.operate("core_browser_session_list", json!({})).await?.to_value();
-    let own = request.viewer.as_ref().and_then(|viewer| viewer.session.clone()).unwrap_or_default();
+    let own = request.viewer.as_ref().map(|viewer| viewer.session.clone()).unwrap_or_default();
     let table = rows(&answer, "sessions").iter().map(|row| {
         let name = text(row, "name");
         let end = || {

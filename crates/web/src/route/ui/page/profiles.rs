@@ -4,9 +4,9 @@ use serde_json::json;
 use toolcrib_base::Problem;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::{DetailPage, ListPage};
-use toolcrib_ui::part::{Cell, Column, Look, Section, Table};
+use toolcrib_ui::part::{Cell, Column, Look, Section};
 
-use super::json::{cell, link, number, pretty, rows, text, time};
+use super::json::{cell, link, number, pretty, rows, text};
 use super::{Listing, Page, name, open_page, operation, rendered};
 use crate::route::ui::PageRequest;
 
@@ -78,16 +78,6 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
         facts.push(("Tokens that a client loads", Cell::Figure(words)));
     }
     let mut fixed = Vec::new();
-    let keys = rows(&profile, "keys");
-    if !keys.is_empty() {
-        let columns =
-            vec![Column::text("Key"), Column::text("Role"), Column::text("Made (UTC)"), Column::text("Used (UTC)")];
-        let rows = keys.iter().map(|key| {
-            vec![Cell::Id(text(key, "name")), cell(key, "role"), time(key, "created"), time(key, "lastUsed")]
-        });
-        let table = Table { label: "Keys".into(), columns, rows: rows.collect() };
-        fixed.push(Section::Table { title: "Keys".into(), table, empty: String::new() });
-    }
     let snippet = json!({ "mcpServers": { "toolcrib": { "type": "http", "url": url } } });
     fixed.push(Section::Pre { title: "For a client's settings".into(), id: "snippet", text: pretty(&snippet) });
     let definition = if profile["definition"].is_null() { &profile } else { &profile["definition"] };

@@ -6,7 +6,7 @@ use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::{DetailPage, ListPage};
 use toolcrib_ui::part::{Action, Cell, Column, Filter, Look, OperationForm, Section, Table};
 
-use super::json::{cell, level, link, number, rows, text, time};
+use super::json::{cell, link, number, rows, text, time};
 use super::{Listing, Page, name, open_page, operation, rendered, run};
 use crate::route::ui::PageRequest;
 
@@ -75,9 +75,7 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
 
 fn status_of(row: &Value) -> Cell {
     let (status, end) = (text(row, "status"), text(row, "end"));
-    let word = if end.is_empty() { status } else { end };
-    let note = text(row, "waits_for");
-    Cell::State { level: level(&word), word, note }
+    super::json::state(if end.is_empty() { &status } else { &end })
 }
 
 async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
@@ -105,11 +103,7 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     if !one["ended_at"].is_null() {
         facts.push(("Ended (UTC)", time(&one, "ended_at")));
     }
-    for key in ["waits_for", "waiting_for", "unknown", "error", "problem"] {
-        if !one[key].is_null() {
-            facts.push(("Waits for", cell(&one, key)));
-        }
-    }
+    facts.extend(open_questions(&one, &id));
     let mut changing = vec![Section::Facts(facts)];
     if !one["output"].is_null() {
         changing.push(Section::Pre { title: "Answer".into(), id: "answer", text: text(&one, "output") });
@@ -141,6 +135,25 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
         live: request.live_path(),
         name: id,
     })
+}
+
+/// What the run waits for, with the command that answers it; what is in quarantine, and calls that may have happened.
+fn open_questions(run: &Value, id: &str) -> Vec<(&'static str, Cell)> {
+    let mut facts = Vec::new();
+    for wait in rows(run, "waits") {
+        let next = text(wait, "next").replace("RUN", id);
+        let next = if next.is_empty() { next } else { format!(": `{next}`") };
+        facts.push(("Waits for", Cell::Prose(format!("{} {}{next}", text(wait, "for"), text(wait, "what")))));
+    }
+    for held in rows(run, "quarantine") {
+        let words = format!("{}: {} ({})", text(held, "item"), text(held, "text"), text(held, "why"));
+        facts.push(("In quarantine", Cell::Text(words)));
+    }
+    for call in rows(run, "unsettled") {
+        let words = call.as_str().map_or_else(|| call.to_string(), str::to_owned);
+        facts.push(("May have happened", Cell::Id(words)));
+    }
+    facts
 }
 
 fn actions(request: &PageRequest, id: &str, is_over: bool) -> Vec<Action> {

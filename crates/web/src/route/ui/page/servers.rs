@@ -86,7 +86,8 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
 async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     let name = name(request);
     let server = request.operate("core_mcpserver_get", json!({ "name": name })).await?.to_value();
-    let changes = match request.allows("core_mcpserver_changes") {
+    let is_compared = !request.is_live() && request.allows("core_mcpserver_changes");
+    let changes = match is_compared {
         // What cannot be compared is no reason to show nothing.
         true => request.operate("core_mcpserver_changes", json!({ "name": name })).await.map(|it| it.to_value()).ok(),
         false => None,

@@ -52,10 +52,7 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
     let table = rows(&answer, "workflows").iter().map(|row| {
         let is_there = row["available"] != false;
         let (state, word) = if is_there { ("ok", "yes") } else { ("failed", "no") };
-        vec![
-            link("/ui/workflows", row, "name", "description"),
-            Cell::State { level: level(state), word: word.to_owned(), note: text(row, "reason") },
-        ]
+        vec![link("/ui/workflows", row, "name", "description"), Cell::state(level(state), word)]
     });
     let listing = Listing {
         title: "Workflows",
@@ -82,7 +79,7 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     Ok(DetailPage {
         frame: request.frame(&name),
         above: ("/ui/workflows", "Workflows"),
-        intro: text(&workflow, "description"),
+        intro: text(&workflow["workflow"], "description"),
         actions: request.if_changing(|| {
             vec![
                 open_page("Run it", &call, Look::Primary),
@@ -95,7 +92,7 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
             ]
         }),
         changing: vec![Section::Table { title: "Latest runs".into(), table, empty: "It has not run.".into() }],
-        fixed: vec![Section::Pre { title: "Definition".into(), id: "definition", text: pretty(&workflow) }],
+        fixed: vec![Section::Pre { title: "Definition".into(), id: "definition", text: text(&workflow, "yaml") }],
         live: request.live_path(),
         name: name.clone(),
     })
@@ -141,9 +138,8 @@ async fn run(request: &PageRequest) -> Result<DetailPage, Problem> {
     let one = request.operate("core_workflow_execution_get", json!({ "execution_id": id })).await?.to_value();
     let steps = rows(&one, "steps").iter().map(|step| {
         let status = text(step, "status");
-        let name = ["id", "step_id", "name"].iter().map(|key| text(step, key)).find(|name| !name.is_empty());
         vec![
-            Cell::Id(name.unwrap_or_default()),
+            Cell::Id(text(step, "step_id")),
             Cell::State { level: level(&status), word: status, note: text(step, "error") },
             cell(step, "tool"),
             time(step, "started_at"),
