@@ -2,13 +2,14 @@
 //! of calls; each agent is a tool `agent_<name>` itself.
 //!
 //! Reading order: `source` (what the gateway sees), `start` (what a run is made of), `tools` (what it is shown), `bridge`
-//! (what the loop's driver asks for: `ask` models, `call` tools, `keep` journals), `operation` (what people ask for).
+//! (what the loop's driver asks for: `ask` models, `call` tools, `keep` journals; `question` what people are asked), `operation` (what people ask for).
 
 mod ask;
 mod breaker;
 mod bridge;
 mod call;
 mod context;
+mod dialog;
 mod dialogue;
 mod follow;
 mod fork;
@@ -16,6 +17,7 @@ mod keep;
 mod models;
 mod operation;
 mod output;
+mod question;
 mod seen;
 mod send;
 mod shown;

@@ -51,7 +51,7 @@ pub use configuration::KeepSettings;
 pub use duplex::Duplex;
 pub use gateway::Gateway;
 pub use object_events::ObjectEvent;
-pub use operation::ServerOrder;
+pub use operation::{ServerOrder, is_same_person, may_decide_here};
 pub use policies::IssuerNames;
 pub use ui_mode::UiMode;
 pub use vault::{KeepSecrets, KeptSecret};

@@ -44,6 +44,9 @@ impl Run {
         if let Some(end) = self.ending() {
             return if self.is_under_way() && !self.cancelled { Vec::new() } else { self.closing(end) };
         }
+        if self.held {
+            return self.held_actions();
+        }
         if let Some(waits) = &self.waiting {
             return match self.still_waits(waits) {
                 Some(waits) => vec![Action::Wait(waits)],
@@ -60,6 +63,21 @@ impl Run {
             Phase::Output(text, true) => record(Event::Ended(End::Done(text.clone()))),
             Phase::Output(text, false) => vec![Action::CheckOutput(text.clone())],
         }
+    }
+
+    /// A run that a person paused ends what is under way. What it waits for besides may arrive meanwhile.
+    fn held_actions(&self) -> Vec<Action> {
+        if self.is_under_way() {
+            return Vec::new();
+        }
+        let mut waits = vec![WaitFor::Resume];
+        match &self.phase {
+            Phase::Calls(turn) => waits.extend(turn.waits()),
+            Phase::Ask => waits.extend(self.asking.not_before.filter(|_| self.asking.sleeps).map(WaitFor::Time)),
+            Phase::Output(..) => {}
+        }
+        let is_written = self.waiting.as_ref().is_some_and(|written| written.contains(&WaitFor::Resume));
+        if is_written { vec![Action::Wait(waits)] } else { record(Event::Waiting(waits)) }
     }
 
     fn ending(&self) -> Option<End> {
@@ -98,7 +116,7 @@ impl Run {
                 TurnStep::Wait(waits) => Some(waits),
                 _ => None,
             },
-            _ => self.asking.sleeps.then(|| waits.to_vec()),
+            _ => self.asking.sleeps.then(|| waits.iter().filter(|on| **on != WaitFor::Resume).cloned().collect()),
         }
     }
 
@@ -172,6 +190,7 @@ impl Run {
             arguments: call.arguments.clone(),
             approval: call.approval.clone(),
             after: call.after.clone(),
+            reply: call.reply.clone(),
             attempt: call.attempts + 1,
             durable: !call.hints.read_only,
             within_ms,
@@ -232,7 +251,9 @@ impl Run {
 
 /// The result of a call whose run ends before it has one.
 fn close(call: &TurnCall, end: &End) -> Action {
-    let left = matches!(call.stage, Stage::Running | Stage::Orphaned | Stage::Waits(_));
+    // One that waits for a login was turned away by its server.
+    let left = matches!(call.stage, Stage::Running | Stage::Orphaned | Stage::Waits(_))
+        && !matches!(call.stage, Stage::Waits(WaitFor::Login(_)));
     if left && !call.hints.repeatable() {
         let why = format!("the run ended while it was under way: {}", end.name());
         return Action::Record(Event::Unknown { call: call.id, attempt: call.attempts, why });

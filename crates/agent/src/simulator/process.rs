@@ -140,6 +140,7 @@ impl Simulation {
 
     /// Another process goes on. What was under way may still have its effect.
     fn restart(&mut self) -> Result<(), Death> {
+        self.world.end_process();
         for flight in std::mem::take(&mut self.flight) {
             if let Flight::Call(call, false) = flight
                 && self.world.random.chance(50)
@@ -171,11 +172,13 @@ impl Simulation {
             }
         }
         self.now += 1_000_000;
-        if self.run.end().is_none() && self.run.waiting().is_none() {
-            self.append(Event::Resumed, false)
-        } else {
-            Ok(())
+        if self.run.end().is_some() {
+            return Ok(());
         }
+        if self.run.waiting().is_none() {
+            return self.append(Event::Resumed, false);
+        }
+        self.lose_questions()
     }
 
     // === steps ===
@@ -193,6 +196,9 @@ impl Simulation {
             self.flight.retain(|flight| matches!(flight, Flight::Call(_, true)));
             self.append(Event::Cancelled { by: "local".to_owned() }, true)?;
             self.flight.clear();
+        }
+        if self.world.random.below(60) == 0 && self.run.admit(&Event::Paused { by: "local".to_owned() }).is_ok() {
+            self.append(Event::Paused { by: "local".to_owned() }, true)?;
         }
         if self.messages > 0 && self.run.end().is_none() && self.world.random.chance(2) {
             self.say()?;
@@ -261,6 +267,9 @@ impl Simulation {
     }
 
     fn ask(&mut self, ask: &Ask) -> Result<(), Death> {
+        if self.is_paused() {
+            self.world.fault("a run that is paused asks the model");
+        }
         if let Some(moment) = ask.not_before {
             self.now = self.now.max(moment.0);
         }
@@ -277,6 +286,9 @@ impl Simulation {
     }
 
     fn call(&mut self, calls: Vec<Call>) -> Result<(), Death> {
+        if self.is_paused() {
+            self.world.fault("a run that is paused makes calls");
+        }
         for call in &calls {
             self.append(Event::Intent { call: call.id, attempt: call.attempt }, call.durable)?;
         }
@@ -304,10 +316,13 @@ impl Simulation {
             Flight::Ask(number, Ok(answer)) => self.append(Event::Answered { number, answer }, false),
             Flight::Ask(number, Err(failure)) => self.append(Event::AskFailed { number, failure }, false),
             Flight::Call(call, executed) => {
-                if !executed && self.world.random.chance(8) {
-                    let event = match self.world.random.below(3) {
-                        0 if self.waited.insert(call.id) => {
-                            Event::CallWaits { call: call.id, on: WaitFor::Person(format!("question {}", call.id)) }
+                if !executed && self.world.random.chance(12) {
+                    let on = WaitFor::Person(call.id.to_string());
+                    let event = match self.world.random.below(4) {
+                        0 if self.waited.insert(call.id) => Event::CallWaits { call: call.id, on, question: None },
+                        1 | 2 if self.waited.insert(call.id) => {
+                            let question = Some(Box::new(self.world.question(&call)));
+                            Event::CallWaits { call: call.id, on, question }
                         }
                         _ => unknown(&call, "the connection broke"),
                     };
@@ -350,6 +365,11 @@ impl Simulation {
                 self.world.known(*call);
                 Event::Settled { call: *call, settlement, by: "local".to_owned() }
             }
+            WaitFor::Person(what) if self.world.random.chance(70) && self.is_asked(what) => {
+                let call = CallId::parse(what).expect("a question is named after its call");
+                let answers = self.world.answers(call);
+                Event::Replied { call, answers, by: "local".to_owned() }
+            }
             other => {
                 if let WaitFor::Time(moment) = other {
                     self.now = self.now.max(moment.0);
@@ -361,12 +381,37 @@ impl Simulation {
         self.append(event, true)
     }
 
+    fn is_asked(&self, what: &str) -> bool {
+        self.run.asking_calls().iter().any(|call| call.id.to_string() == what)
+    }
+
+    /// Whether a person paused the run and nobody let it go on.
+    fn is_paused(&self) -> bool {
+        self.journal.iter().fold(false, |paused, entry| match &entry.event {
+            Event::Paused { .. } => true,
+            Event::Arrived(WaitFor::Resume) | Event::Cancelled { .. } => false,
+            _ => paused,
+        })
+    }
+
+    /// What asked a person in the process before is lost with it, also where the run waits.
+    fn lose_questions(&mut self) -> Result<(), Death> {
+        for (call, attempt) in self.run.calls_in_process() {
+            self.append(Event::Unknown { call, attempt, why: "its process is gone".to_owned() }, true)?;
+        }
+        Ok(())
+    }
+
     /// Whoever brings news may bring it twice.
     fn repeat_an_entry(&mut self) -> Result<(), Death> {
         let place = self.world.random.below(self.journal.len());
         let event = self.journal[place].event.clone();
         match event {
-            Event::Result { .. } | Event::Answered { .. } | Event::Approval { .. } | Event::Unknown { .. }
+            Event::Result { .. }
+            | Event::Answered { .. }
+            | Event::Approval { .. }
+            | Event::Replied { .. }
+            | Event::Unknown { .. }
                 if self.run.end().is_none() =>
             {
                 self.append(event, false)

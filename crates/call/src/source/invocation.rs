@@ -132,7 +132,7 @@ impl Invocation {
             return CallDecision::Refused(problem);
         }
         let caller = self.inner_caller();
-        let place = Some(CallPlace { name: place, approval: None });
+        let place = Some(CallPlace { name: place, approval: None, reply: None });
         let call = SourceCall { place, ..self.inner_call(&caller, tool, arguments.clone()) };
         Arc::clone(&self.path).decide(call).await
     }

@@ -62,6 +62,7 @@ pub(super) async fn run(
         "core_run_get" => runs::get(&asking).await,
         "core_run_list" => runs::list(&asking).await,
         "core_run_message" => runs::message(&asking).await,
+        "core_run_pause" => runs::pause(&asking).await,
         "core_run_replay" => journal::replay(&asking).await,
         "core_run_resume" => runs::resume(&asking).await,
         "core_run_settle" => runs::settle(&asking).await,
@@ -161,6 +162,18 @@ const ROWS: &[Operation] = &[
         ..RUN
     },
     Operation {
+        tool: "core_run_pause",
+        method: Method::Post,
+        path: "/runs/{run}/pause",
+        summary: "Pause a run",
+        description: "Pause a run: what is under way ends, and nothing else leaves until the run is resumed.",
+        effect: Effect::Changes { idempotent: true },
+        problems: &[Kind::NotFound, Kind::Conflict],
+        input: NAMED,
+        output: SHOWN,
+        ..RUN
+    },
+    Operation {
         tool: "core_run_replay",
         path: "/runs/{run}/replay",
         summary: "Replay a run",
@@ -176,9 +189,11 @@ const ROWS: &[Operation] = &[
         method: Method::Post,
         path: "/runs/{run}/resume",
         summary: "Resume a run",
-        description: "Go on with a run that ended at a limit, with more; or with one that was interrupted.",
+        description: "Go on with a run that ended at a limit, with more; with one that was paused or interrupted; or, \
+                      with `answer`, answer what it asks its person, which `waits` of the run shows. Answers are taken \
+                      by REST and the command line, and not by MCP.",
         effect: Effect::Changes { idempotent: false },
-        problems: &[Kind::NotFound, Kind::Conflict],
+        problems: &[Kind::NotFound, Kind::Conflict, Kind::InvalidParams, Kind::Forbidden],
         input: RESUME,
         output: SHOWN,
         ..RUN

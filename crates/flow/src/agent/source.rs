@@ -15,11 +15,12 @@ use toolcrib_call::{ApprovalEnd, Halts, Invocation, Source};
 use toolcrib_catalog::{AgentDefinition, Catalog, DefinitionProblem};
 use toolcrib_gateway::Gateway;
 use toolcrib_protocol::Raw;
-use toolcrib_store::{AgentRunRecord, AgentRuns};
+use toolcrib_store::{AgentRunQuery, AgentRunRecord, AgentRuns};
 use toolcrib_view::{ObjectKind, Offer, Operation, ToolSource, VisibleNames};
 
-use super::bridge::Bridge;
+use super::bridge::{Bridge, caller_of};
 use super::call::SPENT;
+use super::dialog::Dialog;
 use super::operation;
 use super::send::SendRequest;
 use super::shown;
@@ -35,6 +36,12 @@ pub(super) const WAITS: &str = "toolcrib/waits";
 const PATIENCE: Duration = Duration::from_secs(50);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(250);
+/// How long a run that is under way may have no task before it is taken up.
+const ALONE: Duration = Duration::from_secs(5);
+/// How long whoever tells a run something waits for its next step.
+const SETTLE: Duration = Duration::from_secs(2);
+/// Runs that are read at once to look for halted ones.
+const PAGE: u32 = 500;
 /// How often runs that are too old are forgotten.
 const FORGET: Duration = Duration::from_secs(60 * 60);
 /// How often is looked for runs whose time has come.
@@ -48,6 +55,8 @@ pub struct Agents {
     scope: Scope,
     /// What an earlier process left under way.
     left: Mutex<Vec<String>>,
+    /// The runs that waited for a person in it.
+    asking: Mutex<Vec<String>>,
 }
 
 /// What operations and runs share.
@@ -84,8 +93,16 @@ impl Inner {
     /// # Errors
     /// The store cannot be read.
     pub(super) async fn record(&self, run: &str) -> Result<Option<AgentRunRecord>, Problem> {
+        self.bridge.record(run).await
+    }
+
+    /// How many entries a run's journal has.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) async fn entry_count(&self, run: &str) -> Result<u64, Problem> {
         let (store, id) = (self.bridge.store.clone(), run.to_owned());
-        blocking(move || store.get(&id)).await
+        blocking(move || store.count_entries(&id)).await
     }
 
     /// Starts a run.
@@ -99,7 +116,7 @@ impl Inner {
         if let Err(error) = self.bridge.runs().start((*start).clone()).await {
             self.bridge.forget(&run);
             return Err(match error {
-                DriveError::Storage(problem) => problem,
+                DriveError::Storage(problem) | DriveError::DayLimit(problem) => problem,
                 error => Problem::new(Kind::Unavailable, format!("the run does not start: {error}")),
             });
         }
@@ -119,10 +136,12 @@ impl Inner {
     ) -> Result<Outcome, Problem> {
         let unknown = || Problem::new(Kind::NotFound, format!("there is no run `{run}`"));
         let mut waited = Duration::ZERO;
+        let mut alone = Duration::ZERO;
         loop {
             let record = self.record(run).await?.ok_or_else(unknown)?;
             match record.state.status.as_str() {
                 "ended" => return Ok(Outcome::Ended(record)),
+                "paused" => return Ok(Outcome::Waits(record)),
                 "waiting" if waited >= patience => return Ok(Outcome::Waits(record)),
                 "waiting" => {
                     tokio::time::sleep(LOOK).await;
@@ -132,10 +151,16 @@ impl Inner {
                 _ => {}
             }
             let Some(mut feed) = self.bridge.watched(run) else {
-                // Between two processes or two tasks; its row says soon where it is.
+                // Between two processes or two tasks; its row says soon where it is. Else its task was lost.
                 tokio::time::sleep(LOOK).await;
+                alone += LOOK;
+                if alone >= ALONE {
+                    self.take_up(run).await?;
+                    alone = Duration::ZERO;
+                }
                 continue;
             };
+            alone = Duration::ZERO;
             loop {
                 let (entries, rest) = {
                     let now = feed.borrow_and_update();
@@ -155,6 +180,60 @@ impl Inner {
                 }
             }
         }
+    }
+}
+
+impl Inner {
+    /// Goes on with a run that no task has although its row says so.
+    ///
+    /// # Errors
+    /// It cannot go on, and why.
+    async fn take_up(&self, run: &str) -> Result<(), Problem> {
+        tracing::warn!(run, "a run that is under way has no task and is taken up");
+        self.bridge.runs().resume(run).await.map_err(|error| {
+            Problem::new(Kind::Internal, format!("run `{run}` has no task and cannot go on: {error}"))
+                .hint(format!("To see what happened, run `toolcrib run export {run} --format markdown`."))
+        })
+    }
+
+    /// Tells a run something, and waits until it is in its journal and the run has taken its next step, or for a moment.
+    /// `ends` waits until the run has no task any more.
+    ///
+    /// # Errors
+    /// As [`DriveRuns::tell`].
+    pub(super) async fn tell(&self, run: &str, event: Event, ends: bool) -> Result<(), DriveError> {
+        let before = self.bridge.watched(run).map(|feed| feed.borrow().entries);
+        self.bridge.runs().tell(run, event).await?;
+        self.settle(run, before, ends).await;
+        Ok(())
+    }
+
+    /// The same for [`DriveRuns::resume`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) async fn resume(&self, run: &str) -> Result<(), DriveError> {
+        let before = self.bridge.watched(run).map(|feed| feed.borrow().entries);
+        self.bridge.runs().resume(run).await?;
+        self.settle(run, before, false).await;
+        Ok(())
+    }
+
+    async fn settle(&self, run: &str, before: Option<u64>, ends: bool) {
+        let Some(mut feed) = self.bridge.watched(run) else { return };
+        let before = before.unwrap_or_else(|| feed.borrow().entries);
+        let next = async {
+            loop {
+                let is_there = {
+                    let now = feed.borrow_and_update();
+                    now.rest.is_some() || !ends && now.entries > before
+                };
+                if is_there || feed.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(SETTLE, next).await;
     }
 }
 
@@ -188,10 +267,14 @@ impl Agents {
             tracing::error!(%error, "cannot read interrupted runs");
             Vec::new()
         });
+        let asking = store.waiting_on_any("person:").unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot find the runs that wait for a person");
+            Vec::new()
+        });
         let bridge = Bridge::new(store, send, clock, scope, driver);
         let inner = Arc::new(Inner { table: RwLock::default(), bridge });
         let name = ServerName::new(SOURCE).expect("`agent` is a name");
-        Arc::new(Self { name, inner, scope: scope.clone(), left: Mutex::new(left) })
+        Arc::new(Self { name, inner, scope: scope.clone(), left: Mutex::new(left), asking: Mutex::new(asking) })
     }
 
     /// What runs share.
@@ -205,20 +288,24 @@ impl Agents {
             return;
         }
         let left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
+        let asking = std::mem::take(&mut *self.asking.lock().unwrap_or_else(PoisonError::into_inner));
         let bridge = Arc::clone(&self.inner.bridge);
         self.scope.spawn(async move {
+            bridge.lose_questions(asking).await;
             for run in left {
                 if let Err(error) = bridge.runs().resume(&run).await {
                     tracing::warn!(run, %error, "an interrupted run cannot go on");
                 }
             }
             bridge.look_for_ended_approvals(None).await;
+            end_halted_at_rest(&bridge).await;
         });
         let (bridge, mut stop) = (Arc::clone(&self.inner.bridge), self.scope.stop_signal());
         self.scope.spawn(async move {
             let mut last_pruned = None;
             loop {
                 wake_due(&bridge).await;
+                bridge.look_for_logins().await;
                 let now = bridge.clock.now();
                 if last_pruned.is_none_or(|last| now.since(last) > FORGET.as_millis() as u64) {
                     last_pruned = Some(now);
@@ -233,6 +320,37 @@ impl Agents {
                 }
             }
         });
+    }
+}
+
+/// Ends the runs that wait or are paused and whose callers are halted.
+async fn end_halted_at_rest(bridge: &Arc<Bridge>) {
+    let Some(gateway) = bridge.gateway() else { return };
+    for status in ["waiting", "paused"] {
+        let mut halted = Vec::new();
+        let mut offset = 0;
+        loop {
+            let query =
+                AgentRunQuery { status: Some(status.to_owned()), limit: PAGE, offset, ..AgentRunQuery::default() };
+            let store = bridge.store.clone();
+            let runs = match blocking(move || store.list(&query)).await {
+                Ok((runs, _)) => runs,
+                Err(problem) => return tracing::error!(%problem, "cannot find the runs that are halted"),
+            };
+            let is_last = runs.len() < PAGE as usize;
+            let halt_of = |run: &AgentRunRecord| gateway.path.halts.of_run(&run.id, &caller_of(run));
+            halted.extend(runs.iter().filter_map(|run| Some((run.id.clone(), halt_of(run)?))));
+            if is_last {
+                break;
+            }
+            offset += PAGE;
+        }
+        for (run, halt) in halted {
+            let by = format!("halt `{}`", halt.id);
+            if let Err(error) = bridge.runs().tell(&run, Event::Cancelled { by }).await {
+                tracing::warn!(run, %error, "a halted run cannot be ended");
+            }
+        }
     }
 }
 
@@ -309,6 +427,14 @@ impl Source for Agents {
                 });
             }
         }
+        // Those that wait have no task: they are found in the store, and end there.
+        let bridge = Arc::clone(&self.inner.bridge);
+        self.scope.spawn(async move { end_halted_at_rest(&bridge).await });
+    }
+
+    fn question_ended(&self, run: &str, place: &str) {
+        let (bridge, run, place) = (Arc::clone(&self.inner.bridge), run.to_owned(), place.to_owned());
+        self.scope.spawn(async move { bridge.question_ended(&run, &place).await });
     }
 
     fn approval_ended(&self, end: &ApprovalEnd) {
@@ -371,13 +497,23 @@ async fn run(inner: Arc<Inner>, scope: Scope, invocation: Invocation) -> Result<
         inner.begin(&order, id.clone(), invocation.clone()).await?;
     }
     let mut guard = CancelGuard { bridge: Arc::clone(&inner.bridge), scope, run: parent.is_none().then(|| id.clone()) };
-    let patience = if parent.is_some() { Duration::ZERO } else { PATIENCE };
     let told = invocation.clone();
-    let outcome = inner
-        .outcome(&id, patience, |entries| {
-            told.report_progress(usize::try_from(entries).unwrap_or(usize::MAX), None, &format!("entry {entries}"));
-        })
-        .await;
+    let mut dialog = Dialog::of(&invocation).filter(|_| parent.is_none());
+    let outcome = loop {
+        let patience = if parent.is_some() || dialog.is_some() { Duration::ZERO } else { PATIENCE };
+        let outcome = inner
+            .outcome(&id, patience, |entries| {
+                told.report_progress(usize::try_from(entries).unwrap_or(usize::MAX), None, &format!("entry {entries}"));
+            })
+            .await;
+        let Some(asks) = dialog.as_mut().filter(|_| matches!(outcome, Ok(Outcome::Waits(_)))) else { break outcome };
+        match asks.ask(&inner, &id).await {
+            Ok(true) => {}
+            // Nothing that this client can be asked: it waits as any other does.
+            Ok(false) => dialog = None,
+            Err(problem) => break Err(problem),
+        }
+    };
     guard.run = None;
     Ok(match outcome? {
         Outcome::Ended(record) => ended(&record, agent.output.is_some()),

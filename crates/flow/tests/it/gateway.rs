@@ -1,6 +1,7 @@
 //! Workflows in a real gateway with fake servers: tools like any other, written and listed by operations, recorded.
 
 mod approvals;
+mod asking;
 mod canaries;
 mod dying;
 mod grants;

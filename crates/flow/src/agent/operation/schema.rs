@@ -28,7 +28,7 @@ macro_rules! limits {
 }
 
 /// A run.
-pub(super) const SHOWN: &str = r#"{"type":"object","properties":{"run":{"type":"string"},"agent":{"type":"string"},"model":{"type":"string"},"task":{"type":"string"},"status":{"type":"string","enum":["running","waiting","ended"]},"end":{"type":"string","description":"How it ended: done, stuck, denied, limit of rounds …"},"output":{"type":"string"},"waits":{"type":"array","items":{"type":"object","properties":{"for":{"type":"string"},"what":{"type":"string"},"next":{"type":"string"}}}},"unsettled":{"type":"array","items":{"type":"object"}},"rounds":{"type":"integer"},"calls":{"type":"integer"},"tokens":{"type":"integer"},"cost":{"type":"string"},"started_at":{"type":"string"},"changed_at":{"type":"string"},"ended_at":{"type":"string"},"parent":{"type":"string"},"forked_from":{"type":"string"},"principal":{"type":"string"},"profile":{"type":"string"}},"required":["run","agent","status"]}"#;
+pub(super) const SHOWN: &str = r#"{"type":"object","properties":{"run":{"type":"string"},"agent":{"type":"string"},"model":{"type":"string"},"task":{"type":"string"},"status":{"type":"string","enum":["running","waiting","paused","ended"]},"end":{"type":"string","description":"How it ended: done, stuck, denied, limit of rounds …"},"output":{"type":"string"},"waits":{"type":"array","items":{"type":"object","properties":{"for":{"type":"string"},"what":{"type":"string"},"next":{"type":"string"},"url":{"type":"string"},"run":{"type":"string"},"questions":{"type":"object","description":"What a person is asked, by key: the `method` and `params` of MCP"}}}},"unsettled":{"type":"array","items":{"type":"object"}},"rounds":{"type":"integer"},"calls":{"type":"integer"},"tokens":{"type":"integer"},"cost":{"type":"string"},"started_at":{"type":"string"},"changed_at":{"type":"string"},"ended_at":{"type":"string"},"parent":{"type":"string"},"forked_from":{"type":"string"},"principal":{"type":"string"},"profile":{"type":"string"}},"required":["run","agent","status"]}"#;
 
 /// A run by its id.
 pub(super) const NAMED: &str = named!("");
@@ -44,13 +44,13 @@ pub(super) const FORK: &str = named!(
     r#","at":{"type":"integer","minimum":0,"description":"The last round that is kept"},"model":{"type":"string","description":"Another model"}"#,
     r#""at""#
 );
-pub(super) const LIST: &str = r#"{"type":"object","properties":{"agent":{"type":"string"},"status":{"type":"string","enum":["running","waiting","ended"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":50},"offset":{"type":"integer","minimum":0,"default":0}},"additionalProperties":false}"#;
+pub(super) const LIST: &str = r#"{"type":"object","properties":{"agent":{"type":"string"},"status":{"type":"string","enum":["running","waiting","paused","ended"]},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":50},"offset":{"type":"integer","minimum":0,"default":0}},"additionalProperties":false}"#;
 pub(super) const LIST_OUTPUT: &str = r#"{"type":"object","properties":{"runs":{"type":"array","items":{"type":"object","properties":{"run":{"type":"string"},"agent":{"type":"string"},"status":{"type":"string"}},"required":["run","agent","status"]}},"total":{"type":"integer"},"has_more":{"type":"boolean"}},"required":["runs","total","has_more"]}"#;
 pub(super) const REPLAY_OUTPUT: &str = r#"{"type":"object","properties":{"run":{"type":"string"},"entries":{"type":"integer"},"follows":{"type":"boolean"},"problem":{"type":"string"}},"required":["run","entries","follows"]}"#;
 pub(super) const RESUME: &str = concat!(
     r#"{"type":"object","properties":{"run":{"type":"string","description":"The id of the run, or its beginning"},"#,
     limits!(),
-    r#"},"required":["run"],"additionalProperties":false}"#
+    r#","answer":{"type":"object","description":"What the person answers: the fields of the form, or {action: accept|decline|cancel, content}, or such answers by the keys of `questions`"},"to":{"type":"string","description":"Which question, if there are several: `what` of the wait"}},"required":["run"],"additionalProperties":false}"#
 );
 pub(super) const SETTLE: &str = named!(
     r#","call":{"type":"string","description":"The call, such as 3.1"},"settlement":{"type":"string","enum":["happened","did_not","repeat"]},"result":{"type":"string","description":"What it gave, if it happened"}"#,

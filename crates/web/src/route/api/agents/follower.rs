@@ -178,7 +178,8 @@ pub(super) fn wrong_event() -> Problem {
 
 /// Whether one of these waits is for a person.
 pub(super) fn waits_for_person(waits: &Value) -> bool {
-    let is_person = |wait: &Value| matches!(wait["for"].as_str(), Some("approval" | "settlement" | "person" | "login"));
+    let is_person =
+        |wait: &Value| matches!(wait["for"].as_str(), Some("approval" | "settlement" | "person" | "login" | "resume"));
     waits.as_array().is_some_and(|waits| waits.iter().any(is_person))
 }
 
