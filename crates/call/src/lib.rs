@@ -82,9 +82,8 @@ pub use secret_guard::{SecretActions, SecretGuard};
 pub use servers::Servers;
 pub use snapshot::ProfileSnapshot;
 pub use source::{
-    ApprovalEnd, ApprovalOutcome, CallDecision, CallPlace, CallQuestion, CallReply, CallTool, FollowRuns, InterruptedCall,
-    Invocation,
-    RunCallOutcome, RunPosition, Source, SourceCall, Sources,
+    ApprovalEnd, ApprovalOutcome, CallDecision, CallPlace, CallQuestion, CallReply, CallTool, FollowRuns,
+    InterruptedCall, Invocation, RunCallOutcome, RunPosition, Source, SourceCall, Sources,
 };
 pub use ticket::{KnownTask, Ticket};
 pub use tool_call::{CallResult, ToolCall, problem_of};

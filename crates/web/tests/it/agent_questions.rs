@@ -153,7 +153,7 @@ async fn a_confirmation_is_asked_of_the_runs_own_person_and_of_no_one_else() {
 
 #[tokio::test]
 async fn a_run_that_is_paused_begins_nothing_until_it_is_resumed() {
-    let house = house("old_slow", &json!({"ms": 300}), &[]).await;
+    let house = house("old_slow", &json!({"ms": 2_000}), &[]).await;
     let started = house.ask(post("/api/v1/runs", &json!({"agent": "helper", "task": "wait"}))).await.json();
     let run = started["run"].as_str().unwrap();
     let paused = house.ask(post(&format!("/api/v1/runs/{run}/pause"), &json!({}))).await;

@@ -122,6 +122,19 @@ fn markdown(record: &Value, entries: &[toolcrib_agent::Entry]) -> String {
             Event::Decided { call, decision: Decision::Held(approval) } => {
                 let _ = writeln!(text, "Call {call} waits for approval `{approval}`.\n");
             }
+            Event::Approval { approval, granted, note } => {
+                let word = if *granted { "granted" } else { "refused" };
+                let _ = writeln!(text, "Approval `{approval}` was {word}: {note}\n");
+            }
+            Event::CallWaits { call, question: Some(_), .. } => {
+                let _ = writeln!(text, "Call {call} asks a person.\n");
+            }
+            Event::Replied { call, by, .. } => {
+                let _ = writeln!(text, "What call {call} asks was answered by {by}.\n");
+            }
+            Event::Paused { by } => {
+                let _ = writeln!(text, "The run was paused by {by}.\n");
+            }
             Event::Unknown { call, why, .. } => {
                 let _ = writeln!(text, "It is not known whether call {call} happened: {why}.\n");
             }
