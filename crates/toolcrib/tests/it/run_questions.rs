@@ -158,18 +158,13 @@ async fn a_person_at_the_terminal_answers_and_pauses_with_ctrl_c() {
     furnish(home, &desk);
     let gateway = serve(home).await;
     let mut terminal = Terminal::start(home, &["run", "--model", "book", "Do it."], "true");
-    let (mut terminal, printed) = tokio::task::spawn_blocking(move || {
+    let answering = tokio::task::spawn_blocking(move || {
         terminal.reads("Which day?");
         terminal.reads("day");
         terminal.types("Monday");
-        terminal.reads("Monday");
-        (Some(terminal), ())
-    })
-    .await
-    .unwrap();
-    let () = printed;
-    let finished = terminal.take().unwrap();
-    let printed = tokio::task::spawn_blocking(move || finished.finish("no secret")).await.unwrap();
+        terminal.finish("no secret")
+    });
+    let printed = answering.await.unwrap();
     assert!(printed.contains("It is done."), "{printed}");
 
     let mut terminal = Terminal::start(home, &["run", "--model", "send", "Do it."], "true");
