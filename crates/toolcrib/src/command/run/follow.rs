@@ -68,8 +68,9 @@ pub(super) async fn follow(rest: &Rest, run: &str, after: u64, json: bool, outpu
             Some("waiting") if !is_more => {
                 screen.clear();
                 let shown = rest.get(&path(run, "")).await?;
+                let waits = shown.to_value();
                 let answered = tokio::select! {
-                    answered = person.answer(rest, run, &shown.to_value()) => answered?,
+                    answered = person.answer(rest, run, &waits) => answered?,
                     done = &mut pressed => {
                         done?;
                         pressed = Box::pin(tokio::signal::ctrl_c());
