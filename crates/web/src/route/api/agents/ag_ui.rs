@@ -173,10 +173,8 @@ impl Answer {
                 }
                 request.operate("core_run_settle", &arguments).await?;
             }
-            "resume" => {
-                if self.is_yes || self.payload.is_null() {
-                    request.operate("core_run_resume", &json!({"run": run})).await?;
-                }
+            "resume" if self.is_yes || (self.payload.is_null() && !self.is_cancelled) => {
+                request.operate("core_run_resume", &json!({"run": run})).await?;
             }
             "person" | "login" => {
                 let refused = json!({"action": "decline"});
