@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use toolcrib_base::Timestamp;
 
 use crate::conversation::Conversation;
-use crate::entry::{CallId, End, Event, Request, WaitFor};
+use crate::entry::{CallId, End, Event, Reply, Request, WaitFor};
 use crate::spending::Allowance;
 use crate::tool::ToolSpec;
 
@@ -71,6 +71,8 @@ pub struct Call {
     pub approval: Option<String>,
     /// It left already and waited for this, which is there now.
     pub after: Option<WaitFor>,
+    /// What a person answered to what it asked.
+    pub reply: Option<Reply>,
     /// How often it leaves, this time included.
     pub attempt: u32,
     /// The intent must be on disk before it leaves.

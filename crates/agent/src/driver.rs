@@ -17,7 +17,7 @@ use toolcrib_base::{Clock, Problem};
 
 use crate::action::{Action, Ask, Call, OpenCall};
 use crate::answer::{Answer, Failure, FailureKind};
-use crate::entry::{CallResult, Decision, End, Entry, Event, Refusal, Start, WaitFor};
+use crate::entry::{CallResult, Decision, End, Entry, Event, Question, Refusal, Start, WaitFor};
 use crate::journal::JournalError;
 use crate::start::StartError;
 
@@ -46,7 +46,7 @@ pub trait CallTool: Send + Sync {
 #[async_trait]
 pub trait Journal: Send + Sync {
     /// Adds entries, all or none. With `sync` they and all before them are on disk when it returns.
-    async fn append(&self, run: &str, entries: &[Entry], sync: bool) -> Result<(), Problem>;
+    async fn append(&self, run: &str, entries: &[Entry], sync: bool) -> Result<(), AppendError>;
 
     /// The whole journal of a run, if there is one.
     async fn read(&self, run: &str) -> Result<Option<Vec<Entry>>, Problem>;
@@ -91,7 +91,7 @@ pub trait DriveRuns: Send + Sync + fmt::Debug {
 }
 
 /// What became of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum CallOutcome {
     /// It gave a result.
     Result(CallResult),
@@ -99,6 +99,8 @@ pub enum CallOutcome {
     Unknown(String),
     /// It left and waits for something outside.
     Waits(WaitFor),
+    /// It left and waits for a person's answer.
+    Asks(WaitFor, Box<Question>),
     /// It did not leave: it waits for an approval.
     Held(String),
     /// It did not leave: the rules refuse it now.
@@ -167,6 +169,32 @@ pub enum Rest {
     Stopped,
 }
 
+/// Why entries are not in a journal.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum AppendError {
+    /// The agent would spend more than it may today.
+    #[error("{0}")]
+    DayLimit(Problem),
+    /// The journal cannot be written.
+    #[error("{0}")]
+    Storage(Problem),
+}
+
+impl From<Problem> for AppendError {
+    fn from(problem: Problem) -> Self {
+        Self::Storage(problem)
+    }
+}
+
+impl From<AppendError> for DriveError {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::DayLimit(problem) => Self::DayLimit(problem),
+            AppendError::Storage(problem) => Self::Storage(problem),
+        }
+    }
+}
+
 /// Why a run cannot go on here.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DriveError {
@@ -179,6 +207,9 @@ pub enum DriveError {
     /// Its journal cannot be read or written. Nothing left since.
     #[error("the journal cannot be used: {0}")]
     Storage(Problem),
+    /// The agent has used up what it may start or spend today. Nothing left since.
+    #[error("{0}")]
+    DayLimit(Problem),
     /// There is no such run.
     #[error("there is no run `{0}`")]
     NoRun(String),

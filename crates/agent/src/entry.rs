@@ -282,7 +282,40 @@ pub enum WaitFor {
     Run(String),
     /// A moment.
     Time(Timestamp),
+    /// A person who lets a paused run go on.
+    Resume,
 }
+
+/// What a call that left asks a person, of which it waits for the answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Question {
+    /// What is asked, by the keys of the one who asks: `{key: {method, params}}`, as `inputRequests` of MCP.
+    pub asked: Arc<RawValue>,
+    /// What leads back to the call, to be given back as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Arc<RawValue>>,
+    /// The call waits in the process that made it, and is lost with that process.
+    #[serde(default)]
+    pub in_process: bool,
+}
+
+/// What a person answered to [`Question`], or that it need not be answered any more.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// What led back to the call.
+    pub state: Option<Arc<RawValue>>,
+    /// The answers by the keys of the questions; `None` where there is none.
+    pub answers: Option<Arc<RawValue>>,
+}
+
+impl PartialEq for Reply {
+    fn eq(&self, other: &Self) -> bool {
+        let text = |raw: &Option<Arc<RawValue>>| raw.as_ref().map(|raw| raw.get().to_owned());
+        (text(&self.state), text(&self.answers)) == (text(&other.state), text(&other.answers))
+    }
+}
+
+impl Eq for Reply {}
 
 /// What a person says of a call whose end is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -433,6 +466,18 @@ pub enum Event {
         call: CallId,
         /// For what.
         on: WaitFor,
+        /// What it asks a person, if it does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        question: Option<Box<Question>>,
+    },
+    /// A person answered what a call asks.
+    Replied {
+        /// The call.
+        call: CallId,
+        /// The answers by the keys of the questions, as `inputResponses` of MCP.
+        answers: Arc<RawValue>,
+        /// By whom.
+        by: String,
     },
     /// An approval was answered.
     Approval {
@@ -458,6 +503,11 @@ pub enum Event {
     Waiting(Vec<WaitFor>),
     /// The run goes on after waiting.
     Continued,
+    /// A person pauses the run: what is under way ends, nothing else leaves until [`WaitFor::Resume`] arrives.
+    Paused {
+        /// Who.
+        by: String,
+    },
     /// Whether the output fits its schema.
     Checked {
         /// Why it does not.

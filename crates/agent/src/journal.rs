@@ -4,10 +4,28 @@
 use serde::{Deserialize, Serialize};
 use toolcrib_base::Timestamp;
 
-use crate::entry::{Entry, Event};
+use crate::answer::FailureKind;
+use crate::entry::{Entry, Event, WaitFor};
 
-/// The version of the lines that this program writes, and the newest that it reads.
-pub const VERSION: u32 = 1;
+/// The newest version of lines that this program writes and reads. A line has the version of what it says, so that an
+/// older program reads the journals of runs in which nothing new to it happened.
+pub const VERSION: u32 = 2;
+
+/// The version that first knew what an entry says.
+fn version_of(event: &Event) -> u32 {
+    let is_new_wait = |on: &WaitFor| matches!(on, WaitFor::Resume | WaitFor::Review(_));
+    let is_new = match event {
+        Event::Paused { .. } | Event::Replied { .. } | Event::Quarantined { .. } | Event::Reviewed { .. } => true,
+        // An older program would begin with a task that is held, and call as the caller.
+        Event::Started(start) => start.held.is_some() || start.runs_as.is_some(),
+        Event::AskFailed { failure, .. } => failure.kind == FailureKind::Halted,
+        Event::CallWaits { question, .. } => question.is_some(),
+        Event::Waiting(on) => on.iter().any(is_new_wait),
+        Event::Arrived(on) => is_new_wait(on),
+        _ => false,
+    };
+    if is_new { 2 } else { 1 }
+}
 
 /// Why a journal cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,7 +88,7 @@ struct Version {
 
 /// An entry as JSON. What models and servers sent is in it byte for byte, line feeds between its tokens included.
 pub fn text(entry: &Entry) -> String {
-    let written = WrittenLine { v: VERSION, at: entry.at, event: &entry.event };
+    let written = WrittenLine { v: version_of(&entry.event), at: entry.at, event: &entry.event };
     serde_json::to_string(&written).expect("entries have string keys and no failing writers")
 }
 
@@ -112,9 +130,14 @@ fn entry(text: &[u8], line: usize) -> Result<Entry, JournalError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use serde_json::value::RawValue;
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::answer::{Answer, Finish};
-    use crate::entry::End;
+    use crate::entry::{CallId, End, Question};
     use crate::spending::Cost;
 
     fn two_lines() -> String {
@@ -154,6 +177,44 @@ mod tests {
     }
 
     #[test]
+    fn only_what_an_older_program_would_misread_has_a_newer_version() {
+        let written = |event| line(&Entry { at: Timestamp(7), event });
+        let call = CallId { round: 1, place: 2 };
+        let on = WaitFor::Person("1.2".to_owned());
+        let raw = |text: &str| Arc::<RawValue>::from(RawValue::from_string(text.to_owned()).unwrap());
+        let started = |more: Value| {
+            let mut start = json!({"run": "r", "agent": "a", "task": "Go.", "tools": [], "models": [{"name": "m", "max_output": 10}]});
+            start.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            Event::Started(serde_json::from_value(start).unwrap())
+        };
+        let asks = |question| Event::CallWaits { call, on: on.clone(), question };
+        let question = Question { asked: raw(r#"{"k":{}}"#), state: None, in_process: true };
+        for (event, version) in [
+            (Event::Continued, 1),
+            (Event::Arrived(on.clone()), 1),
+            (asks(None), 1),
+            (asks(Some(Box::new(question))), 2),
+            (Event::Replied { call, answers: raw("{}"), by: "local".to_owned() }, 2),
+            (Event::Paused { by: "local".to_owned() }, 2),
+            (Event::Waiting(vec![WaitFor::Resume]), 2),
+            (Event::Arrived(WaitFor::Resume), 2),
+            (Event::Quarantined { text: "x".to_owned(), why: "rule".to_owned() }, 2),
+            (Event::Reviewed { item: 1, released: true, by: "ann".to_owned() }, 2),
+            (Event::Waiting(vec![WaitFor::Review(1)]), 2),
+            (started(json!({})), 1),
+            (started(json!({"held": "rule"})), 2),
+            (started(json!({"runs_as": "service:agent/a"})), 2),
+        ] {
+            let text = written(event);
+            assert!(text.starts_with(&format!("{{\"v\":{version},")), "{text}");
+            assert_eq!(read(text.as_bytes()).unwrap().entries.iter().map(line).collect::<String>(), text);
+        }
+        // As version 1 wrote it.
+        let old = r#"{"v":1,"at":7,"event":{"call_waits":{"call":"1.2","on":{"person":"1.2"}}}}"#.to_owned() + "\n";
+        assert_eq!(written(asks(None)), old);
+    }
+
+    #[test]
     fn a_last_line_may_be_cut_at_every_byte() {
         let text = two_lines();
         let first = text.find('\n').unwrap() + 1;
@@ -165,9 +226,9 @@ mod tests {
 
     #[test]
     fn a_newer_journal_and_a_broken_one_are_told_apart() {
-        let newer = two_lines() + "{\"v\":2,\"at\":7,\"event\":{\"teleported\":{}},\"more\":1}\n";
-        assert_eq!(read(newer.as_bytes()).unwrap_err(), JournalError::Newer { line: 3, version: 2 });
-        let text = "line 3 of the journal has version 2, and this program reads up to 1: update it";
+        let newer = two_lines() + "{\"v\":3,\"at\":7,\"event\":{\"teleported\":{}},\"more\":1}\n";
+        assert_eq!(read(newer.as_bytes()).unwrap_err(), JournalError::Newer { line: 3, version: 3 });
+        let text = "line 3 of the journal has version 3, and this program reads up to 2: update it";
         assert_eq!(read(newer.as_bytes()).unwrap_err().to_string(), text);
         for broken in ["{\"v\":1,\"at\":7,\"ev\n", "\n", "{\"v\":1,\"at\":7,\"event\":\"vanished\"}\n"] {
             let text = broken.to_owned() + &two_lines();

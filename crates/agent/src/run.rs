@@ -20,18 +20,36 @@ use toolcrib_base::Timestamp;
 
 use crate::answer::ModelSpec;
 use crate::conversation::Conversation;
-use crate::entry::{CallId, End, Entry, Request, Start, WaitFor};
+use crate::entry::{CallId, End, Entry, Question, Request, Start, WaitFor};
 use crate::journal::JournalError;
 use crate::spending::{Allowance, Cost, RunLimits};
 use crate::tool::Tools;
 use repeats::{Repeats, UnsettledCalls};
-use turn::Turn;
+use turn::{Stage, Turn};
 
 #[cfg(test)]
 pub(crate) use planted::Bug;
 
 /// A call whose end is not known is made at most so often, if it may be repeated at all.
 const MOST_LOST: u32 = 3;
+
+/// A call asks people at most so often: then its end counts as not known.
+const MOST_QUESTIONS: u32 = 16;
+
+/// A call that asks a person.
+#[derive(Debug, Clone, Copy)]
+pub struct AskingCall<'a> {
+    /// The call.
+    pub id: CallId,
+    /// Its tool.
+    pub tool: &'a str,
+    /// How often it left.
+    pub attempt: u32,
+    /// What the run waits for until it is answered.
+    pub on: &'a WaitFor,
+    /// What it asks.
+    pub question: &'a Question,
+}
 
 /// What an entry did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +91,8 @@ pub struct Run {
     /// The last answer goes on: nothing may stand between it and the next one.
     paused: bool,
     waiting: Option<Vec<WaitFor>>,
+    /// A person paused it.
+    on_pause: bool,
     /// It ends so as soon as nothing is under way and each call has its result.
     ending: Option<End>,
     /// The tool whose call gave the same result again and again in this turn.
@@ -183,6 +203,31 @@ impl Run {
     /// What it waits for.
     pub fn waiting(&self) -> Option<&[WaitFor]> {
         self.waiting.as_deref()
+    }
+
+    /// Whether a person paused it: it goes on when [`WaitFor::Resume`] arrives.
+    pub fn is_paused(&self) -> bool {
+        self.on_pause
+    }
+
+    /// Calls that ask a person and wait for the answer.
+    pub fn asking_calls(&self) -> Vec<AskingCall<'_>> {
+        let Phase::Calls(turn) = &self.phase else { return Vec::new() };
+        let asking = turn.calls.iter().filter_map(|call| match (&call.stage, &call.question) {
+            (Stage::Waits(on), Some(question)) if self.ended.is_none() => {
+                Some(AskingCall { id: call.id, tool: &call.tool, attempt: call.attempts, on, question })
+            }
+            _ => None,
+        });
+        asking.collect()
+    }
+
+    /// Calls that wait for a person in the process that made them, each with how often it left: with another process
+    /// they are lost, which [`crate::Event::Unknown`] says.
+    pub fn calls_in_process(&self) -> Vec<(CallId, u32)> {
+        let Phase::Calls(turn) = &self.phase else { return Vec::new() };
+        let lost = turn.calls.iter().filter(|call| self.ended.is_none() && call.waits_in_process());
+        lost.map(|call| (call.id, call.attempts)).collect()
     }
 
     /// What it may do.

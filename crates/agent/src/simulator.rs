@@ -13,7 +13,7 @@ use process::{Kill, Simulation};
 /// How many schedules are run if nothing else is asked for.
 const SCHEDULES: u64 = 1_200;
 /// A planted bug is found within so many.
-const TO_FIND: u64 = 2_000;
+const TO_FIND: u64 = 5_000;
 
 fn schedules() -> u64 {
     std::env::var("TOOLCRIB_AGENT_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(SCHEDULES)

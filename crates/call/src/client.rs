@@ -66,6 +66,12 @@ impl ClientOptions {
         })
     }
 
+    /// What a run can be asked, whoever began it: its person, who reads forms and opens pages.
+    pub fn of_run(caller: &Caller) -> Self {
+        let capabilities = Arc::new(Capabilities { form: true, url: true, ..Capabilities::NONE });
+        Self { capabilities, ..Self::of_caller(caller) }
+    }
+
     /// The same in a conversation with the server.
     pub fn within(&self, conversation: &Arc<Conversation>) -> Self {
         Self { conversation: Some(Arc::clone(conversation)), ..self.clone() }

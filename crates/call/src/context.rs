@@ -97,6 +97,12 @@ impl<'a> RequestContext<'a> {
         self.admit(act, asked).await.map(AdmittedCall::discard)
     }
 
+    /// Whether what a server asks in its course comes back as its result: to a modern client, which makes the call again
+    /// with the answers, and to a run, which waits for a person.
+    pub(crate) fn takes_questions(&self) -> bool {
+        self.place.is_some() || self.caller.revision.era() == Era::Modern
+    }
+
     /// The run that it is a call of.
     pub(crate) fn run_id(&self) -> Option<&str> {
         self.caller.chain.as_deref()?.run.as_deref()

@@ -24,7 +24,7 @@ use toolcrib_protocol::ask::{self, InputKind, InputRequest, InputRequired};
 use toolcrib_protocol::error::URL_REQUIRED;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::rounds::{Rounds, Step};
-use toolcrib_protocol::{Capabilities, Era, Raw, RpcError, method};
+use toolcrib_protocol::{Capabilities, Era, Raw, Revision, RpcError, method};
 use toolcrib_session::{Channel, Session};
 use toolcrib_upstream::Call;
 use toolcrib_upstream::{CallHandler, Client, Server};
@@ -72,9 +72,9 @@ impl RequestContext<'_> {
 
     async fn exchange_as_is(&self, admitted: &mut AdmittedCall, request: ServerRequest<'_>) -> CallOutcome {
         match &self.caller.session {
-            None if self.parks(request.server, &request.params) => Box::pin(self.park(admitted, request)).await,
-            Some(session) => self.in_rounds(admitted, session, request).await,
-            None => self.once(admitted, &request, request.params.clone()).await,
+            _ if self.parks(request.server, &request.params) => Box::pin(self.park(admitted, request)).await,
+            Some(session) if self.place.is_none() => self.in_rounds(admitted, session, request).await,
+            _ => self.once(admitted, &request, request.params.clone()).await,
         }
     }
 
@@ -82,7 +82,7 @@ impl RequestContext<'_> {
     /// must find that one, whatever its client declares by now and of whichever era the server is.
     fn parks(&self, server: &Server, params: &Raw) -> bool {
         let state = || ask::state(params);
-        self.caller.revision.era() == Era::Modern
+        self.takes_questions()
             && match self.speaks_modern(server) {
                 true => state().is_some_and(|state| self.path.parking.knows(&state)),
                 false => self.client.capabilities.can_be_asked() || state().is_some(),
@@ -168,9 +168,7 @@ impl RequestContext<'_> {
 
     /// Whether a request is no further call at the server, but comes back for one that waits for its client.
     pub(crate) fn attaches(&self, params: &Raw) -> bool {
-        self.caller.session.is_none()
-            && self.caller.revision.era() == Era::Modern
-            && ask::state(params).is_some_and(|state| self.path.parking.knows(&state))
+        self.takes_questions() && ask::state(params).is_some_and(|state| self.path.parking.knows(&state))
     }
 
     /// One call, as it is.
@@ -207,7 +205,11 @@ impl RequestContext<'_> {
 
     /// For whom a call of a server is made.
     pub(crate) fn client_of(&self, server: &Server) -> Client {
-        let session = self.caller.session.as_ref().filter(|_| self.client.capabilities.can_be_asked());
+        let mut capabilities = Arc::clone(&self.client.capabilities);
+        if self.place.is_some() {
+            capabilities = self.offered_by_run(server);
+        }
+        let session = self.caller.session.as_ref().filter(|_| capabilities.can_be_asked());
         let own = session.map(|session| {
             let from = self.asks_for(server);
             // Outside of any call no tool is known, so what is said of single ones does not count.
@@ -216,12 +218,25 @@ impl RequestContext<'_> {
             let own: Arc<dyn CallHandler> = SessionListener::new(session, relay);
             own
         });
-        let mut client = self.client.client(self.caller, own);
+        let mut client = Client { capabilities, ..self.client.client(self.caller, own) };
         if self.reply.channel.is_none() && self.caller.session.is_none() {
             // No one would hear them.
             client.level = None;
         }
         client
+    }
+
+    /// What a server is told that a run can be asked. A modern one is told with each request. A legacy one is told when a
+    /// connection is opened, and a run takes the one that its client has, or the main one: another would be another
+    /// program, with a memory of its own. What comes unasked-for on it is put to a person too.
+    fn offered_by_run(&self, server: &Server) -> Arc<Capabilities> {
+        if self.speaks_modern(server) {
+            return Arc::clone(&self.client.capabilities);
+        }
+        match &self.caller.session {
+            Some(session) if session.relayed().can_be_asked() => Arc::clone(session.relayed()),
+            _ => Arc::new(server.config().declares.clone()),
+        }
     }
 
     /// What takes the server's words in the course of the call; nothing where no one would hear them.
@@ -247,12 +262,13 @@ impl RequestContext<'_> {
     pub(crate) fn checked(&self, server: &Server, outcome: CallOutcome) -> CallOutcome {
         if let CallOutcome::Answered(Err(error)) = &outcome
             && error.code == URL_REQUIRED
-            && !self.caller.revision.has_url_error()
+            && (self.place.is_some() || !self.caller.revision.has_url_error())
         {
             return self.pages_required(error, |index| format!("page-{}", index + 1));
         }
         let CallOutcome::Answered(Ok(result)) = &outcome else { return outcome };
-        if self.caller.session.is_some() || !ask::is_input_required(result) {
+        let asks_session = self.caller.session.is_some() && self.place.is_none();
+        if asks_session || !ask::is_input_required(result) {
             return outcome;
         }
         let mut required = match InputRequired::read(result) {
@@ -264,7 +280,8 @@ impl RequestContext<'_> {
         }
         let Some(from) = self.asks_for(server) else { return outcome };
         for (_, asked) in &mut required.questions {
-            *asked = ask::question_for(self.caller.revision, asked, "", Some(&from));
+            let revision = if self.place.is_some() { Revision::LATEST } else { self.caller.revision };
+            *asked = ask::question_for(revision, asked, "", Some(&from));
         }
         let asked = required.to_raw();
         let edits = asked.get("inputRequests");
@@ -278,8 +295,7 @@ impl RequestContext<'_> {
     /// other reads where to go.
     pub(crate) fn pages_required(&self, error: &RpcError, key: impl Fn(usize) -> String) -> CallOutcome {
         let pages = ask::pages(error);
-        let modern = self.caller.revision.era() == Era::Modern;
-        if modern && self.client.capabilities.url && !pages.is_empty() {
+        if self.takes_questions() && self.client.capabilities.url && !pages.is_empty() {
             let questions = pages.into_iter().enumerate().map(|(index, asked)| (key(index), asked));
             let required = InputRequired { questions: questions.collect(), state: None };
             return CallOutcome::Answered(Ok(required.to_raw()));

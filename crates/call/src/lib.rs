@@ -72,7 +72,8 @@ pub use halts::{CallOrigin, Halt, HaltCause, HaltSubject, Halts};
 pub use held_calls::{ApprovalVerdict, no_approval};
 pub use live_events::{LiveEvent, LiveEvents};
 pub use login::{
-    LoginFailure, LoginPlace, LoginRequest, LoginState, LoginStatus, LoginStep, Logins, SignOn, UserValue,
+    LOGIN_QUESTION, LoginFailure, LoginPlace, LoginRequest, LoginState, LoginStatus, LoginStep, Logins, SignOn,
+    UserValue,
 };
 pub use own_tasks::{OwnTask, TaskStart};
 pub use path::{CallPath, PathParts};
@@ -81,8 +82,9 @@ pub use secret_guard::{SecretActions, SecretGuard};
 pub use servers::Servers;
 pub use snapshot::ProfileSnapshot;
 pub use source::{
-    ApprovalEnd, ApprovalOutcome, CallDecision, CallLineage, CallPlace, CallTool, FollowRuns, InterruptedCall,
-    Invocation, RunCallOutcome, RunPosition, Source, SourceCall, Sources, ToolFilter,
+    ApprovalEnd, ApprovalOutcome, CallDecision, CallLineage, CallPlace, CallQuestion, CallReply, CallTool,
+    ClientDialog, ClientRound, FollowRuns, InterruptedCall, Invocation, RunCallOutcome, RunPosition, Source,
+    SourceCall, Sources, ToolFilter,
 };
 pub use ticket::{KnownTask, Ticket};
 pub use tool_call::{CallResult, ToolCall, problem_of};

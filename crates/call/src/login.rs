@@ -15,8 +15,8 @@ use crate::client;
 use crate::context::RequestContext;
 use crate::dispatch::CallOutcome;
 
-/// Under which key a modern client is asked to open the page of a login.
-const KEY: &str = "toolcrib-login";
+/// Under which key a modern client, and the person of a run, is asked to open the page of a login.
+pub const LOGIN_QUESTION: &str = "toolcrib-login";
 
 /// Logs principals in to servers.
 pub trait Logins: fmt::Debug + Send + Sync {
@@ -169,10 +169,10 @@ impl RequestContext<'_> {
             json!({ "mode": "url", "elicitationId": toolcrib_base::random::hex_128(), "url": url, "message": message });
         let data = Raw::from_value(&json!({ "elicitations": [page] }));
         let error = RpcError { data: Some(data), ..RpcError::new(URL_REQUIRED, message) };
-        if self.caller.revision.has_url_error() {
+        if self.place.is_none() && self.caller.revision.has_url_error() {
             return CallOutcome::Answered(Err(error));
         }
-        self.pages_required(&error, |_| KEY.to_owned())
+        self.pages_required(&error, |_| LOGIN_QUESTION.to_owned())
     }
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn without_own_answer(params: Raw) -> Raw {
         return params;
     }
     let Ok(Some(mut answers)) = ask::answers(&params) else { return params };
-    if answers.remove(KEY).is_none() {
+    if answers.remove(LOGIN_QUESTION).is_none() {
         return params;
     }
     if answers.is_empty() {

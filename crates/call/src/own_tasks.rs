@@ -138,6 +138,11 @@ impl OwnTask {
         &self.shared.id
     }
 
+    /// What its client can be asked.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.shared.capabilities
+    }
+
     /// Says how it goes.
     pub fn set_message(&self, message: impl Into<String>) {
         // One that has ended says nothing more.

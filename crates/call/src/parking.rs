@@ -33,8 +33,12 @@ use table::Table;
 const PURPOSE: &str = "parked-call";
 /// How long a call waits for its client to come back.
 const RETURN: Duration = Duration::from_secs(10 * 60);
-/// The same in milliseconds of the clock.
+/// How long one waits for the person of a run: no longer than any call lasts.
+const RETURN_OF_RUN: Duration = Duration::from_secs(60 * 60);
+/// [`RETURN`] in milliseconds of the clock.
 pub(crate) const RETURN_MS: i64 = 10 * 60 * 1_000;
+/// For how long a run is led back to a call, in milliseconds of the clock: it learns then how the call ended.
+pub(crate) const RETURN_OF_RUN_MS: i64 = 24 * 60 * 60 * 1_000;
 /// How many bytes the result of a finished call may have to be kept that long too.
 const SMALL: usize = 256 * 1024;
 /// How long a finished call with a larger one is kept.
@@ -93,6 +97,10 @@ struct State {
     guard: Option<TalkGuard>,
     /// What the server asked in vain, because the client that was there did not offer it.
     missing: Option<InputKind>,
+    /// The run that it is a call of: its person takes longer than a client does.
+    run: Option<String>,
+    /// Its run has ended: no one comes back.
+    is_given_up: bool,
 }
 
 impl fmt::Debug for State {
@@ -126,6 +134,11 @@ impl ParkedCall {
     pub(crate) fn asks_for(&self, from: Option<String>, guard: TalkGuard) {
         let mut state = lock(&self.state);
         (state.from, state.guard) = (from, Some(guard));
+    }
+
+    /// It is a call of a run.
+    pub(crate) fn is_of_run(&self, run: &str) {
+        lock(&self.state).run = Some(run.to_owned());
     }
 
     /// Notes how it ended, for a client whose answer got lost, or who answers a question that the server has given up.
@@ -268,6 +281,18 @@ impl ParkedCalls {
         lock(&self.calls).make_room_to_keep(principal);
     }
 
+    /// The run has ended: its calls that wait for a person are taken back at their servers.
+    pub(crate) fn end_run(&self, run: &str) {
+        for parked in lock(&self.calls).all() {
+            let mut state = lock(&parked.state);
+            if state.run.as_deref() == Some(run) {
+                state.is_given_up = true;
+                drop(state);
+                parked.changed();
+            }
+        }
+    }
+
     /// The state that leads a client back to its call.
     pub(crate) fn seal(&self, ticket: &ParkTicket) -> String {
         let text = serde_json::to_vec(ticket).unwrap_or_default();
@@ -301,14 +326,15 @@ pub(crate) async fn abandoned(parked: &ParkedCall) {
     let mut changes = parked.changes.subscribe();
     loop {
         changes.borrow_and_update();
-        let (alone, abandoned) = {
+        let (alone, abandoned, is_of_run) = {
             let state = lock(&parked.state);
-            (state.park.is_alone(), state.park.is_abandoned())
+            let abandoned = state.is_given_up || state.park.is_abandoned();
+            (state.park.is_alone(), abandoned, state.run.is_some())
         };
         if abandoned {
             return;
         }
-        let until = Instant::now() + RETURN;
+        let until = Instant::now() + if is_of_run { RETURN_OF_RUN } else { RETURN };
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return },
             () = tokio::time::sleep_until(until), if alone => return,

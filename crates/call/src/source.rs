@@ -11,11 +11,12 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use toolcrib_base::{PrincipalId, Problem, Timestamp};
 use toolcrib_catalog::{Catalog, DefinitionProblem};
-use toolcrib_protocol::Raw;
+use toolcrib_protocol::{Capabilities, Raw};
 use toolcrib_session::Caller;
 use toolcrib_view::{Operation, Tool, ToolSource, ToolSources, View};
 
 use crate::halts::Halts;
+use crate::own_tasks::OwnTask;
 use crate::reply::ReplyChannel;
 
 pub use invocation::{DEEPEST, Invocation};
@@ -37,6 +38,10 @@ pub trait Source: ToolSource {
     /// whose it is, the source knows by its id. What ends while no gateway runs, or before the source has written down
     /// that it waits, it learns by [`crate::CallPath::approval_end`]. May not wait.
     fn approval_ended(&self, _end: &ApprovalEnd) {}
+
+    /// A call of a run that asked a person has ended without the answer: made again with what led back to it, it gives its
+    /// result. May not wait.
+    fn question_ended(&self, _run: &str, _place: &str) {}
 
     /// Its operations, rows made with `..Operation::OF_SOURCE`.
     fn operations(&self) -> &'static [Operation];
@@ -105,6 +110,29 @@ pub struct CallLineage {
     pub searched: Option<ToolFilter>,
 }
 
+/// How the client of a call is asked in its course, where that is not in its session.
+#[derive(Debug, Clone, Default)]
+pub enum ClientDialog {
+    /// Not at all.
+    #[default]
+    None,
+    /// By the result of the call, which it makes again with the answers.
+    Rounds(ClientRound),
+    /// In the task that the call became.
+    Task(OwnTask),
+}
+
+/// One of the calls of a client that is asked by results.
+#[derive(Debug, Clone)]
+pub struct ClientRound {
+    /// What it can be asked.
+    pub capabilities: Arc<Capabilities>,
+    /// What leads back to the call before, as its result gave it.
+    pub state: Option<Raw>,
+    /// The answers by the keys of the questions, an object.
+    pub answers: Option<Raw>,
+}
+
 /// Which tools a run may use.
 #[derive(Clone)]
 pub struct ToolFilter(Arc<dyn Fn(&Tool) -> bool + Send + Sync>);
@@ -136,6 +164,30 @@ pub struct CallPlace<'a> {
     pub name: &'a str,
     /// The approval that was granted for it.
     pub approval: Option<&'a str>,
+    /// What a person answered to what it asked when it was made before.
+    pub reply: Option<CallReply<'a>>,
+}
+
+/// What a call of a run is made again with.
+#[derive(Debug, Clone, Copy)]
+pub struct CallReply<'a> {
+    /// What led back to the call, as [`CallQuestion::state`] gave it: JSON.
+    pub state: Option<&'a str>,
+    /// The answers by the keys of the questions, an object; `None` where the call needs none any more.
+    pub answers: Option<&'a str>,
+}
+
+/// What a call of a run asks a person.
+#[derive(Debug, Clone)]
+pub struct CallQuestion {
+    /// By the keys of the one who asks: `{key: {method, params}}`.
+    pub asked: Raw,
+    /// What leads back to the call.
+    pub state: Option<Raw>,
+    /// The call waits at its server in this process, and is lost with it.
+    pub in_process: bool,
+    /// The server wants its principal to log in, and has done nothing.
+    pub is_login: bool,
 }
 
 /// What the rules say of a call that is not made yet.
@@ -165,6 +217,8 @@ pub enum RunCallOutcome {
     Refused(Problem),
     /// It was begun, and what it has done is not known. It is not made again.
     Unknown(Problem),
+    /// It was made, and asks a person. It is made again with the answer.
+    Asks(Box<CallQuestion>),
 }
 
 /// What is known of a call of a run that was under way when the process before ended.

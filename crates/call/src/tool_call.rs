@@ -29,7 +29,7 @@ use crate::guard::GuardedCall;
 use crate::limits::LimitedCall;
 use crate::own_tasks::{OwnTask, TaskStart};
 use crate::secret_guard::GuardedText;
-use crate::source::{CallDecision, Invocation};
+use crate::source::{CallDecision, ClientDialog, ClientRound, Invocation};
 use session::SessionArgument;
 
 /// The answer to a call of a tool.
@@ -389,19 +389,21 @@ impl RequestContext<'_> {
     async fn run_source(&self, admitted: &mut AdmittedCall, call: &ToolCall) -> ToolOutcome {
         let internal = || ToolOutcome::failed(Problem::new(Kind::Internal, "the source of the tool is gone"));
         let Home::Source { slow, .. } = &call.tool.home else { return internal() };
-        let Some(source) = self.path.source(&call.tool.id.server) else { return internal() };
+        let Some(source) = self.path.source(&call.tool.id.server).cloned() else { return internal() };
         let by = call.by;
-        let Some(invocation) = self.invocation(call) else { return internal() };
-        let run = source.run(invocation);
+        let Some(mut invocation) = self.invocation(call) else { return internal() };
         if *slow && self.depth == 0 && self.declares_tasks() {
             let target = call.tool.id.to_string();
             let begin = TaskStart { target: &target, capabilities: Arc::clone(&self.client.capabilities) };
             let detached = admitted.detach();
             let (bound, path, caller) = (self.result_bound(&call.tool), Arc::clone(self.path), self.caller.clone());
-            let work = move |_: OwnTask| async move {
-                let ran = run.await.and_then(|result| match bound.filter(|bound| !bound.admits(&result)) {
-                    Some(bound) => bound.cut(&path.large_results, &caller, &result),
-                    None => Ok(result),
+            let work = move |task: OwnTask| async move {
+                invocation.dialog = ClientDialog::Task(task);
+                let ran = source.run(invocation).await.and_then(|result| {
+                    match bound.filter(|bound| !bound.admits(&result)) {
+                        Some(bound) => bound.cut(&path.large_results, &caller, &result),
+                        None => Ok(result),
+                    }
                 });
                 let ToolOutcome { outcome, answer } = ToolOutcome::own(ran);
                 detached.end(outcome);
@@ -416,6 +418,16 @@ impl RequestContext<'_> {
                 answer: answer.map_err(|problem| RpcError::from(&problem)),
             };
         }
+        // A call that was approved is not made by its client.
+        let is_of_client = self.place.is_none() && self.depth == 0 && self.consent.is_none();
+        if is_of_client && self.caller.session.is_none() && self.takes_questions() {
+            invocation.dialog = ClientDialog::Rounds(ClientRound {
+                capabilities: Arc::clone(&self.client.capabilities),
+                state: ask::state(&call.params),
+                answers: call.params.get(ask::INPUT_RESPONSES),
+            });
+        }
+        let run = source.run(invocation);
         let ran = match self.running {
             None => run.await,
             Some(running) => tokio::select! {
@@ -424,6 +436,13 @@ impl RequestContext<'_> {
                 ran = run => ran,
             },
         };
+        if let Ok(result) = &ran
+            && ask::is_input_required(result)
+        {
+            // For the client, and not for its model.
+            let answer = CallAnswer::of_tool(result.clone(), Revision::LATEST);
+            return ToolOutcome { outcome: Outcome::Ok, answer: Ok(answer) };
+        }
         let ran = ran.and_then(|result| self.passed_on(&call.tool, result));
         let ToolOutcome { outcome, answer } = ToolOutcome::own(ran);
         ToolOutcome { outcome, answer: answer.map(|answer| answer.map(|result| shape::call(by, result))) }
@@ -439,6 +458,7 @@ impl RequestContext<'_> {
             depth: self.depth,
             reply: self.reply.clone(),
             lineage: self.lineage.clone(),
+            dialog: ClientDialog::None,
         })
     }
 

@@ -2,7 +2,8 @@
 //! of calls; each agent is a tool `agent_<name>` itself.
 //!
 //! Reading order: `source` (what the gateway sees), `start` (what a run is made of), `tools` (what it is shown), `bridge`
-//! (what the loop's driver asks for: `ask` models, `call` tools, `keep` journals), `operation` (what people ask for).
+//! (what the loop's driver asks for: `ask` models, `call` tools, `keep` journals), `question` (what people are asked),
+//! `operation` (what people ask for).
 
 mod answer_guard;
 mod ask;
@@ -11,6 +12,7 @@ mod breaker;
 mod bridge;
 mod call;
 mod context;
+mod dialog;
 mod dialogue;
 mod follow;
 mod fork;
@@ -19,6 +21,7 @@ mod models;
 mod operation;
 mod output;
 mod place;
+mod question;
 mod route;
 mod seen;
 mod send;

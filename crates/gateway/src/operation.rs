@@ -45,6 +45,7 @@ use toolcrib_view::{Operation, OperationScope, OperationTable};
 use crate::gateway::Gateway;
 use crate::search::SearchRequest;
 
+pub use approvals::{is_same_person, may_decide_here};
 pub(crate) use definition::problem;
 pub use running::ServerOrder;
 pub(crate) use servers::{limited, unanswered};

@@ -21,7 +21,9 @@ use toolcrib_call::{
 use toolcrib_catalog::Exposure;
 use toolcrib_protocol::convert::{self, Caching};
 use toolcrib_protocol::raw::{self, Edit};
-use toolcrib_protocol::{Answer, Era, Id, Notification, Raw, Request, Revision, RpcError, downgrade, meta, method};
+use toolcrib_protocol::{
+    Answer, Era, Id, Notification, Raw, Request, Revision, RpcError, ask, downgrade, meta, method,
+};
 use toolcrib_session::{Caller, Channel, RequestSpan};
 use toolcrib_view::view::View;
 use tracing::Instrument;
@@ -197,6 +199,10 @@ impl CallTool for Gateway {
             let problem = problem.map(|problem| *problem);
             let why = || problem.clone().unwrap_or_else(|| Problem::new(Kind::Internal, "the call was not made"));
             match withheld {
+                None if ask::is_input_required(&result) => match self.path.question_of(&result) {
+                    Ok(question) => RunCallOutcome::Asks(Box::new(question)),
+                    Err(why) => RunCallOutcome::Unknown(Problem::new(Kind::BadServer, why)),
+                },
                 None => RunCallOutcome::Result { result, problem },
                 Some(Withheld::Held(approval)) => RunCallOutcome::Held(approval),
                 Some(Withheld::Refused) => RunCallOutcome::Refused(why()),
@@ -238,7 +244,10 @@ impl Gateway {
             id,
             running: None,
             reply: call.reply.clone(),
-            client: ClientOptions::of_caller(call.caller),
+            client: match call.place {
+                None => ClientOptions::of_caller(call.caller),
+                Some(_) => ClientOptions::of_run(call.caller),
+            },
             depth: call.depth,
             consent: None,
             place: call.place,

@@ -14,7 +14,8 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::mpsc;
 use toolcrib_agent::driver::{
-    AskModel, CallOutcome, CallTool, CheckOutput, DriveError, DriveRuns, Journal, Observe, Rest, Surroundings,
+    AppendError, AskModel, CallOutcome, CallTool, CheckOutput, DriveError, DriveRuns, Journal, Observe, Rest,
+    Surroundings,
 };
 use toolcrib_agent::{
     Answer, Ask, Call, CallResult, Cost, Decision, Entry, Failure, Finish, ModelCall, OpenCall, Part, Start,
@@ -61,7 +62,7 @@ impl CallTool for World {
 
 #[async_trait]
 impl Journal for World {
-    async fn append(&self, run: &str, entries: &[Entry], _: bool) -> Result<(), Problem> {
+    async fn append(&self, run: &str, entries: &[Entry], _: bool) -> Result<(), AppendError> {
         let mut journals = self.journals.lock().expect("no holder panics");
         journals.entry(run.to_owned()).or_default().extend_from_slice(entries);
         Ok(())

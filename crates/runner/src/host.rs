@@ -287,7 +287,7 @@ impl HostState {
             let entry = Entry { at: self.around.clock.now(), event: Event::Started(start) };
             let mut run = Run::default();
             run.admit(&entry.event)?;
-            self.around.journal.append(id, std::slice::from_ref(&entry), true).await.map_err(DriveError::Storage)?;
+            self.around.journal.append(id, std::slice::from_ref(&entry), true).await?;
             run.apply(&entry)?;
             self.around.observer.entry(id, &entry);
             return Ok(Some((run, Vec::new())));

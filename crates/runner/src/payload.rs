@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use toolcrib_agent::driver::CallOutcome;
-use toolcrib_agent::{Answer, CallId, CallResult, Decision, Entry, Event, Failure, Refusal, WaitFor};
+use toolcrib_agent::{Answer, CallId, CallResult, Decision, Entry, Event, Failure, Question, Refusal, WaitFor};
 use toolcrib_base::Timestamp;
 
 /// The version of the protocol.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// `challenge`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -197,6 +197,7 @@ pub(crate) enum CallReport {
     Result(CallResult),
     Unknown(String),
     Waits(WaitFor),
+    Asks { on: WaitFor, question: Box<Question> },
     Held(String),
     Refused(Refusal),
 }
@@ -207,6 +208,7 @@ impl From<CallOutcome> for CallReport {
             CallOutcome::Result(result) => Self::Result(result),
             CallOutcome::Unknown(why) => Self::Unknown(why),
             CallOutcome::Waits(on) => Self::Waits(on),
+            CallOutcome::Asks(on, question) => Self::Asks { on, question },
             CallOutcome::Held(approval) => Self::Held(approval),
             CallOutcome::Refused(refusal) => Self::Refused(refusal),
         }
@@ -219,6 +221,7 @@ impl From<CallReport> for CallOutcome {
             CallReport::Result(result) => Self::Result(result),
             CallReport::Unknown(why) => Self::Unknown(why),
             CallReport::Waits(on) => Self::Waits(on),
+            CallReport::Asks { on, question } => Self::Asks(on, question),
             CallReport::Held(approval) => Self::Held(approval),
             CallReport::Refused(refusal) => Self::Refused(refusal),
         }

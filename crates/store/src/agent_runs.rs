@@ -45,7 +45,7 @@ pub struct AgentRunRecord {
 pub struct AgentRunState {
     /// The model that is asked.
     pub model: String,
-    /// `running`, `waiting` or `ended`.
+    /// `running`, `waiting`, `paused` or `ended`.
     pub status: String,
     /// How it ended.
     pub end: Option<String>,
@@ -293,6 +293,37 @@ impl AgentRuns {
         let found =
             connection.prepare_cached(sql).and_then(|mut found| found.query_row([run], |row| row.get(0)).optional());
         found.map_err(self.database.error(READ))
+    }
+
+    /// At most `limit` lines of a run's journal after the first `after`: none where there are no more, or no such run.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn read_from(&self, run: &str, after: u64, limit: u64) -> Result<Vec<String>, StoreError> {
+        let failed = self.database.error(READ);
+        let connection = self.database.writer();
+        let sql = "SELECT line FROM agent_run_entry WHERE run = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
+        let mut statement = connection.prepare_cached(sql).map_err(&failed)?;
+        let rows =
+            statement.query_map(params![run, signed(after), signed(limit)], |row| row.get(0)).map_err(&failed)?;
+        rows.collect::<Result<_, _>>().map_err(failed)
+    }
+
+    /// How many entries a run's journal has; none where there is no such run.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn count_entries(&self, run: &str) -> Result<u64, StoreError> {
+        Ok(self.entries_of(run)?.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+    }
+
+    /// The runs that wait for something whose text begins so.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn waiting_on_any(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT DISTINCT run FROM agent_run_wait WHERE wait >= ?1 AND substr(wait, 1, length(?1)) = ?1 ORDER BY run";
+        self.ids(sql, [prefix])
     }
 
     /// The row of a run.

@@ -246,6 +246,19 @@ fn with_rest(
     })
 }
 
+/// The same where the command itself hears Ctrl-C while it follows something; before that, Ctrl-C ends it.
+fn with_own_interrupts(
+    flags: &ClientFlags,
+    environment: &Environment,
+    command: impl AsyncFnOnce(&Rest, Output) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    let output = flags.output(environment)?;
+    on_this_thread(async {
+        let rest = Rest::open(flags, environment)?;
+        command(&rest, output).await.map(|()| ExitCode::SUCCESS)
+    })
+}
+
 /// Runs a command until it ends or Ctrl-C, which is listened to before the command starts: hence the order.
 fn until_interrupted(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitCode> {
     on_this_thread(async {

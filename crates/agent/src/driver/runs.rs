@@ -192,7 +192,7 @@ impl Runs {
     async fn write(&self, run: &mut Run, id: &str, event: Event) -> Result<(), DriveError> {
         let entry = Entry { at: self.around.clock.now(), event };
         run.admit(&entry.event)?;
-        self.around.journal.append(id, std::slice::from_ref(&entry), true).await.map_err(DriveError::Storage)?;
+        self.around.journal.append(id, std::slice::from_ref(&entry), true).await?;
         run.apply(&entry)?;
         self.around.observer.entry(id, &entry);
         Ok(())

@@ -91,7 +91,7 @@ impl RunTask {
     async fn append(&mut self, events: Vec<Event>, sync: bool) -> Result<(), DriveError> {
         let at = self.around.clock.now();
         let entries: Vec<Entry> = events.into_iter().map(|event| Entry { at, event }).collect();
-        self.around.journal.append(self.run.id(), &entries, sync).await.map_err(DriveError::Storage)?;
+        self.around.journal.append(self.run.id(), &entries, sync).await?;
         for entry in &entries {
             self.run.apply(entry)?;
             self.around.observer.entry(self.run.id(), entry);
@@ -232,7 +232,8 @@ impl RunTask {
             Completion::Call(call, attempt, outcome) => match outcome {
                 CallOutcome::Result(result) => Event::Result { call, result },
                 CallOutcome::Unknown(why) => Event::Unknown { call, attempt, why },
-                CallOutcome::Waits(on) => Event::CallWaits { call, on },
+                CallOutcome::Waits(on) => Event::CallWaits { call, on, question: None },
+                CallOutcome::Asks(on, question) => Event::CallWaits { call, on, question: Some(question) },
                 CallOutcome::Held(approval) => Event::Decided { call, decision: Decision::Held(approval) },
                 CallOutcome::Refused(refusal) => Event::Decided { call, decision: Decision::Refused(refusal) },
             },

@@ -47,6 +47,28 @@ async fn a_run_waits_without_a_task_and_goes_on_with_the_result() {
     assert!(world.faults().is_empty(), "{:?}", world.faults());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_paused_takes_what_arrives_and_goes_on_when_it_is_resumed() {
+    let (world, runs) = World::new();
+    runs.start(start()).await.unwrap();
+    assert_eq!(world.rest().await.unwrap(), approval());
+    runs.tell("run_1", Event::Paused { by: "local".to_owned() }).await.unwrap();
+    let Rest::Waiting(mut waits) = world.rest().await.unwrap() else { panic!("it waits") };
+    assert_eq!((waits.remove(0), Rest::Waiting(waits)), (WaitFor::Resume, approval()));
+    runs.tell("run_1", granted()).await.unwrap();
+    assert_eq!(world.rest().await.unwrap(), Rest::Waiting(vec![WaitFor::Resume]));
+    assert_eq!(world.executed(), ["1.1", "1.2", "1.3"], "nothing leaves though it may");
+    // Another process finds it as it is.
+    runs.resume("run_1").await.unwrap();
+    assert_eq!(world.rest().await.unwrap(), Rest::Waiting(vec![WaitFor::Resume]));
+    runs.tell("run_1", Event::Arrived(WaitFor::Resume)).await.unwrap();
+    assert_eq!(world.rest().await.unwrap(), done());
+    assert_eq!(world.executed(), ["1.1", "1.2", "1.3", "2.1"]);
+    assert!(runs.tell("run_1", Event::Paused { by: "local".to_owned() }).await.is_err(), "it has ended");
+    assert_eq!(replay(&world.entries()).unwrap(), Some(End::Done("All is done.".to_owned())));
+    assert!(world.faults().is_empty(), "{:?}", world.faults());
+}
+
 /// Polls a future at most `times`, then drops it.
 async fn poll_times<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
     let mut future = pin!(future);

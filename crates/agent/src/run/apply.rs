@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
 use toolcrib_base::Timestamp;
 
 #[cfg(test)]
 use super::planted::Bug;
 use super::repeats::{Repeats, Repetition};
 use super::turn::{Stage, Turn, TurnCall};
-use super::{Effect, HeldText, MOST_LOST, ModelState, Phase, Run, texts};
+use super::{Effect, HeldText, MOST_LOST, MOST_QUESTIONS, ModelState, Phase, Run, texts};
 use crate::answer::{Answer, Failure, FailureKind, Finish};
 use crate::conversation::{Conversation, Part, ShownResult};
-use crate::entry::{CallId, CallResult, Decision, End, Entry, Event, OnDenied, OnUnknown, Purpose, Refusal};
-use crate::entry::{RefusalKind, Request, Settlement, Start, WaitFor};
+use crate::entry::{CallId, CallResult, Decision, End, Entry, Event, OnDenied, OnUnknown, Purpose, Question};
+use crate::entry::{Refusal, RefusalKind, Reply, Request, Settlement, Start, WaitFor};
 use crate::journal::JournalError;
 use crate::spending::{Cost, RunLimits};
 use crate::tool::Tools;
@@ -40,6 +41,7 @@ fn goes_on(end: &End, event: &Event) -> bool {
         | Event::Asked(_)
         | Event::Intent { .. }
         | Event::Ended(_)
+        | Event::Paused { .. }
         | Event::ModelChanged { .. }
         | Event::Forked { .. } => true,
         _ => false,
@@ -90,7 +92,7 @@ impl Run {
             return Ok(());
         }
         match event {
-            Event::Said { .. } | Event::Quarantined { .. } if self.ending.is_some() => {
+            Event::Said { .. } | Event::Quarantined { .. } | Event::Paused { .. } if self.ending.is_some() => {
                 Err("the run is about to end".to_owned())
             }
             Event::Reviewed { item, .. } if self.quarantine.iter().all(|held| held.number != *item) => {
@@ -162,7 +164,9 @@ impl Run {
             Event::Intent { call, .. } => self.left(*call),
             Event::Result { call, result } => return self.result(*call, result),
             Event::Unknown { call, attempt, why } => return self.unknown(*call, *attempt, why),
-            Event::CallWaits { call, on } => return self.call_waits(*call, on),
+            Event::CallWaits { call, on, question } => return self.call_waits(*call, on, question.as_deref()),
+            Event::Replied { call, answers, .. } => return self.replied(*call, answers),
+            Event::Paused { .. } => return self.paused_by_person(),
             Event::Approval { approval, granted, note } => return self.approval(approval, *granted, note),
             Event::Arrived(what) => return self.arrived(what),
             Event::Waiting(on) => {
@@ -205,6 +209,7 @@ impl Run {
         self.rounds_used = 0;
         self.calls_made = 0;
         (self.clock.active_ms, self.clock.message_ms) = (0, 0);
+        self.on_pause = false;
     }
 
     /// What was under way is lost: what may be repeated will be, the rest is unknown (`next.rs` writes that).
@@ -222,10 +227,12 @@ impl Run {
             held.for_each(|call| call.stage = Stage::Held("lost".to_owned()));
         }
         let mut lost = Vec::new();
-        for call in turn.calls.iter_mut().filter(|call| call.stage == Stage::Running) {
+        for call in turn.calls.iter_mut().filter(|call| call.stage == Stage::Running || call.waits_in_process()) {
             call.stage = Stage::Orphaned;
             #[cfg(test)]
-            if self.planted == Some(Bug::RepeatsOrphans) {
+            if self.planted == Some(Bug::RepeatsOrphans)
+                || self.planted == Some(Bug::RepeatsAsked) && call.question.is_some()
+            {
                 lost.push(call.id);
                 continue;
             }
@@ -274,6 +281,10 @@ impl Run {
 
     fn quarantined(&mut self, text: &str, why: &str) {
         self.hold(Some(text.to_owned()), why);
+        #[cfg(test)]
+        if self.has(Bug::TellsQuarantined) {
+            self.said(text);
+        }
         if self.ended.take().is_some() {
             self.clock.still = false;
         }
@@ -306,6 +317,7 @@ impl Run {
             self.lost_answers += 1;
         }
         self.cancelled = true;
+        self.on_pause = false;
         self.waiting = None;
         self.clock.still = false;
         self.ending = Some(End::Cancelled(by.to_owned()));
@@ -523,10 +535,14 @@ impl Run {
 
     fn unknown(&mut self, id: CallId, attempt: u32, why: &str) -> Effect {
         let Some(call) = self.call(id).filter(|call| call.attempts == attempt) else { return Effect::Repeated };
-        if !matches!(call.stage, Stage::Running | Stage::Orphaned | Stage::Waits(_)) {
+        let is_open = matches!(call.stage, Stage::Running | Stage::Orphaned | Stage::Waits(_));
+        if !is_open && !call.waits_in_process() {
             return Effect::Repeated;
         }
-        if call.hints.repeatable() {
+        let may_repeat = call.hints.repeatable();
+        #[cfg(test)]
+        let may_repeat = may_repeat || self.has(Bug::RepeatsAsked) && call.waits_in_process();
+        if may_repeat {
             self.lost(id, why);
             return Effect::Changed;
         }
@@ -551,6 +567,10 @@ impl Run {
     fn lost(&mut self, id: CallId, why: &str) {
         let Some(call) = self.call_mut(id) else { return };
         call.lost += 1;
+        // What led back to the call leads nowhere any more.
+        if call.question.take().is_some_and(|question| question.in_process) {
+            call.reply = None;
+        }
         if call.lost < MOST_LOST {
             call.stage = Stage::Allowed;
         } else {
@@ -559,11 +579,45 @@ impl Run {
         }
     }
 
-    fn call_waits(&mut self, id: CallId, on: &WaitFor) -> Effect {
+    fn call_waits(&mut self, id: CallId, on: &WaitFor, question: Option<&Question>) -> Effect {
         let Some(call) = self.call_mut(id).filter(|call| call.stage == Stage::Running) else {
             return Effect::Repeated;
         };
+        (call.question, call.reply) = (question.cloned(), None);
+        call.asked += u32::from(question.is_some());
+        if call.asked > MOST_QUESTIONS {
+            let attempt = call.attempts;
+            return self.unknown(id, attempt, &format!("it asked a person more than {MOST_QUESTIONS} times"));
+        }
         call.stage = Stage::Waits(on.clone());
+        Effect::Changed
+    }
+
+    /// A call that asked is made once more, with the answers.
+    fn replied(&mut self, id: CallId, answers: &Arc<RawValue>) -> Effect {
+        #[cfg(test)]
+        let loses_replies = self.has(Bug::LosesReplies);
+        let waits = |call: &&mut TurnCall| matches!(call.stage, Stage::Waits(_)) && call.question.is_some();
+        let Some(call) = self.call_mut(id).filter(waits) else { return Effect::Repeated };
+        let state = call.question.as_ref().and_then(|question| question.state.clone());
+        call.reply = Some(Reply { state, answers: Some(Arc::clone(answers)) });
+        #[cfg(test)]
+        if loses_replies {
+            call.reply = None;
+        }
+        call.stage = Stage::Allowed;
+        Effect::Changed
+    }
+
+    fn paused_by_person(&mut self) -> Effect {
+        if self.on_pause {
+            return Effect::Repeated;
+        }
+        #[cfg(test)]
+        if self.has(Bug::GoesOnPaused) {
+            return Effect::Changed;
+        }
+        self.on_pause = true;
         Effect::Changed
     }
 
@@ -622,6 +676,9 @@ impl Run {
     }
 
     fn arrived(&mut self, what: &WaitFor) -> Effect {
+        if *what == WaitFor::Resume {
+            return if std::mem::take(&mut self.on_pause) { Effect::Changed } else { Effect::Repeated };
+        }
         let due = self.asking.not_before.filter(|_| self.asking.sleeps).map(WaitFor::Time);
         if due.as_ref() == Some(what) {
             self.asking.sleeps = false;
@@ -633,6 +690,8 @@ impl Run {
         let mut applied = Effect::Repeated;
         for call in turn.calls.iter_mut().filter(|call| waits(call)) {
             call.after = Some(what.clone());
+            let state = call.question.as_ref().and_then(|question| question.state.clone());
+            call.reply = state.map(|state| Reply { state: Some(state), answers: None });
             call.stage = Stage::Allowed;
             applied = Effect::Changed;
         }

@@ -44,11 +44,11 @@ impl Run {
         if let Some(end) = self.ending() {
             return if self.is_under_way() && !self.cancelled { Vec::new() } else { self.closing(end) };
         }
+        if self.on_pause {
+            return self.pause_actions();
+        }
         if let Some(waits) = &self.waiting {
-            return match self.still_waits(waits) {
-                Some(waits) => vec![Action::Wait(waits)],
-                None => record(Event::Continued),
-            };
+            return self.still_waits(waits).map_or_else(|| record(Event::Continued), |waits| self.wait(waits));
         }
         if let Some(waits) = self.reviews() {
             return record(Event::Waiting(waits));
@@ -62,6 +62,33 @@ impl Run {
             },
             Phase::Output(text, true) => record(Event::Ended(End::Done(text.clone()))),
             Phase::Output(text, false) => vec![Action::CheckOutput(text.clone())],
+        }
+    }
+
+    /// A run that a person paused ends what is under way. What it waits for besides may arrive meanwhile.
+    fn pause_actions(&self) -> Vec<Action> {
+        if self.is_under_way() {
+            return Vec::new();
+        }
+        let mut waits = vec![WaitFor::Resume];
+        match &self.phase {
+            Phase::Calls(turn) => waits.extend(turn.waits()),
+            Phase::Ask => waits.extend(self.asking.not_before.filter(|_| self.asking.sleeps).map(WaitFor::Time)),
+            Phase::Output(..) => {}
+        }
+        waits.extend(self.reviews().into_iter().flatten());
+        self.wait(waits)
+    }
+
+    /// Waits for this. What is written finds the run when it arrives, and says that a person paused it.
+    fn wait(&self, waits: Vec<WaitFor>) -> Vec<Action> {
+        let is_written = |written: &Vec<WaitFor>| {
+            waits.iter().all(|on| written.contains(on)) && (self.on_pause || !written.contains(&WaitFor::Resume))
+        };
+        if self.waiting.as_ref().is_some_and(is_written) {
+            vec![Action::Wait(waits)]
+        } else {
+            record(Event::Waiting(waits))
         }
     }
 
@@ -102,12 +129,19 @@ impl Run {
                 TurnStep::Wait(waits) => Some(waits),
                 _ => None,
             },
-            _ => self.reviews().or_else(|| self.asking.sleeps.then(|| waits.to_vec())),
+            _ => self.reviews().or_else(|| {
+                let moments = waits.iter().filter(|on| matches!(on, WaitFor::Time(_)));
+                self.asking.sleeps.then(|| moments.cloned().collect())
+            }),
         }
     }
 
     /// What a person has to look at before anything else is done: between turns, and before the run ends.
     fn reviews(&self) -> Option<Vec<WaitFor>> {
+        #[cfg(test)]
+        if self.has(Bug::AsksInQuarantine) {
+            return None;
+        }
         let is_between = match &self.phase {
             Phase::Ask => self.asking.under_way.is_none(),
             Phase::Output(_, is_checked) => *is_checked,
@@ -187,6 +221,7 @@ impl Run {
             arguments: call.arguments.clone(),
             approval: call.approval.clone(),
             after: call.after.clone(),
+            reply: call.reply.clone(),
             attempt: call.attempts + 1,
             durable: !call.hints.read_only,
             within_ms,
@@ -247,7 +282,9 @@ impl Run {
 
 /// The result of a call whose run ends before it has one.
 fn close(call: &TurnCall, end: &End) -> Action {
-    let left = matches!(call.stage, Stage::Running | Stage::Orphaned | Stage::Waits(_));
+    // One that waits for a login was turned away by its server.
+    let left = matches!(call.stage, Stage::Running | Stage::Orphaned | Stage::Waits(_))
+        && !matches!(call.stage, Stage::Waits(WaitFor::Login(_)));
     if left && !call.hints.repeatable() {
         let why = format!("the run ended while it was under way: {}", end.name());
         return Action::Record(Event::Unknown { call: call.id, attempt: call.attempts, why });

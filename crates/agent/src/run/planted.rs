@@ -31,10 +31,20 @@ pub(crate) enum Bug {
     DropsMessages,
     /// Every answer gives the run the rounds of a new message.
     CountsNoRounds,
+    /// A write that asked a person in a process that is gone is made again.
+    RepeatsAsked,
+    /// The answer of a person is left out when its call is made again.
+    LosesReplies,
+    /// A run that is paused goes on.
+    GoesOnPaused,
+    /// A message that is in quarantine is told at once.
+    TellsQuarantined,
+    /// The model is asked while something is in quarantine.
+    AsksInQuarantine,
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::RepeatsOrphans,
         Self::OvertakesWrites,
         Self::DropsRefusals,
@@ -48,6 +58,11 @@ impl Bug {
         Self::ReadsInnerWrites,
         Self::DropsMessages,
         Self::CountsNoRounds,
+        Self::RepeatsAsked,
+        Self::LosesReplies,
+        Self::GoesOnPaused,
+        Self::TellsQuarantined,
+        Self::AsksInQuarantine,
     ];
 }
 

@@ -8,7 +8,7 @@ use toolcrib_base::nearest::prefix;
 use super::repeats::CallKey;
 use super::texts;
 use crate::answer::ModelCall;
-use crate::entry::{CallId, Refusal, RefusalKind, WaitFor};
+use crate::entry::{CallId, Question, Refusal, RefusalKind, Reply, WaitFor};
 use crate::tool::{Hints, Tools};
 
 /// The bytes of an unknown name that are given back.
@@ -50,11 +50,24 @@ pub(super) struct TurnCall {
     pub(super) stage: Stage,
     pub(super) approval: Option<String>,
     pub(super) after: Option<WaitFor>,
+    /// What it asks a person, and how often it did.
+    pub(super) question: Option<Question>,
+    pub(super) asked: u32,
+    /// What the person answered.
+    pub(super) reply: Option<Reply>,
     pub(super) attempts: u32,
     /// Attempts whose end is not known.
     pub(super) lost: u32,
     pub(super) text: String,
     pub(super) is_error: bool,
+}
+
+impl TurnCall {
+    /// Whether it asks a person, or is about to be told the answer, and is lost with the process that made it.
+    pub(super) fn waits_in_process(&self) -> bool {
+        let waits = matches!(self.stage, Stage::Waits(_)) || self.stage == Stage::Allowed && self.reply.is_some();
+        waits && self.question.as_ref().is_some_and(|question| question.in_process)
+    }
 }
 
 /// The calls of an answer, in its order.
@@ -155,6 +168,9 @@ fn turn_call(id: CallId, call: &ModelCall, tools: &Tools, most: u32) -> TurnCall
         stage,
         approval: None,
         after: None,
+        question: None,
+        asked: 0,
+        reply: None,
         attempts: 0,
         lost: 0,
         text: String::new(),

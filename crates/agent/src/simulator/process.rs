@@ -140,6 +140,7 @@ impl Simulation {
 
     /// Another process goes on. What was under way may still have its effect.
     fn restart(&mut self) -> Result<(), Death> {
+        self.world.end_process();
         for flight in std::mem::take(&mut self.flight) {
             if let Flight::Call(call, false) = flight
                 && self.world.random.chance(50)
@@ -171,11 +172,13 @@ impl Simulation {
             }
         }
         self.now += 1_000_000;
-        if self.run.end().is_none() && self.run.waiting().is_none() {
-            self.append(Event::Resumed, false)
-        } else {
-            Ok(())
+        if self.run.end().is_some() {
+            return Ok(());
         }
+        if self.run.waiting().is_none() {
+            return self.append(Event::Resumed, false);
+        }
+        self.lose_questions()
     }
 
     // === steps ===
@@ -193,6 +196,9 @@ impl Simulation {
             self.flight.retain(|flight| matches!(flight, Flight::Call(_, true)));
             self.append(Event::Cancelled { by: "local".to_owned() }, true)?;
             self.flight.clear();
+        }
+        if self.world.random.below(60) == 0 && self.run.admit(&Event::Paused { by: "local".to_owned() }).is_ok() {
+            self.append(Event::Paused { by: "local".to_owned() }, true)?;
         }
         if self.messages > 0 && self.run.end().is_none() && self.world.random.chance(2) {
             self.say()?;
@@ -251,16 +257,61 @@ impl Simulation {
     /// A person says something more, if the run takes it.
     fn say(&mut self) -> Result<(), Death> {
         let text = format!("Message {} for you.", self.messages);
-        let event = Event::Said { text: text.clone() };
+        let is_held = self.world.random.chance(30);
+        let event = match is_held {
+            true => Event::Quarantined { text: text.clone(), why: "a rule".to_owned() },
+            false => Event::Said { text: text.clone() },
+        };
         if self.run.admit(&event).is_err() {
             return Ok(());
         }
         self.messages -= 1;
-        self.said.push(text);
+        if !is_held {
+            self.said.push(text);
+        }
         self.append(event, true)
     }
 
+    /// A person looks at what is in quarantine.
+    fn review(&mut self, item: u32) -> Event {
+        let released = self.world.random.chance(60);
+        let held = self.held();
+        match held.iter().find(|(number, _)| *number == item) {
+            Some((_, Some(text))) if released => self.said.push(text.clone()),
+            Some(_) => {}
+            None => self.world.fault(format!("the run waits for a look at {item}, which is not held")),
+        }
+        Event::Reviewed { item, released, by: "ann".to_owned() }
+    }
+
+    /// What the journal says is in quarantine: its number, and the message if it is one.
+    fn held(&self) -> Vec<(u32, Option<String>)> {
+        let mut held = Vec::new();
+        let mut count = 0;
+        for entry in &self.journal {
+            let text = match &entry.event {
+                Event::Started(start) if start.held.is_some() => None,
+                Event::Quarantined { text, .. } => Some(text.clone()),
+                Event::Reviewed { item, .. } => {
+                    held.retain(|(number, _)| number != item);
+                    continue;
+                }
+                _ => continue,
+            };
+            count += 1;
+            held.push((count, text));
+        }
+        held
+    }
+
     fn ask(&mut self, ask: &Ask) -> Result<(), Death> {
+        if self.is_paused() {
+            self.world.fault("a run that is paused asks the model");
+        }
+        if !self.held().is_empty() {
+            self.world.fault("the model is asked while something is in quarantine");
+        }
+        self.check_told(ask);
         if let Some(moment) = ask.not_before {
             self.now = self.now.max(moment.0);
         }
@@ -277,6 +328,9 @@ impl Simulation {
     }
 
     fn call(&mut self, calls: Vec<Call>) -> Result<(), Death> {
+        if self.is_paused() {
+            self.world.fault("a run that is paused makes calls");
+        }
         for call in &calls {
             self.append(Event::Intent { call: call.id, attempt: call.attempt }, call.durable)?;
         }
@@ -304,10 +358,13 @@ impl Simulation {
             Flight::Ask(number, Ok(answer)) => self.append(Event::Answered { number, answer }, false),
             Flight::Ask(number, Err(failure)) => self.append(Event::AskFailed { number, failure }, false),
             Flight::Call(call, executed) => {
-                if !executed && self.world.random.chance(8) {
-                    let event = match self.world.random.below(3) {
-                        0 if self.waited.insert(call.id) => {
-                            Event::CallWaits { call: call.id, on: WaitFor::Person(format!("question {}", call.id)) }
+                if !executed && self.world.random.chance(12) {
+                    let on = WaitFor::Person(call.id.to_string());
+                    let event = match self.world.random.below(4) {
+                        0 if self.waited.insert(call.id) => Event::CallWaits { call: call.id, on, question: None },
+                        1 | 2 if self.waited.insert(call.id) => {
+                            let question = Some(Box::new(self.world.question(&call)));
+                            Event::CallWaits { call: call.id, on, question }
                         }
                         _ => unknown(&call, "the connection broke"),
                     };
@@ -350,6 +407,12 @@ impl Simulation {
                 self.world.known(*call);
                 Event::Settled { call: *call, settlement, by: "local".to_owned() }
             }
+            WaitFor::Person(what) if self.world.random.chance(70) && self.is_asked(what) => {
+                let call = CallId::parse(what).expect("a question is named after its call");
+                let answers = self.world.answers(call);
+                Event::Replied { call, answers, by: "local".to_owned() }
+            }
+            WaitFor::Review(item) => self.review(*item),
             other => {
                 if let WaitFor::Time(moment) = other {
                     self.now = self.now.max(moment.0);
@@ -361,12 +424,37 @@ impl Simulation {
         self.append(event, true)
     }
 
+    fn is_asked(&self, what: &str) -> bool {
+        self.run.asking_calls().iter().any(|call| call.id.to_string() == what)
+    }
+
+    /// Whether a person paused the run and nobody let it go on.
+    fn is_paused(&self) -> bool {
+        self.journal.iter().fold(false, |paused, entry| match &entry.event {
+            Event::Paused { .. } => true,
+            Event::Arrived(WaitFor::Resume) | Event::Cancelled { .. } => false,
+            _ => paused,
+        })
+    }
+
+    /// What asked a person in the process before is lost with it, also where the run waits.
+    fn lose_questions(&mut self) -> Result<(), Death> {
+        for (call, attempt) in self.run.calls_in_process() {
+            self.append(Event::Unknown { call, attempt, why: "its process is gone".to_owned() }, true)?;
+        }
+        Ok(())
+    }
+
     /// Whoever brings news may bring it twice.
     fn repeat_an_entry(&mut self) -> Result<(), Death> {
         let place = self.world.random.below(self.journal.len());
         let event = self.journal[place].event.clone();
         match event {
-            Event::Result { .. } | Event::Answered { .. } | Event::Approval { .. } | Event::Unknown { .. }
+            Event::Result { .. }
+            | Event::Answered { .. }
+            | Event::Approval { .. }
+            | Event::Replied { .. }
+            | Event::Unknown { .. }
                 if self.run.end().is_none() =>
             {
                 self.append(event, false)
@@ -442,7 +530,7 @@ impl Simulation {
         let (mut numbers, mut count) = (HashSet::new(), 0);
         for entry in &self.journal {
             match &entry.event {
-                Event::Said { .. } => count = 0,
+                Event::Said { .. } | Event::Reviewed { released: true, .. } => count = 0,
                 Event::Answered { number, answer } if numbers.insert(*number) => {
                     count += usize::from(answer.text.starts_with("Answer"));
                 }
@@ -467,6 +555,20 @@ impl Simulation {
         let told: Vec<_> = told.cloned().collect();
         if is_done && !is_replaced && told != self.said {
             self.world.fault(format!("{:?} was said, and the model was told {told:?}", self.said));
+        }
+    }
+
+    /// The model is told nothing that a person holds or has refused.
+    fn check_told(&mut self, ask: &Ask) {
+        let is_told = |text: &String| {
+            ask.conversation.parts().iter().any(|part| matches!(&**part, Part::User(told) if told == text))
+        };
+        let withheld = self.journal.iter().find_map(|entry| match &entry.event {
+            Event::Quarantined { text, .. } if !self.said.contains(text) && is_told(text) => Some(text.clone()),
+            _ => None,
+        });
+        if let Some(text) = withheld {
+            self.world.fault(format!("the model is told `{text}`, which is held or was refused"));
         }
     }
 

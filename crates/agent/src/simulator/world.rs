@@ -4,13 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::json;
-use serde_json::value::to_raw_value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::random::Random;
 use crate::action::Call;
 use crate::answer::{Answer, Failure, FailureKind, Finish, ModelCall, ModelSpec, Price};
 use crate::conversation::{Conversation, Part, ShownResult};
-use crate::entry::{CallId, Decision, InnerTool, OnDenied, OnUnknown, Purpose, Refusal, RefusalKind, Request, Start};
+use crate::entry::{CallId, Decision, InnerTool, OnDenied, OnUnknown, Purpose, Question, Refusal, RefusalKind};
+use crate::entry::{Request, Start};
 use crate::spending::{Cost, RunLimits};
 use crate::tool::{Hints, ToolSpec};
 
@@ -47,6 +48,11 @@ pub(super) struct World {
     granted: HashSet<String>,
     /// Approvals that were asked for and not answered.
     unanswered: HashSet<String>,
+    /// What calls have asked, and of those that wait in this process the calls themselves.
+    asked: HashMap<CallId, Question>,
+    parked: HashMap<CallId, Call>,
+    /// What people answered.
+    replies: HashMap<CallId, Arc<RawValue>>,
     last_sent: Option<(u32, usize, Vec<String>)>,
     last_calls: Vec<ModelCall>,
     /// All that was found to be wrong.
@@ -110,7 +116,7 @@ pub(super) fn start(random: &mut Random) -> Start {
         allowed: None,
         parent: None,
         labels: Vec::new(),
-        held: None,
+        held: random.chance(10).then(|| "a rule".to_owned()),
     }
 }
 
@@ -125,6 +131,9 @@ impl World {
             repeatable: HashSet::new(),
             granted: HashSet::new(),
             unanswered: HashSet::new(),
+            asked: HashMap::new(),
+            parked: HashMap::new(),
+            replies: HashMap::new(),
             last_sent: None,
             last_calls: Vec::new(),
             faults: Vec::new(),
@@ -289,12 +298,57 @@ impl World {
     /// A call leaves the gateway.
     pub(super) fn leaves(&mut self, call: &Call) {
         self.left.insert(call.id);
+        self.parked.remove(&call.id);
+        self.check_reply(call);
         let meant = meant(&call.tool, &call.arguments).map_or("", |(name, ..)| *name);
         if matches!(meant, "guarded" | "private") && !self.granted.contains(&format!("apr_{}", call.id)) {
             self.fault(format!("call {} left without its approval", call.id));
         }
         if meant == "denied" {
             self.fault(format!("call {} is denied and left", call.id));
+        }
+    }
+
+    /// What a call asks a person, at a server that keeps its call open or at one that does not.
+    pub(super) fn question(&mut self, call: &Call) -> Question {
+        let in_process = self.random.chance(50);
+        let raw = |value: &serde_json::Value| -> Arc<RawValue> { to_raw_value(value).expect("a value is JSON").into() };
+        let asked = raw(&json!({"sure": {"method": "elicitation/create", "params": {}}}));
+        let question = Question { asked, state: Some(raw(&json!(call.id.to_string()))), in_process };
+        self.asked.insert(call.id, question.clone());
+        if in_process {
+            self.parked.insert(call.id, call.clone());
+        }
+        question
+    }
+
+    /// What the person answers.
+    pub(super) fn answers(&mut self, call: CallId) -> Arc<RawValue> {
+        let answers = json!({"sure": {"action": "accept", "content": {"number": self.random.below(1_000)}}});
+        let answers: Arc<RawValue> = to_raw_value(&answers).expect("a value is JSON").into();
+        self.replies.insert(call, Arc::clone(&answers));
+        answers
+    }
+
+    /// The process is gone: servers that kept a call open may have gone on with it.
+    pub(super) fn end_process(&mut self) {
+        for call in std::mem::take(&mut self.parked).into_values() {
+            if self.random.chance(50) {
+                self.execute(&call);
+            }
+            // The person may be asked again.
+            self.replies.remove(&call.id);
+        }
+    }
+
+    fn check_reply(&mut self, call: &Call) {
+        let Some(given) = self.replies.remove(&call.id) else { return };
+        let told = call.reply.as_ref().and_then(|reply| reply.answers.as_ref());
+        let state = call.reply.as_ref().and_then(|reply| reply.state.as_ref());
+        let wanted = self.asked.get(&call.id).and_then(|question| question.state.as_ref());
+        let is_told = told.is_some_and(|told| told.get() == given.get());
+        if !is_told || state.map(|it| it.get()) != wanted.map(|it| it.get()) {
+            self.fault(format!("call {} left without the answer that it asked for", call.id));
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
+use toolcrib_base::{Kind, Problem};
 use toolcrib_policy::Act;
 use toolcrib_protocol::ask::{self, InputRequired};
 use toolcrib_protocol::error::INVALID_PARAMS;
@@ -14,9 +15,9 @@ use toolcrib_upstream::{CallHandler, Server};
 
 use crate::admission::AdmittedCall;
 use crate::context::RequestContext;
-use crate::dispatch::{self, CallOutcome, OutgoingCall};
+use crate::dispatch::{self, CallOutcome, MAY_HAVE_RUN, OutgoingCall};
 use crate::exchange::ServerRequest;
-use crate::parking::{Attachment, ParkTicket, ParkedCall, ParkedCallId, RETURN_MS, abandoned};
+use crate::parking::{Attachment, ParkTicket, ParkedCall, ParkedCallId, RETURN_MS, RETURN_OF_RUN_MS, abandoned};
 
 /// How long further questions are waited for after the first.
 const GATHER: Duration = Duration::from_millis(20);
@@ -33,8 +34,10 @@ impl RequestContext<'_> {
             return match self.parked(&state, &request.params, &digest) {
                 Ok((call, parked)) => {
                     let attachment = Attachment::new(&parked, &self.reply, &self.client);
-                    self.attend(attachment, request.server, &call, digest).await
+                    let outcome = self.attend(attachment, request.server, &call, digest).await;
+                    if self.place.is_some() && matches!(outcome, CallOutcome::Cancelled) { lost() } else { outcome }
                 }
+                Err(_) if self.place.is_some() => lost(),
                 Err(refused) => *refused,
             };
         }
@@ -44,6 +47,9 @@ impl RequestContext<'_> {
         };
         let guard = self.talk_guard(request.server, admitted.act().and_then(Act::tool));
         parked.asks_for(self.asks_for(request.server), guard);
+        if let Some(run) = self.run_id().filter(|_| self.place.is_some()) {
+            parked.is_of_run(run);
+        }
         // Attached before it starts: a call without a waiting request is given up.
         let attachment = Attachment::new(&parked, &self.reply, &self.client);
         let server = request.server;
@@ -91,6 +97,7 @@ impl RequestContext<'_> {
         };
         let environment = self.environment_for(request.server);
         let user = self.snapshot.user_of(&self.caller.principal.id);
+        let place = self.place.zip(self.run_id()).map(|(place, run)| (run.to_owned(), place.name.to_owned()));
         let mut stop = self.path.servers.scope().stop_signal();
         self.path.servers.scope().spawn(async move {
             let (method, call) = (method.as_str(), to_server);
@@ -105,6 +112,9 @@ impl RequestContext<'_> {
             };
             admitted.end(ended.audited());
             let kept = parked.ended_with(ended);
+            if let Some((run, place)) = place.filter(|_| kept.is_some() && !stop.is_stopped()) {
+                path.sources.iter().for_each(|source| source.question_ended(&run, &place));
+            }
             if let Some(kept) = kept {
                 path.parking.make_room_to_keep(&caller.principal.id);
                 tokio::select! {
@@ -147,12 +157,13 @@ impl RequestContext<'_> {
     }
 
     fn ticket(&self, call: &ParkedCallId, digest: String) -> String {
+        let lasts = if self.place.is_some() { RETURN_OF_RUN_MS } else { RETURN_MS };
         self.path.parking.seal(&ParkTicket {
             call: call.clone(),
             principal: self.caller.principal.id.as_str().to_owned(),
             profile: self.caller.profile.to_string(),
             digest,
-            until: self.path.clock.now().0.saturating_add(RETURN_MS),
+            until: self.path.clock.now().0.saturating_add(lasts),
         })
     }
 }
@@ -170,6 +181,12 @@ fn digest(method: &str, params: &Raw, session: &str) -> String {
 fn invalid(message: &str) -> CallOutcome {
     let error = RpcError::new(INVALID_PARAMS, format!("`requestState` {message}. Make the call again without it."));
     CallOutcome::Answered(Err(error))
+}
+
+/// The answer to a run whose call is gone that waited for its person.
+fn lost() -> CallOutcome {
+    let message = "the call that asked a person does not wait for the answer any more";
+    CallOutcome::Unanswered(Problem::new(Kind::Unavailable, message).hint(MAY_HAVE_RUN))
 }
 
 fn expired() -> CallOutcome {

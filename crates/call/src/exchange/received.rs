@@ -23,7 +23,7 @@ impl RequestContext<'_> {
             let hint = "The server violates MCP: report it to its author.";
             return CallOutcome::Unanswered(Problem::new(Kind::BadServer, message).hint(hint));
         }
-        let modern_client = self.caller.revision.era() == Era::Modern;
+        let modern_client = self.takes_questions();
         let result = match (self.speaks_modern(server), modern_client) {
             (true, _) => match self.of_modern(server, method, asked, result) {
                 Ok(result) => result,
@@ -37,7 +37,7 @@ impl RequestContext<'_> {
 
     /// A modern server says of which type its result is; one that no one can read must not pass as complete.
     fn of_modern(&self, server: &Server, method: &str, asked: &Raw, result: Raw) -> Result<Raw, Problem> {
-        let modern_client = self.caller.revision.era() == Era::Modern;
+        let modern_client = self.takes_questions();
         let kind = result.get("resultType");
         match kind.as_ref().map(|kind| json::text(kind.as_str()).unwrap_or_default()).as_deref() {
             None | Some("complete") => {}

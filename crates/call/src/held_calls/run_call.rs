@@ -5,18 +5,21 @@ use std::sync::Arc;
 
 use toolcrib_base::{Kind, Problem, Timestamp};
 use toolcrib_protocol::Raw;
+use toolcrib_protocol::ask::{InputRequest, InputRequired};
 use toolcrib_session::Caller;
-use toolcrib_store::{ApprovalState, CallApproval};
+use toolcrib_store::{ApprovalKind, ApprovalState, CallApproval};
 
 use super::decision::Objection;
 use super::request::{answer_of, denial, until_ended, waits};
 use crate::answer::{CallAnswer, Withheld};
 use crate::approvals::blocking;
+use crate::approvals::question::{self, AskedCall, PersonAnswer, question};
 use crate::approvals::record::run_chain;
 use crate::context::RequestContext;
 use crate::halts::CallOrigin;
+use crate::login::LOGIN_QUESTION;
 use crate::path::CallPath;
-use crate::source::{ApprovalEnd, ApprovalOutcome, InterruptedCall};
+use crate::source::{ApprovalEnd, ApprovalOutcome, CallQuestion, InterruptedCall};
 use crate::tool_call::{CallResult, ToolCall, problem_of};
 
 /// Ends an approval with the call of a run that waited for it, whose future was dropped: its step took too long, or the
@@ -175,6 +178,50 @@ impl CallPath {
             count += usize::from(self.withdraw_approval(&id, why).await?);
         }
         Ok(count)
+    }
+
+    /// What a call of a run asks, from its result.
+    ///
+    /// # Errors
+    /// What is wrong with the result, in words.
+    pub fn question_of(&self, result: &Raw) -> Result<CallQuestion, String> {
+        let InputRequired { questions, state } = InputRequired::read(result)?;
+        if questions.is_empty() {
+            return Err("the server asks for the same call again, and not for an answer".to_owned());
+        }
+        let in_process = state.as_ref().is_some_and(|state| self.parking.knows(state));
+        let is_login = matches!(questions.as_slice(), [(key, _)] if key == LOGIN_QUESTION && state.is_none());
+        let asked = result.get("inputRequests").unwrap_or_else(Raw::empty_object);
+        Ok(CallQuestion { asked, state, in_process, is_login })
+    }
+
+    /// What a person is asked whose yes a call waits for; `None` where that is not the caller's own person, the approval
+    /// has ended, or the arguments are too long to be asked in a form.
+    ///
+    /// # Errors
+    /// The store says no, or what waits cannot be read.
+    pub async fn confirmation(&self, id: &str) -> Result<Option<InputRequest>, Problem> {
+        let approval = self.approvals.get(id).await?;
+        let is_open = |it: &CallApproval| it.kind == ApprovalKind::Confirm && it.state == ApprovalState::Open;
+        let Some(approval) = approval.filter(is_open) else { return Ok(None) };
+        let shown = self.approvals.shown(&approval).await?;
+        let about =
+            AskedCall { demand: &shown.demand, labels: &[], said: "the call of a run", summary: &shown.summary };
+        Ok(question(&approval, about, &shown.arguments))
+    }
+
+    /// What a person said to a confirmation: `None` where it is neither a yes nor a no.
+    pub fn confirmed(answer: &Raw) -> Option<bool> {
+        match question::answer(answer) {
+            PersonAnswer::Yes => Some(true),
+            PersonAnswer::No => Some(false),
+            PersonAnswer::Nothing => None,
+        }
+    }
+
+    /// The calls of a run that ask a person are taken back at their servers: the run has ended.
+    pub fn end_questions_of_run(&self, run: &str) {
+        self.parking.end_run(run);
     }
 
     /// Ends an approval whose call has not begun: whether it had not.

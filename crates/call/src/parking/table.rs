@@ -34,6 +34,11 @@ impl Table {
         self.principals.get(principal)?.get(call).cloned()
     }
 
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<Arc<ParkedCall>> {
+        self.principals.values().flat_map(HashMap::values).cloned().collect()
+    }
+
     /// Puts one in; `false` when there are too many.
     pub(super) fn insert(&mut self, principal: &PrincipalId, call: ParkedCallId, parked: Arc<ParkedCall>) -> bool {
         let of_one = self.principals.get(principal).map_or(0, HashMap::len);

@@ -12,7 +12,9 @@ use toolcrib_view::Visibility;
 use toolcrib_view::view::View;
 
 use crate::reply::ReplyChannel;
-use crate::source::{CallDecision, CallLineage, CallPlace, CallTool, InterruptedCall, RunCallOutcome, SourceCall};
+use crate::source::{
+    CallDecision, CallLineage, CallPlace, CallTool, ClientDialog, InterruptedCall, RunCallOutcome, SourceCall,
+};
 
 /// How deep invocations may nest: a workflow calls a workflow calls a workflow …
 pub const DEEPEST: u8 = 16;
@@ -36,6 +38,8 @@ pub struct Invocation {
     pub reply: ReplyChannel,
     /// What it is a part of.
     pub lineage: CallLineage,
+    /// How its client is asked while it runs.
+    pub dialog: ClientDialog,
 }
 
 impl fmt::Debug for Invocation {
@@ -59,6 +63,7 @@ impl Invocation {
             depth: 0,
             reply: ReplyChannel::default(),
             lineage: CallLineage::default(),
+            dialog: ClientDialog::None,
         }
     }
 
@@ -150,7 +155,7 @@ impl Invocation {
             return CallDecision::Refused(problem);
         }
         let caller = self.inner_caller();
-        let place = Some(CallPlace { name: place, approval: None });
+        let place = Some(CallPlace { name: place, approval: None, reply: None });
         let call = SourceCall { place, ..self.inner_call(&caller, tool, arguments.clone()) };
         Arc::clone(&self.path).decide(call).await
     }

@@ -77,7 +77,7 @@ impl RunEvent {
 
 impl Bridge {
     /// Writes events of a run into the audit log.
-    pub(super) async fn record(&self, context: &RunContext, events: Vec<RunEvent>) {
+    pub(super) async fn put_on_record(&self, context: &RunContext, events: Vec<RunEvent>) {
         let Some(gateway) = self.gateway().filter(|_| !events.is_empty()) else { return };
         let loaded = gateway.loaded();
         for mut event in events {

@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
-use toolcrib_agent::driver::{AskModel, CallOutcome, CallTool, DriveError, DriveRuns, Journal};
+use toolcrib_agent::driver::{AppendError, AskModel, CallOutcome, CallTool, DriveError, DriveRuns, Journal};
 use toolcrib_agent::driver::{Observe, Rest, Surroundings};
 use toolcrib_agent::{Answer, Ask, Call, Decision, End, Entry, Event, Failure, LimitName, OpenCall, Start, WaitFor};
 use toolcrib_base::task::Scope;
-use toolcrib_base::{Clock, Kind, Problem, ProfileName};
+use toolcrib_base::{Clock, Kind, Problem, ProfileName, ServerName};
 use toolcrib_call::admission::closing_problem;
 use toolcrib_call::{ApprovalEnd, ApprovalOutcome, Invocation};
 use toolcrib_catalog::{AgentDefinition, Catalog, Dollars};
 use toolcrib_gateway::{Gateway, ObjectEvent};
 use toolcrib_protocol::{RequestTrace, Revision};
 use toolcrib_session::{Caller, Principal};
-use toolcrib_store::{AgentDayLimits, AgentRuns};
+use toolcrib_store::{AgentDayLimits, AgentRunRecord, AgentRuns};
 use toolcrib_view::ObjectKind;
 
 use super::call::refused;
@@ -27,6 +27,7 @@ use super::dialogue;
 use super::keep::{self, JournalState};
 use super::models::Models;
 use super::output::OutputCheck;
+use super::question;
 use super::send::SendRequest;
 use super::sentinel::Sentinel;
 use super::shown::wait_key;
@@ -213,16 +214,7 @@ impl Bridge {
         }) else {
             return Err(Problem::new(Kind::Internal, format!("the journal of run `{run}` has no beginning")));
         };
-        let caller = Caller {
-            principal: Principal::restored(record.principal.clone(), record.role),
-            profile: record.profile.clone(),
-            door: Invocation::DOOR,
-            revision: Revision::LATEST_LEGACY,
-            session: None,
-            meta: None,
-            trace: RequestTrace::default(),
-            chain: None,
-        };
+        let caller = caller_of(&record);
         let mut written = JournalState::default();
         written.take_all(&entries);
         let context = Arc::new(RunContext::new(Arc::new(start), Invocation::new(gateway, caller), written.clone()));
@@ -281,6 +273,69 @@ impl Bridge {
         }
     }
 
+    /// A call that asked a person has ended without the answer: its run takes the result.
+    pub(super) async fn question_ended(&self, run: &str, place: &str) {
+        let on = WaitFor::Person(place.to_owned());
+        let key = wait_key(&on);
+        let waits = match self.record(run).await {
+            Ok(record) => record.is_some_and(|record| record.state.waits.contains(&key)),
+            Err(problem) => return tracing::error!(run, %problem, "a run that asked a person cannot be read"),
+        };
+        // A run that has the question not written down yet learns of the end with the answer.
+        if waits && let Err(error) = self.runs().tell(run, Event::Arrived(on)).await {
+            tracing::warn!(run, %error, "a run cannot go on");
+        }
+    }
+
+    /// Calls that waited for a person in the process before are lost with it: of the runs that waited for them, what may be
+    /// repeated is made again, and the rest is unknown.
+    pub(super) async fn lose_questions(&self, asking: Vec<String>) {
+        for run in asking {
+            let lost = match keep::entries(&self.store, &run).await.and_then(|all| question::folded(&run, &all)) {
+                Ok(folded) => folded.calls_in_process(),
+                Err(problem) => {
+                    tracing::error!(run, %problem, "a run that waits for a person cannot go on");
+                    continue;
+                }
+            };
+            for (call, attempt) in lost {
+                let why = "the gateway ended while it waited for a person".to_owned();
+                if let Err(error) = self.runs().tell(&run, Event::Unknown { call, attempt, why }).await {
+                    tracing::warn!(run, %error, "a run cannot go on");
+                }
+            }
+        }
+    }
+
+    /// Runs that wait for a login that is there by now go on.
+    pub(super) async fn look_for_logins(&self) {
+        let store = self.store.clone();
+        let waits = blocking(move || store.waits_of("login:")).await.unwrap_or_default();
+        for wait in waits {
+            let Some(server) = wait.strip_prefix("login:").and_then(|name| ServerName::new(name).ok()) else {
+                continue;
+            };
+            let store = self.store.clone();
+            for run in blocking(move || store.waiting_on(&wait)).await.unwrap_or_default() {
+                let Ok(Some(record)) = self.record(&run).await else { continue };
+                if self.has_credential(&record.principal, &server)
+                    && let Err(error) = self.runs().tell(&run, Event::Arrived(WaitFor::Login(server.to_string()))).await
+                {
+                    tracing::warn!(run, %error, "a run cannot go on");
+                }
+            }
+        }
+    }
+
+    /// A run's row.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) async fn record(&self, run: &str) -> Result<Option<AgentRunRecord>, Problem> {
+        let (store, id) = (self.store.clone(), run.to_owned());
+        blocking(move || store.get(&id)).await
+    }
+
     /// Tells every run that waits for something that it is there.
     pub(super) async fn arrived(&self, what: &WaitFor, event: impl Fn() -> Event) {
         let (store, key) = (self.store.clone(), wait_key(what));
@@ -293,6 +348,20 @@ impl Bridge {
                 tracing::warn!(run = id, %error, "a run cannot go on");
             }
         }
+    }
+}
+
+/// For whom a run calls that no request stands behind.
+pub(super) fn caller_of(record: &AgentRunRecord) -> Caller {
+    Caller {
+        principal: Principal::restored(record.principal.clone(), record.role),
+        profile: record.profile.clone(),
+        door: Invocation::DOOR,
+        revision: Revision::LATEST_LEGACY,
+        session: None,
+        meta: None,
+        trace: RequestTrace::default(),
+        chain: None,
     }
 }
 
@@ -332,8 +401,8 @@ impl CallTool for BridgeHandle {
 
 #[async_trait]
 impl Journal for BridgeHandle {
-    async fn append(&self, run: &str, entries: &[Entry], sync: bool) -> Result<(), Problem> {
-        self.bridge()?.append(run, entries, sync).await
+    async fn append(&self, run: &str, entries: &[Entry], sync: bool) -> Result<(), AppendError> {
+        self.bridge().map_err(AppendError::Storage)?.append(run, entries, sync).await
     }
 
     async fn read(&self, run: &str) -> Result<Option<Vec<Entry>>, Problem> {
@@ -377,7 +446,11 @@ impl Observe for BridgeHandle {
                 let (scope, run) = (bridge.scope.clone(), run.to_owned());
                 scope.spawn(async move {
                     bridge.arrived(&what, || Event::Arrived(what.clone())).await;
-                    if let Some(gateway) = bridge.gateway()
+                    let gateway = bridge.gateway();
+                    if let Some(gateway) = &gateway {
+                        gateway.path.end_questions_of_run(&run);
+                    }
+                    if let Some(gateway) = gateway
                         && let Err(problem) = gateway.path.end_approvals_of_run(&run, "its run has ended").await
                     {
                         tracing::error!(run, %problem, "what a run waited for cannot be ended");
@@ -394,7 +467,7 @@ impl Observe for BridgeHandle {
                 scope.spawn(async move { bridge.look_for_ended_approvals(Some(ids)).await });
             }
             Ok(Rest::Stopped) => {}
-            Err(DriveError::Storage(problem)) if problem.kind == Kind::Busy => {
+            Err(DriveError::DayLimit(_)) => {
                 // The limit of the day: the run can go on tomorrow, or with more.
                 let (again, id) = (Arc::clone(&bridge), run.to_owned());
                 bridge.scope.spawn(async move {

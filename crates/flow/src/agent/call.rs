@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use toolcrib_agent::driver::{CallOutcome, CallTool};
 use toolcrib_agent::{Call, CallId, CallResult, Cost, Decision, Event, InnerTool, OpenCall};
-use toolcrib_agent::{Refusal, RefusalKind, WaitFor};
+use toolcrib_agent::{Question, Refusal, RefusalKind, WaitFor};
 use toolcrib_base::nearest::{prefix, similar};
-use toolcrib_base::{Kind, Problem, ToolId};
-use toolcrib_call::{ApprovalOutcome, CallDecision, CallPlace, MAY_HAVE_RUN, RunCallOutcome};
+use toolcrib_base::{Kind, PrincipalId, Problem, ServerName, ToolId};
+use toolcrib_call::{ApprovalOutcome, CallDecision, CallPlace, CallQuestion, CallReply, LOGIN_QUESTION, LoginPlace};
+use toolcrib_call::{MAY_HAVE_RUN, RunCallOutcome, name_at_servers};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Rules;
 use toolcrib_view::schema::CheckOutcome;
@@ -247,9 +249,16 @@ impl CallTool for Bridge {
         };
         context.lend(call);
         let place = call.id.to_string();
+        if let Some(refusal) = declined_login(call) {
+            return CallOutcome::Refused(refusal);
+        }
         // The caller's own yes is none in the profile of the agent.
         let approval = call.approval.as_deref().filter(|id| of_caller.as_deref() != Some(id));
-        let place = CallPlace { name: &place, approval };
+        let text = |raw: &'_ Option<Arc<RawValue>>| raw.as_ref().map(|raw| raw.get().to_owned());
+        let reply = call.reply.as_ref().map(|reply| (text(&reply.state), text(&reply.answers)));
+        let reply = reply.as_ref();
+        let reply = reply.map(|(state, answers)| CallReply { state: state.as_deref(), answers: answers.as_deref() });
+        let place = CallPlace { name: &place, approval, reply };
         let mut invocation = context.seeing(&context.invocation);
         if meant.id == FIND {
             invocation.lineage.searched = Some(context.searched());
@@ -257,13 +266,60 @@ impl CallTool for Bridge {
         match invocation.make(&meant.id, meant.arguments, place).await {
             RunCallOutcome::Result { result, problem } => {
                 // Its end is not known where the server may have done it.
-                let lost = problem.filter(|problem| problem.hint.as_deref() == Some(MAY_HAVE_RUN) && call.durable);
+                let is_lost = call.durable || call.reply.is_some();
+                let lost = problem.filter(|problem| problem.hint.as_deref() == Some(MAY_HAVE_RUN) && is_lost);
                 lost.map_or_else(|| context.result(&meant.id, &result), |lost| CallOutcome::Unknown(lost.message))
             }
             RunCallOutcome::Held(approval) => CallOutcome::Held(approval),
             RunCallOutcome::Refused(problem) => CallOutcome::Refused(refused(&problem)),
             RunCallOutcome::Unknown(problem) => CallOutcome::Unknown(problem.message),
+            RunCallOutcome::Asks(question) => self.asks(&context, &meant.id, call, *question),
         }
+    }
+}
+
+/// Why a call is not made whose person does not want to log in.
+fn declined_login(call: &Call) -> Option<Refusal> {
+    let answers = call.reply.as_ref()?.answers.as_ref()?;
+    let answers: Value = serde_json::from_str(answers.get()).ok()?;
+    let action = answers[LOGIN_QUESTION]["action"].as_str()?;
+    let why = "the person did not log in at its server";
+    (action != "accept").then(|| refusal(RefusalKind::Disapproved, why, Vec::new()))
+}
+
+impl Bridge {
+    /// A call that asks a person: the run waits for the answer.
+    fn asks(&self, context: &RunContext, id: &str, call: &Call, asked: CallQuestion) -> CallOutcome {
+        let CallQuestion { asked, state, in_process, is_login } = asked;
+        let raw = |raw: &Raw| RawValue::from_string(raw.as_str().to_owned()).map(Arc::<RawValue>::from).ok();
+        let Some(questions) = raw(&asked) else {
+            return CallOutcome::Unknown("what the server asks is not JSON".to_owned());
+        };
+        if is_login && context.start.runs_as.is_some() {
+            let agent = &context.start.agent;
+            let text = format!(
+                "the server requires a login, and agent `{agent}`, which runs as itself, has none: an administrator sets \
+                 shared credentials"
+            );
+            return CallOutcome::Result(CallResult { text, is_error: true, spent: Cost::default() });
+        }
+        let question = Box::new(Question { asked: questions, state: state.as_ref().and_then(raw), in_process });
+        let principal = &context.invocation.caller.principal.id;
+        let server = id.split_once('/').map(|(server, _)| server).and_then(|name| ServerName::new(name).ok());
+        // The login arrives by itself only where there was none: one that is not enough is there already.
+        let on = match server.filter(|server| is_login && !self.has_credential(principal, server)) {
+            Some(server) => WaitFor::Login(server.to_string()),
+            None => WaitFor::Person(call.id.to_string()),
+        };
+        CallOutcome::Asks(on, question)
+    }
+
+    /// Whether requests of a run's principal to a server carry a credential.
+    pub(super) fn has_credential(&self, principal: &PrincipalId, server: &ServerName) -> bool {
+        let Some(gateway) = self.gateway() else { return false };
+        let Some(logins) = &gateway.path.logins else { return false };
+        let principal = name_at_servers(principal);
+        logins.credential(LoginPlace { server, principal }).is_some()
     }
 }
 

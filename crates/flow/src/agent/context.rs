@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use toolcrib_agent::driver::Rest;
 use toolcrib_agent::{Allowance, Call, CallId, Cost, Entry, Event, Start};
 use toolcrib_base::{Glob, Identity, PrincipalId, ProfileName, Proof, Role, Timestamp};
-use toolcrib_call::{CallLineage, Invocation, ToolFilter};
+use toolcrib_call::{CallLineage, ClientDialog, Invocation, ToolFilter};
 use toolcrib_protocol::Revision;
 use toolcrib_session::{Caller, Principal};
 use toolcrib_store::Door;
@@ -70,6 +70,8 @@ impl RunContext {
         caller.door = Invocation::DOOR;
         invocation.enter_run(&format!("{SOURCE}_{}", start.agent), &start.run);
         invocation.add_labels(start.labels.iter().map(|label| label.as_str().into()));
+        // What it asks is in its journal, and asked wherever its person is.
+        invocation.dialog = ClientDialog::None;
         invocation.lineage = CallLineage { agent_run: Some(start.run.as_str().into()), ..CallLineage::default() };
         let owner = invocation.caller.clone();
         let mut own = None;

@@ -5,11 +5,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use toolcrib_agent::Run;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_call::{FollowRuns, RunPosition};
 
 use super::keep;
+use super::question;
 use super::shown;
 use super::source::{Agents, Inner};
 
@@ -46,17 +46,14 @@ impl Inner {
             let version = (record.state.changed_at, record.state.status.clone());
             if is_running || is_over || read_at.as_ref() != Some(&version) {
                 // Read after its row: what the row says is in it.
-                let all = keep::entries(&self.bridge.store, run).await?;
-                let first = usize::try_from(position.entries).unwrap_or(usize::MAX).min(all.len());
-                if first < all.len() || record.state.status == "ended" || is_over {
-                    let mut answer = answer(run, &record.state.status, all.len() as u64, None);
-                    let entries = all.iter().enumerate().skip(first);
-                    answer["entries"] = entries.map(|(at, entry)| shown::entry(at as u64 + 1, entry)).collect();
-                    if record.state.status == "waiting" {
-                        let folded = Run::fold(&all);
-                        let folded =
-                            folded.map_err(|error| Problem::new(Kind::Internal, format!("run `{run}`: {error}")))?;
-                        answer["waits"] = folded.waiting().into_iter().flatten().map(shown::wait).collect();
+                let new = keep::entries_after(&self.bridge.store, run, position.entries, u64::MAX).await?;
+                if !new.is_empty() || record.state.status == "ended" || is_over {
+                    let mut answer = answer(run, &record.state.status, position.entries + new.len() as u64, None);
+                    let entries = (position.entries + 1..).zip(&new);
+                    answer["entries"] = entries.map(|(number, entry)| shown::entry(number, entry)).collect();
+                    if matches!(record.state.status.as_str(), "waiting" | "paused") {
+                        let all = keep::entries(&self.bridge.store, run).await?;
+                        answer["waits"] = self.bridge.shown_waits(&question::folded(run, &all)?).await?.into();
                     }
                     return Ok(answer);
                 }

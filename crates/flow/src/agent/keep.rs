@@ -1,14 +1,13 @@
 //! Journals in the store: entries as lines, and the row of each run in step with them.
 
 use async_trait::async_trait;
-use toolcrib_agent::driver::Journal;
-use toolcrib_agent::{Cost, End, Entry, Event, Purpose, WaitFor, journal};
+use toolcrib_agent::driver::{AppendError, Journal};
+use toolcrib_agent::{Cost, End, Entry, Event, Purpose, Start, WaitFor, journal};
 use toolcrib_base::{Kind, Problem, Timestamp};
-use toolcrib_store::{AgentRunEntries, AgentRunRecord, AgentRunState, AgentRuns};
+use toolcrib_store::{AgentRunEntries, AgentRunRecord, AgentRunState, AgentRuns, StoreError};
 
 use super::bridge::Bridge;
 use super::shown::{end_text, wait_key};
-use super::source::blocking;
 
 /// How much of a task stands in the row of a run, in characters.
 const TASK: usize = 500;
@@ -48,7 +47,7 @@ impl JournalState {
         self.take_spending(&entry.event);
         let state = &mut self.state;
         if !matches!(entry.event, Event::Waiting(_) | Event::Ended(_)) {
-            let rests = matches!(state.status.as_str(), "waiting" | "ended");
+            let rests = matches!(state.status.as_str(), "waiting" | "paused" | "ended");
             let wakes = match entry.event {
                 Event::Continued | Event::Resumed | Event::Started(_) => true,
                 // A run that waits goes on waiting.
@@ -66,7 +65,8 @@ impl JournalState {
             Event::Forked { .. } => (state.rounds, state.calls) = (0, 0),
             Event::Intent { attempt: 1, .. } => state.calls += 1,
             Event::Waiting(waits) => {
-                "waiting".clone_into(&mut state.status);
+                let is_paused = waits.contains(&WaitFor::Resume);
+                if is_paused { "paused" } else { "waiting" }.clone_into(&mut state.status);
                 state.waits = waits.iter().map(wait_key).collect();
                 self.moments = waits.iter().filter_map(moment).collect();
                 state.next_due = self.moments.iter().min().copied();
@@ -132,13 +132,18 @@ pub(super) fn line(entry: &Entry) -> String {
     journal::text(entry)
 }
 
-/// The principal that a run acts as, where its first line names one.
-pub(super) fn runs_as(line: &str) -> Option<String> {
+/// What a run is made of, as its first line says.
+pub(super) fn start(line: &str) -> Option<Start> {
     let entry = journal::entries(&[line.to_owned()]).ok()?.into_iter().next()?;
     match entry.event {
-        Event::Started(start) => start.runs_as,
+        Event::Started(start) => Some(*start),
         _ => None,
     }
+}
+
+/// The principal that a run acts as, where its first line names one.
+pub(super) fn runs_as(line: &str) -> Option<String> {
+    start(line)?.runs_as
 }
 
 /// Whether a run ended well.
@@ -173,9 +178,33 @@ pub(super) async fn entries(store: &AgentRuns, run: &str) -> Result<Vec<Entry>, 
         .ok_or_else(|| Problem::new(Kind::NotFound, format!("there is no run `{run}`")))
 }
 
+/// The entries of a run after a number, at most `limit`.
+///
+/// # Errors
+/// The journal cannot be read.
+pub(super) async fn entries_after(store: &AgentRuns, run: &str, after: u64, limit: u64) -> Result<Vec<Entry>, Problem> {
+    let (store, id) = (store.clone(), run.to_owned());
+    let read = move || -> Result<_, String> {
+        let lines = store.read_from(&id, after, limit).map_err(|error| error.to_string())?;
+        journal::entries(&lines).map_err(|error| error.to_string())
+    };
+    let done = tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(error.to_string()));
+    done.map_err(|error| Problem::new(Kind::Internal, format!("the journal of run `{run}` cannot be read: {error}")))
+}
+
+/// Adds entries, off the workers.
+async fn adding(work: impl FnOnce() -> Result<(), StoreError> + Send + 'static) -> Result<(), AppendError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error @ StoreError::DayLimit { .. })) => Err(AppendError::DayLimit(Problem::from(error))),
+        Ok(Err(error)) => Err(AppendError::Storage(Problem::from(error))),
+        Err(error) => Err(AppendError::Storage(Problem::new(Kind::Internal, error.to_string()))),
+    }
+}
+
 #[async_trait]
 impl Journal for Bridge {
-    async fn append(&self, run: &str, entries: &[Entry], sync: bool) -> Result<(), Problem> {
+    async fn append(&self, run: &str, entries: &[Entry], sync: bool) -> Result<(), AppendError> {
         let context = self.context(run).await?;
         let before = context.written();
         let mut written = before.clone();
@@ -197,17 +226,17 @@ impl Journal for Bridge {
                 started_at: entries[0].at,
                 state,
             };
-            blocking(move || store.create_within(&record, &lines, limits)).await?;
+            adding(move || store.create_within(&record, &lines, limits)).await?;
         } else {
             let before = before.entries;
             let append =
                 move || store.append(&AgentRunEntries { run: &id, before, lines: &lines, state: &state, limits, sync });
-            blocking(append).await?;
+            adding(append).await?;
         }
         let events = context.trail(entries, &written);
         context.wrote(written);
         context.saw(entries);
-        self.record(&context, events).await;
+        self.put_on_record(&context, events).await;
         Ok(())
     }
 

@@ -69,6 +69,7 @@ pub(super) async fn run(
         "core_run_get" => runs::get(&asking).await,
         "core_run_list" => runs::list(&asking).await,
         "core_run_message" => runs::message(&asking).await,
+        "core_run_pause" => runs::pause(&asking).await,
         "core_run_refuse" => review::review(&asking, false).await,
         "core_run_release" => review::review(&asking, true).await,
         "core_run_replay" => journal::replay(&asking).await,
@@ -182,6 +183,18 @@ const ROWS: &[Operation] = &[
         ..RUN
     },
     Operation {
+        tool: "core_run_pause",
+        method: Method::Post,
+        path: "/runs/{run}/pause",
+        summary: "Pause a run",
+        description: "Pause a run: what is under way ends, and nothing else leaves until the run is resumed.",
+        effect: Effect::Changes { idempotent: true },
+        problems: &[Kind::NotFound, Kind::Conflict],
+        input: NAMED,
+        output: SHOWN,
+        ..RUN
+    },
+    Operation {
         tool: "core_run_refuse",
         method: Method::Post,
         path: "/runs/{run}/refuse",
@@ -223,9 +236,11 @@ const ROWS: &[Operation] = &[
         method: Method::Post,
         path: "/runs/{run}/resume",
         summary: "Resume a run",
-        description: "Go on with a run that ended at a limit, with more; or with one that was interrupted.",
+        description: "Go on with a run that ended at a limit, with more; with one that was paused or interrupted; or, \
+                      with `answer`, answer what it asks its person, which `waits` of the run shows. Answers are taken \
+                      by REST, the command line and the pages, and not by MCP.",
         effect: Effect::Changes { idempotent: false },
-        problems: &[Kind::NotFound, Kind::Conflict],
+        problems: &[Kind::NotFound, Kind::Conflict, Kind::InvalidParams, Kind::Forbidden],
         input: RESUME,
         output: SHOWN,
         ..RUN

@@ -24,6 +24,13 @@ impl CheckOutput for OutputCheck {
     }
 }
 
+/// Why a value does not fit a schema, if it does not.
+pub(super) async fn misfit(schema: &str, value: &serde_json::Value) -> Option<String> {
+    let (schema, value) = (schema.to_owned(), value.to_string());
+    let checked = tokio::task::spawn_blocking(move || problem(&schema, &value)).await;
+    checked.unwrap_or_else(|_| Some("it cannot be checked".to_owned()))
+}
+
 /// Why an output does not fit.
 fn problem(schema: &str, output: &str) -> Option<String> {
     let rules = Rules::relayed(DEPTH);

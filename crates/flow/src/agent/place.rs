@@ -35,6 +35,15 @@ pub(super) enum Within {
     Workflow(Option<Arc<RunContext>>),
 }
 
+// === impl RunPlace ===
+
+impl RunPlace {
+    /// That of a client's call that began a run before.
+    pub(super) fn known(id: String) -> Self {
+        Self { id, is_known: true, order: Order::default(), within: Within::Request }
+    }
+}
+
 /// Finds the run of a call of an agent, or what a new one is made of.
 ///
 /// # Errors

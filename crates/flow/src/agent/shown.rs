@@ -40,6 +40,7 @@ pub(super) fn wait_kind(wait: &WaitFor) -> &'static str {
         WaitFor::Login(_) => "login",
         WaitFor::Run(_) => "run",
         WaitFor::Time(_) => "time",
+        WaitFor::Resume => "resume",
     }
 }
 
@@ -56,6 +57,7 @@ pub(super) fn wait(wait: &WaitFor) -> Value {
         WaitFor::Login(server) => (server.clone(), format!("toolcrib login {server}")),
         WaitFor::Run(run) => (run.clone(), format!("toolcrib run show {run}")),
         WaitFor::Time(at) => (at.to_string(), String::new()),
+        WaitFor::Resume => ("a person".to_owned(), "toolcrib run resume RUN".to_owned()),
     };
     let mut shown = json!({"for": kind, "what": what});
     if !do_next.is_empty() {
@@ -74,6 +76,7 @@ pub(super) fn wait_key(wait: &WaitFor) -> String {
         WaitFor::Login(server) => format!("login:{server}"),
         WaitFor::Run(run) => format!("run:{run}"),
         WaitFor::Time(at) => format!("time:{}", at.0),
+        WaitFor::Resume => "resume".to_owned(),
     }
 }
 
@@ -153,7 +156,16 @@ fn event(event: &Event) -> Value {
             "event": "result", "call": call.to_string(), "text": result.text, "is_error": result.is_error,
         }),
         Event::Unknown { call, why, .. } => json!({"event": "unknown", "call": call.to_string(), "why": why}),
-        Event::CallWaits { call, on } => json!({"event": "call_waits", "call": call.to_string(), "on": wait(on)}),
+        Event::CallWaits { call, on, question } => {
+            let mut shown = json!({"event": "call_waits", "call": call.to_string(), "on": wait(on)});
+            if let Some(asked) = question.as_ref().and_then(|it| serde_json::from_str::<Value>(it.asked.get()).ok()) {
+                shown["questions"] = asked;
+            }
+            shown
+        }
+        // What was answered is for the server alone.
+        Event::Replied { call, by, .. } => json!({"event": "replied", "call": call.to_string(), "by": by}),
+        Event::Paused { by } => json!({"event": "paused", "by": by}),
         Event::Approval { approval, granted, note } => {
             json!({"event": "approval", "approval": approval, "granted": granted, "note": note})
         }

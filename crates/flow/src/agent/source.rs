@@ -10,18 +10,20 @@ use serde_json::{Value, json};
 use toolcrib_agent::driver::{DriveError, DriveRuns, Rest, Runs, Surroundings};
 use toolcrib_agent::{Cost, Event, WaitFor};
 use toolcrib_base::task::Scope;
-use toolcrib_base::{Clock, Kind, Problem, ServerName};
-use toolcrib_call::{ApprovalEnd, Halts, Invocation, Source};
-use toolcrib_catalog::{Catalog, DefinitionProblem};
+use toolcrib_base::{Clock, Kind, PrincipalId, Problem, ProfileName, ServerName};
+use toolcrib_call::{ApprovalEnd, Halt, HaltSubject, Halts, Invocation, Source};
+use toolcrib_catalog::{AGENT_PRINCIPAL_PREFIX, Catalog, DefinitionProblem};
 use toolcrib_gateway::Gateway;
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
-use toolcrib_store::{AgentRunRecord, AgentRuns};
+use toolcrib_store::{AgentRunQuery, AgentRunRecord, AgentRuns};
 use toolcrib_view::{ObjectKind, Offer, Operation, ToolSource, VisibleNames};
 
 use super::audit::{self, AuditedRun, RunEvent};
-use super::bridge::Bridge;
+use super::bridge::{Bridge, caller_of};
 use super::call::SPENT;
+use super::context::as_agent;
+use super::dialog::{self, Dialog, QuestionOutcome, Return};
 use super::keep;
 use super::operation;
 use super::place::{self, RunPlace, Within};
@@ -29,7 +31,7 @@ use super::route::Router;
 use super::send::SendRequest;
 use super::shown;
 use super::start::Order;
-use super::table::Table;
+use super::table::{self, Table};
 use super::tools::SOURCE;
 
 /// In the `_meta` of a result: the run that gave it.
@@ -40,6 +42,12 @@ pub(super) const WAITS: &str = "toolcrib/waits";
 const PATIENCE: Duration = Duration::from_secs(50);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(250);
+/// How long a run that is under way may have no task before it is taken up.
+const ALONE: Duration = Duration::from_secs(5);
+/// How long whoever tells a run something waits for its next step.
+const SETTLE: Duration = Duration::from_secs(2);
+/// Runs that are read at once to look for halted ones.
+const PAGE: u32 = 500;
 /// How often runs that are too old are forgotten.
 const FORGET: Duration = Duration::from_secs(60 * 60);
 /// How often is looked for runs whose time has come.
@@ -53,6 +61,8 @@ pub struct Agents {
     scope: Scope,
     /// What an earlier process left under way.
     left: Mutex<Vec<String>>,
+    /// The runs that waited for a person in it.
+    asking: Mutex<Vec<String>>,
 }
 
 /// What operations and runs share.
@@ -89,8 +99,16 @@ impl Inner {
     /// # Errors
     /// The store cannot be read.
     pub(super) async fn record(&self, run: &str) -> Result<Option<AgentRunRecord>, Problem> {
+        self.bridge.record(run).await
+    }
+
+    /// How many entries a run's journal has.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) async fn entry_count(&self, run: &str) -> Result<u64, Problem> {
         let (store, id) = (self.bridge.store.clone(), run.to_owned());
-        blocking(move || store.get(&id)).await
+        blocking(move || store.count_entries(&id)).await
     }
 
     /// A run in one object, with the principal that it acts as where that is not its own.
@@ -119,7 +137,7 @@ impl Inner {
         if let Err(error) = self.bridge.runs().start((*start).clone()).await {
             self.bridge.forget(&run);
             return Err(match error {
-                DriveError::Storage(problem) => problem,
+                DriveError::Storage(problem) | DriveError::DayLimit(problem) => problem,
                 error => Problem::new(Kind::Unavailable, format!("the run does not start: {error}")),
             });
         }
@@ -149,12 +167,15 @@ impl Inner {
     ) -> Result<Outcome, Problem> {
         let unknown = || Problem::new(Kind::NotFound, format!("there is no run `{run}`"));
         let mut waited = Duration::ZERO;
+        let mut alone = Duration::ZERO;
         loop {
             let record = self.record(run).await?.ok_or_else(unknown)?;
             match record.state.status.as_str() {
                 "ended" => return Ok(Outcome::Ended(record)),
+                // Who has as long as it takes waits for that person too.
+                "paused" if patience < Duration::MAX => return Ok(Outcome::Waits(record)),
                 "waiting" if waited >= patience => return Ok(Outcome::Waits(record)),
-                "waiting" => {
+                "waiting" | "paused" => {
                     tokio::time::sleep(LOOK).await;
                     waited += LOOK;
                     continue;
@@ -162,10 +183,16 @@ impl Inner {
                 _ => {}
             }
             let Some(mut feed) = self.bridge.watched(run) else {
-                // Between two processes or two tasks; its row says soon where it is.
+                // Between two processes or two tasks; its row says soon where it is. Else its task was lost.
                 tokio::time::sleep(LOOK).await;
+                alone += LOOK;
+                if alone >= ALONE {
+                    self.take_up(run).await?;
+                    alone = Duration::ZERO;
+                }
                 continue;
             };
+            alone = Duration::ZERO;
             loop {
                 let (entries, rest) = {
                     let now = feed.borrow_and_update();
@@ -185,6 +212,60 @@ impl Inner {
                 }
             }
         }
+    }
+}
+
+impl Inner {
+    /// Goes on with a run that no task has although its row says so.
+    ///
+    /// # Errors
+    /// It cannot go on, and why.
+    async fn take_up(&self, run: &str) -> Result<(), Problem> {
+        tracing::warn!(run, "a run that is under way has no task and is taken up");
+        self.bridge.runs().resume(run).await.map_err(|error| {
+            Problem::new(Kind::Internal, format!("run `{run}` has no task and cannot go on: {error}"))
+                .hint(format!("To see what happened, run `toolcrib run export {run} --format markdown`."))
+        })
+    }
+
+    /// Tells a run something, and waits until it is in its journal and the run has taken its next step, or for a moment.
+    /// `ends` waits until the run has no task any more.
+    ///
+    /// # Errors
+    /// As [`DriveRuns::tell`].
+    pub(super) async fn tell(&self, run: &str, event: Event, ends: bool) -> Result<(), DriveError> {
+        let before = self.bridge.watched(run).map(|feed| feed.borrow().entries);
+        self.bridge.runs().tell(run, event).await?;
+        self.settle(run, before, ends).await;
+        Ok(())
+    }
+
+    /// The same for [`DriveRuns::resume`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) async fn resume(&self, run: &str) -> Result<(), DriveError> {
+        let before = self.bridge.watched(run).map(|feed| feed.borrow().entries);
+        self.bridge.runs().resume(run).await?;
+        self.settle(run, before, false).await;
+        Ok(())
+    }
+
+    async fn settle(&self, run: &str, before: Option<u64>, ends: bool) {
+        let Some(mut feed) = self.bridge.watched(run) else { return };
+        let before = before.unwrap_or_else(|| feed.borrow().entries);
+        let next = async {
+            loop {
+                let is_there = {
+                    let now = feed.borrow_and_update();
+                    now.rest.is_some() || !ends && now.entries > before
+                };
+                if is_there || feed.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(SETTLE, next).await;
     }
 }
 
@@ -218,10 +299,14 @@ impl Agents {
             tracing::error!(%error, "cannot read interrupted runs");
             Vec::new()
         });
+        let asking = store.waiting_on_any("person:").unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot find the runs that wait for a person");
+            Vec::new()
+        });
         let bridge = Bridge::new(store, send, clock, scope, driver);
         let inner = Arc::new(Inner { table: RwLock::default(), bridge });
         let name = ServerName::new(SOURCE).expect("`agent` is a name");
-        Arc::new(Self { name, inner, scope: scope.clone(), left: Mutex::new(left) })
+        Arc::new(Self { name, inner, scope: scope.clone(), left: Mutex::new(left), asking: Mutex::new(asking) })
     }
 
     /// What runs share.
@@ -236,20 +321,24 @@ impl Agents {
         }
         gateway.route_with(Arc::new(Router(Arc::clone(&self.inner))));
         let left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
+        let asking = std::mem::take(&mut *self.asking.lock().unwrap_or_else(PoisonError::into_inner));
         let bridge = Arc::clone(&self.inner.bridge);
         self.scope.spawn(async move {
+            bridge.lose_questions(asking).await;
             for run in left {
                 if let Err(error) = bridge.runs().resume(&run).await {
                     tracing::warn!(run, %error, "an interrupted run cannot go on");
                 }
             }
             bridge.look_for_ended_approvals(None).await;
+            end_halted_at_rest(&bridge).await;
         });
         let (bridge, mut stop) = (Arc::clone(&self.inner.bridge), self.scope.stop_signal());
         self.scope.spawn(async move {
             let mut last_pruned = None;
             loop {
                 wake_due(&bridge).await;
+                bridge.look_for_logins().await;
                 let now = bridge.clock.now();
                 if last_pruned.is_none_or(|last| now.since(last) > FORGET.as_millis() as u64) {
                     last_pruned = Some(now);
@@ -264,6 +353,73 @@ impl Agents {
                 }
             }
         });
+    }
+}
+
+/// The halt of a run that has no task: its own, of whose it is, or of as whom and in which profile it calls.
+async fn halt_at_rest(
+    bridge: &Bridge,
+    gateway: &Gateway,
+    halts: &[Arc<Halt>],
+    run: &AgentRunRecord,
+) -> Option<Arc<Halt>> {
+    let mut caller = caller_of(run);
+    if let Some(halt) = gateway.path.halts.of_run(&run.id, &caller) {
+        return Some(halt);
+    }
+    // The journal is read only where it may say more.
+    let may_be_its = |halt: &Arc<Halt>| match &halt.subject {
+        HaltSubject::Principal(id) => id.as_str().strip_prefix(AGENT_PRINCIPAL_PREFIX) == Some(&run.agent),
+        HaltSubject::Profile(_) => true,
+        _ => false,
+    };
+    if !halts.iter().any(may_be_its) {
+        return None;
+    }
+    let (store, id) = (bridge.store.clone(), run.id.clone());
+    let start = keep::start(&blocking(move || store.first_line(&id)).await.ok()??)?;
+    if let Some(principal) = &start.runs_as {
+        caller = as_agent(&caller, PrincipalId::new(principal));
+    }
+    let profile = ProfileName::new(&start.profile).unwrap_or(caller.profile);
+    gateway.path.halts.of_principal(&caller.principal, &profile)
+}
+
+/// Ends the runs that wait or are paused and whose callers are halted.
+async fn end_halted_at_rest(bridge: &Arc<Bridge>) {
+    let Some(gateway) = bridge.gateway() else { return };
+    let halts = gateway.path.halts.list();
+    if halts.is_empty() {
+        return;
+    }
+    for status in ["waiting", "paused"] {
+        let mut halted = Vec::new();
+        let mut offset = 0;
+        loop {
+            let query =
+                AgentRunQuery { status: Some(status.to_owned()), limit: PAGE, offset, ..AgentRunQuery::default() };
+            let store = bridge.store.clone();
+            let runs = match blocking(move || store.list(&query)).await {
+                Ok((runs, _)) => runs,
+                Err(problem) => return tracing::error!(%problem, "cannot find the runs that are halted"),
+            };
+            let is_last = runs.len() < PAGE as usize;
+            for run in runs {
+                if let Some(halt) = halt_at_rest(bridge, &gateway, &halts, &run).await {
+                    halted.push((run.id, halt));
+                }
+            }
+            if is_last {
+                break;
+            }
+            offset += PAGE;
+        }
+        for (run, halt) in halted {
+            let by = format!("halt `{}`", halt.id);
+            if let Err(error) = bridge.runs().tell(&run, Event::Cancelled { by }).await {
+                tracing::warn!(run, %error, "a halted run cannot be ended");
+            }
+        }
     }
 }
 
@@ -341,6 +497,14 @@ impl Source for Agents {
                 });
             }
         }
+        // Those that wait have no task: they are found in the store, and end there.
+        let bridge = Arc::clone(&self.inner.bridge);
+        self.scope.spawn(async move { end_halted_at_rest(&bridge).await });
+    }
+
+    fn question_ended(&self, run: &str, place: &str) {
+        let (bridge, run, place) = (Arc::clone(&self.inner.bridge), run.to_owned(), place.to_owned());
+        self.scope.spawn(async move { bridge.question_ended(&run, &place).await });
     }
 
     fn approval_ended(&self, end: &ApprovalEnd) {
@@ -386,7 +550,17 @@ async fn run(inner: Arc<Inner>, scope: Scope, invocation: Invocation) -> Result<
     let Some(agent) = table.get(&invocation.tool).cloned() else {
         return Err(Problem::new(Kind::UnknownTool, format!("agent `{}` not found", invocation.tool)));
     };
-    let RunPlace { id, is_known, order, within } = place::find(&inner, &agent, &invocation).await?;
+    let task = table::task(&agent, &invocation.arguments);
+    let place = match dialog::came_back(&inner, agent.name.as_str(), &task, &invocation).await? {
+        Some(Return { run, is_closed: true }) => {
+            let record = inner.record(&run).await?;
+            let record = record.ok_or_else(|| Problem::new(Kind::NotFound, format!("there is no run `{run}`")))?;
+            return Ok(waiting(&record, &inner.shown(&record).await));
+        }
+        Some(Return { run, is_closed: false }) => RunPlace::known(run),
+        None => place::find(&inner, &agent, &invocation).await?,
+    };
+    let RunPlace { id, is_known, order, within } = place;
     if !is_known {
         inner.begin(&order, id.clone(), invocation.clone()).await?;
     }
@@ -399,11 +573,26 @@ async fn run(inner: Arc<Inner>, scope: Scope, invocation: Invocation) -> Result<
         Within::Request => PATIENCE,
     };
     let told = invocation.clone();
-    let outcome = inner
-        .outcome(&id, patience, |entries| {
-            told.report_progress(usize::try_from(entries).unwrap_or(usize::MAX), None, &format!("entry {entries}"));
-        })
-        .await;
+    let mut dialog = Dialog::of(&invocation).filter(|_| !is_direct);
+    let outcome = loop {
+        let patience = if dialog.is_some() { Duration::ZERO } else { patience };
+        let outcome = inner
+            .outcome(&id, patience, |entries| {
+                told.report_progress(usize::try_from(entries).unwrap_or(usize::MAX), None, &format!("entry {entries}"));
+            })
+            .await;
+        let Some(asks) = dialog.as_mut().filter(|_| matches!(outcome, Ok(Outcome::Waits(_)))) else { break outcome };
+        match asks.ask(&inner, &id).await {
+            Ok(QuestionOutcome::Here) => {}
+            Ok(QuestionOutcome::ByResult(result)) => {
+                guard.run = None;
+                return Ok(result);
+            }
+            // It waits as any other does.
+            Ok(QuestionOutcome::Nothing) => dialog = None,
+            Err(problem) => break Err(problem),
+        }
+    };
     guard.run = None;
     let outcome = outcome?;
     if let (Within::Workflow(Some(above)), Outcome::Ended(record)) = (&within, &outcome) {

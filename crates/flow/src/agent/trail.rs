@@ -73,6 +73,11 @@ impl Trail {
                 let event = self.of_call("tool.unknown", *call);
                 Some(RunEvent { outcome: Outcome::Error(Kind::Internal), ..event })
             }
+            Event::CallWaits { call, on, question: Some(_) } => {
+                Some(self.of_call("tool.asked", *call).with("for", wait_kind(on)))
+            }
+            Event::Replied { call, by, .. } => Some(self.of_call("tool.answered", *call).with("by", by.as_str())),
+            Event::Paused { by } => Some(RunEvent::new("run.paused").with("by", by.as_str())),
             Event::Approval { approval, granted, note } => self.approved(approval, *granted, note),
             Event::Settled { call, settlement, by } => {
                 let how = match settlement {

@@ -4,6 +4,7 @@ mod agent_activity;
 mod agent_canaries;
 mod agent_sentinel;
 mod approvals;
+mod asking;
 mod canaries;
 mod dying;
 mod grants;

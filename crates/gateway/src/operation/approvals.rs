@@ -143,6 +143,29 @@ async fn show(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Resul
     Ok(whole)
 }
 
+/// Whether a caller comes by a door at which people decide, and is no program that acts in a person's name.
+///
+/// # Errors
+/// Why not, and what to do.
+pub fn may_decide_here(caller: &Caller) -> Result<(), Problem> {
+    if !DECIDING.contains(&caller.door) {
+        let message = "what a person is asked is not answered by MCP, nor in the course of a call";
+        let hint = "a person answers with `toolcrib run resume`, or in the dialog of the client";
+        return Err(Problem::new(Kind::Forbidden, message).hint(hint));
+    }
+    if !caller.principal.identity.actors.is_empty() {
+        let message = "a program that acts in a person's name does not answer what the person is asked";
+        return Err(Problem::new(Kind::Forbidden, message).hint("the person answers with a token of its own"));
+    }
+    Ok(())
+}
+
+/// Whether two callers are one person: the same principal, keys of the same user, or the owner with the token and without.
+pub fn is_same_person(gateway: &Gateway, one: &PrincipalId, other: &PrincipalId) -> bool {
+    let owns_both = [one, other].iter().all(|it| name_at_servers(it).is_none());
+    owns_both || is_same_user(gateway, one, other)
+}
+
 async fn decide(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw, says_yes: bool) -> Result<Value, Problem> {
     if !DECIDING.contains(&caller.door) {
         let message = "calls are not approved or denied by MCP, nor in the course of a call";

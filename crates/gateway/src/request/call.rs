@@ -62,8 +62,13 @@ impl RequestHandler<'_> {
     /// A call that a source makes in the course of an invocation.
     pub(super) async fn call_of_source(mut self, name: &str, arguments: Raw) -> CallResult {
         let params = serde_json::json!({ "name": name });
-        let params = Raw::from_value(&params).edit(&[("arguments", Edit::Set(arguments.as_str()))]);
-        match resolve::invocation(self.context.view(), name, arguments) {
+        let mut edits = vec![("arguments", Edit::Set(arguments.as_str()))];
+        if let Some(reply) = self.context.place.and_then(|place| place.reply) {
+            edits.extend(reply.state.map(|state| (ask::REQUEST_STATE, Edit::Set(state))));
+            edits.extend(reply.answers.map(|answers| (ask::INPUT_RESPONSES, Edit::Set(answers))));
+        }
+        let params = Raw::from_value(&params).edit(&edits);
+        match resolve::invocation(self.context.view(), name, arguments.clone()) {
             Ok(target) => self.call_target(target, &params).await,
             Err(unresolved) if self.context.place.is_some() => {
                 self.record_unresolved(&params, &unresolved.name).await;

@@ -121,11 +121,11 @@ impl World {
 }
 
 fn at(name: &str) -> CallPlace<'_> {
-    CallPlace { name, approval: None }
+    CallPlace { name, approval: None, reply: None }
 }
 
 fn with<'a>(name: &'a str, approval: &'a str) -> CallPlace<'a> {
-    CallPlace { name, approval: Some(approval) }
+    CallPlace { name, approval: Some(approval), reply: None }
 }
 
 fn arguments(value: &Value) -> Raw {

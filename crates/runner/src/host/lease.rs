@@ -354,7 +354,7 @@ impl Lease {
             self.ledger.run().admit(&entry.event).map_err(|error| self.forged(error.to_string()))?;
         }
         let appended = self.shared.around.journal.append(&self.run, entries, sync).await;
-        appended.map_err(|problem| Fault::Storage(DriveError::Storage(problem)))?;
+        appended.map_err(|error| Fault::Storage(error.into()))?;
         for entry in entries {
             self.ledger.apply(entry).map_err(|error| Fault::Storage(error.into()))?;
             self.shared.around.observer.entry(&self.run, entry);

@@ -53,7 +53,8 @@ impl Outcome {
             Self::Call(call, attempt, outcome) => match outcome.clone() {
                 CallOutcome::Result(result) => Event::Result { call: *call, result },
                 CallOutcome::Unknown(why) => Event::Unknown { call: *call, attempt: *attempt, why },
-                CallOutcome::Waits(on) => Event::CallWaits { call: *call, on },
+                CallOutcome::Waits(on) => Event::CallWaits { call: *call, on, question: None },
+                CallOutcome::Asks(on, question) => Event::CallWaits { call: *call, on, question: Some(question) },
                 CallOutcome::Held(approval) => Event::Decided { call: *call, decision: Decision::Held(approval) },
                 CallOutcome::Refused(refusal) => Event::Decided { call: *call, decision: Decision::Refused(refusal) },
             },

@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use toolcrib_agent::driver::{AppendError, Runs, Surroundings};
 use toolcrib_agent::driver::{AskModel, CallOutcome, CallTool, CheckOutput, DriveError, Journal, Observe, Rest};
-use toolcrib_agent::driver::{Runs, Surroundings};
 use toolcrib_agent::{Answer, Ask, Call, Decision, Entry, Failure, FailureKind, OpenCall, Refusal, RefusalKind};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, Timestamp};
@@ -237,13 +237,14 @@ fn taken_back() -> Problem {
 impl Journal for Lent {
     /// Entries are sent and not waited for: the gateway takes a run's frames in their order, so nothing that they announce
     /// leaves before they are written, and nothing at all where they cannot be.
-    async fn append(&self, _: &str, entries: &[Entry], sync: bool) -> Result<(), Problem> {
+    async fn append(&self, _: &str, entries: &[Entry], sync: bool) -> Result<(), AppendError> {
         if !self.is_held() {
-            return Err(taken_back());
+            return Err(taken_back().into());
         }
         let append = JournalAppend { lease: self.lease, entries: entries.to_vec(), sync };
         let frame = Frame::new(FrameType::JournalAppend, "", &append);
-        self.gateway.frames.send(&frame).await.map_err(|error| Problem::new(Kind::Unavailable, error.to_string()))
+        let sent = self.gateway.frames.send(&frame).await;
+        sent.map_err(|error| AppendError::Storage(Problem::new(Kind::Unavailable, error.to_string())))
     }
 
     async fn read(&self, _: &str) -> Result<Option<Vec<Entry>>, Problem> {

@@ -10,7 +10,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
 use tokio::task::yield_now;
 use toolcrib_agent::driver::{
-    AskModel, CallOutcome, CallTool, CheckOutput, DriveError, Journal, Observe, Rest, Surroundings,
+    AppendError, AskModel, CallOutcome, CallTool, CheckOutput, DriveError, Journal, Observe, Rest, Surroundings,
 };
 use toolcrib_agent::{
     Answer, Ask, Call, CallId, CallResult, Cost, Decision, Entry, Event, Failure, Finish, ModelCall, OpenCall, Part,
@@ -279,7 +279,7 @@ impl CallTool for World {
 
 #[async_trait]
 impl Journal for World {
-    async fn append(&self, run: &str, entries: &[Entry], sync: bool) -> Result<(), Problem> {
+    async fn append(&self, run: &str, entries: &[Entry], sync: bool) -> Result<(), AppendError> {
         yield_now().await;
         self.while_hanging("disk").await;
         {
@@ -287,7 +287,7 @@ impl Journal for World {
             let room = state.room.unwrap_or(usize::MAX);
             let journal = state.journals.entry(run.to_owned()).or_default();
             if journal.len() + entries.len() > room {
-                return Err(Problem::new(Kind::Internal, "the disk is full"));
+                return Err(Problem::new(Kind::Internal, "the disk is full").into());
             }
             journal.extend_from_slice(entries);
             let count = journal.len();

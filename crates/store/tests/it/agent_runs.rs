@@ -84,6 +84,23 @@ fn a_journal_and_its_row_outlive_the_process() {
 }
 
 #[test]
+fn a_journal_is_read_from_a_number_and_runs_are_found_by_the_beginning_of_a_wait() {
+    let home = Home::new();
+    let store = home.open();
+    let runs = store.agent_runs();
+    runs.create(&record("r1", 5), &lines(&["one", "two", "three"])).unwrap();
+    assert_eq!(runs.read_from("r1", 1, 10).unwrap(), ["two", "three"]);
+    assert_eq!(runs.read_from("r1", 0, 1).unwrap(), ["one"]);
+    assert_eq!(runs.read_from("r1", 3, u64::MAX).unwrap(), [""; 0]);
+    assert_eq!(runs.read_from("gone", 0, 10).unwrap(), [""; 0]);
+    assert_eq!((runs.count_entries("r1").unwrap(), runs.count_entries("gone").unwrap()), (3, 0));
+    let state = AgentRunState { status: "waiting".to_owned(), waits: lines(&["person:1.1"]), ..record("r1", 5).state };
+    runs.append(&entries("r1", 3, &lines(&["four"]), &state, true)).unwrap();
+    assert_eq!(runs.waiting_on_any("person:").unwrap(), ["r1"]);
+    assert_eq!(runs.waiting_on_any("login:").unwrap(), [""; 0]);
+}
+
+#[test]
 fn two_who_go_on_with_one_run_do_not_interleave() {
     let home = Home::new();
     let store = home.open();

@@ -1,7 +1,7 @@
 //! `toolcrib call`: one call of a tool, its result as a person reads it.
 
 pub(super) mod arguments;
-mod questions;
+pub(super) mod questions;
 
 use std::io::Write;
 use std::sync::Arc;

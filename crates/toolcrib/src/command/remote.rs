@@ -9,7 +9,7 @@ use super::login::place::LoginGateway;
 use super::{
     api, approval, audit, auth, call, canary, describe, doctor, explain, find, halt, learning, login, logout,
     on_this_thread, policy, profile, registry, run as agent_run, server, status, tokens, ui, until_interrupted, verify,
-    version, with_gateway, with_rest, with_session,
+    version, with_gateway, with_own_interrupts, with_rest, with_session,
 };
 use crate::client::Rest;
 use crate::home::Environment;
@@ -92,7 +92,7 @@ pub(super) fn run(command: RemoteCommand, environment: &Environment) -> anyhow::
                 call::run(&arguments, &given, client, output).await
             })
         }
-        RemoteCommand::Run(arguments) => with_rest(arguments.client(), environment, async |rest, output| {
+        RemoteCommand::Run(arguments) => with_own_interrupts(arguments.client(), environment, async |rest, output| {
             agent_run::run(&arguments, rest, output).await
         }),
         RemoteCommand::Registry(arguments) => match &arguments.action {

@@ -77,7 +77,9 @@ enum Action {
     Follow(FollowArguments),
     /// Say more in a run, and follow it
     Message(MessageArguments),
-    /// Go on with a run that ended at a limit or was interrupted
+    /// Pause a run: what is under way ends, nothing else begins
+    Pause(OneArguments),
+    /// Go on with a run that was paused, ended at a limit or was interrupted; or answer what it asks
     Resume(ResumeArguments),
     /// Say of a call whose end is not known whether it happened
     Settle(SettleArguments),
@@ -103,7 +105,7 @@ struct ListArguments {
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
     /// Only those in this state
-    #[arg(long, value_parser = ["running", "waiting", "ended"])]
+    #[arg(long, value_parser = ["running", "waiting", "paused", "ended"])]
     status: Option<String>,
     #[command(flatten)]
     client: ClientFlags,
@@ -145,6 +147,12 @@ struct MessageArguments {
 struct ResumeArguments {
     /// The run's id, or its beginning
     run: String,
+    /// The answer to what the run asks: the fields of its form, or {"action": "decline"}
+    #[arg(long, value_name = "JSON")]
+    answer: Option<String>,
+    /// Which question is answered, if there are several: what `run show` says that it waits for
+    #[arg(long, value_name = "QUESTION", requires = "answer")]
+    to: Option<String>,
     #[command(flatten)]
     limits: LimitArguments,
     #[command(flatten)]
@@ -245,7 +253,12 @@ impl Arguments {
         match &self.action {
             None => &self.start.client,
             Some(Action::List(arguments)) => &arguments.client,
-            Some(Action::Show(arguments) | Action::Cancel(arguments) | Action::Replay(arguments)) => &arguments.client,
+            Some(
+                Action::Show(arguments)
+                | Action::Cancel(arguments)
+                | Action::Pause(arguments)
+                | Action::Replay(arguments),
+            ) => &arguments.client,
             Some(Action::Follow(arguments)) => &arguments.client,
             Some(Action::Message(arguments)) => &arguments.client,
             Some(Action::Resume(arguments)) => &arguments.client,
@@ -306,6 +319,12 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
         Action::Resume(one) => {
             let mut body = Map::new();
             one.limits.put(&mut body);
+            if let Some(answer) = &one.answer {
+                body.insert("answer".to_owned(), answer_of(answer)?);
+            }
+            if let Some(to) = &one.to {
+                body.insert("to".to_owned(), to.as_str().into());
+            }
             show(&post(rest, &path(&one.run, "/resume"), body).await?, output)
         }
         Action::Settle(one) => {
@@ -317,6 +336,7 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
             }
             show(&post(rest, &path(&one.run, "/settle"), body).await?, output)
         }
+        Action::Pause(one) => show(&post(rest, &path(&one.run, "/pause"), Map::new()).await?, output),
         Action::Release(one) => review(one, "/release", rest, output).await,
         Action::Refuse(one) => review(one, "/refuse", rest, output).await,
         Action::Cancel(one) => show(&post(rest, &path(&one.run, "/cancel"), Map::new()).await?, output),
@@ -342,6 +362,18 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
             }
             Ok(())
         }
+    }
+}
+
+fn answer_of(text: &str) -> Result<Value, Problem> {
+    let wrong = |why: String| {
+        Problem::new(Kind::InvalidParams, format!("`--answer` is {why}"))
+            .hint("Write it as `--answer '{\"FIELD\": VALUE}'`; `toolcrib run show RUN` has an example.")
+    };
+    match serde_json::from_str(text) {
+        Ok(answer @ Value::Object(_)) => Ok(answer),
+        Ok(_) => Err(wrong("JSON, but not an object".to_owned())),
+        Err(error) => Err(wrong(format!("not JSON: {error}"))),
     }
 }
 
@@ -410,6 +442,13 @@ fn show(run: &Raw, output: Output) -> anyhow::Result<()> {
         text.push_str(&format!("{:<12} {} {}", "Waits for", field(wait, "for"), line(&field(wait, "what"))));
         let next = field(wait, "next").replace("RUN", &field(&value, "run"));
         text.push_str(&if next.is_empty() { "\n".to_owned() } else { format!(": `{}`\n", line(&next)) });
+        for asked in wait["questions"].as_object().into_iter().flat_map(|asked| asked.values()) {
+            text.push_str(&format!("{:<12} {}\n", "", line(&field(&asked["params"], "message"))));
+            let url = field(&asked["params"], "url");
+            if !url.is_empty() {
+                text.push_str(&format!("{:<12} {}\n", "", line(&url)));
+            }
+        }
     }
     for held in value["quarantine"].as_array().into_iter().flatten() {
         let (item, why, words) = (field(held, "item"), field(held, "why"), field(held, "text"));

@@ -43,6 +43,7 @@ mod policies;
 mod profile_key;
 mod registry;
 mod remote_access;
+mod run_questions;
 mod run_tokens;
 mod runners;
 mod scenario;

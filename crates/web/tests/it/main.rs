@@ -3,6 +3,7 @@
 #![recursion_limit = "256"]
 #![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
 
+mod agent_questions;
 mod agents;
 mod api;
 mod approval_page;
@@ -26,6 +27,7 @@ mod pages;
 mod parked;
 mod people;
 mod routes;
+mod run_page;
 mod scope;
 mod script;
 mod served;

@@ -2,6 +2,7 @@
 
 use http::Method;
 use serde_json::{Value, json};
+use toolcrib_testgateway::File;
 
 use crate::served::{Ask, Reply, ServedGateway, TOKEN, stopped};
 use crate::ui::{cookies, text};
@@ -9,15 +10,19 @@ use crate::ui::{cookies, text};
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// A gateway, the host of its pages, and its port.
-struct Pages {
-    gateway: ServedGateway,
+pub(crate) struct Pages {
+    pub(crate) gateway: ServedGateway,
     host: String,
     port: u16,
 }
 
 impl Pages {
     async fn open() -> Self {
-        let gateway = ServedGateway::settled(&[stopped("files", &["read", "write"])]).await;
+        Self::of(&[stopped("files", &["read", "write"])]).await
+    }
+
+    pub(crate) async fn of(files: &[File]) -> Self {
+        let gateway = ServedGateway::settled(files).await;
         let port = gateway.address.port();
         let answer = gateway.ask(Ask::new(Method::POST, "/api/v1/ui/codes", "").admin()).await.json();
         let url = answer["url"].as_str().unwrap();
@@ -35,14 +40,14 @@ impl Pages {
         Ask::get(path).with("host", &self.host)
     }
 
-    fn post(&self, path: &str, fields: &[(&str, &str)]) -> Ask {
+    pub(crate) fn post(&self, path: &str, fields: &[(&str, &str)]) -> Ask {
         let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         let origin = format!("http://{}", self.host);
         Ask::new(Method::POST, path, body).with("host", &self.host).with("content-type", FORM).with("origin", &origin)
     }
 
     /// The cookie of a session that a code began.
-    async fn sign_in(&self) -> String {
+    pub(crate) async fn sign_in(&self) -> String {
         let code = self.code().await;
         let done = self.gateway.ask(self.post("/ui/session", &[("code", &code)])).await;
         let [(cookie, attributes)] = &cookies(&done)[..] else { panic!("{done:?} {}", text(&done)) };
@@ -50,7 +55,7 @@ impl Pages {
         cookie.clone()
     }
 
-    async fn page(&self, path: &str, cookie: &str) -> Reply {
+    pub(crate) async fn page(&self, path: &str, cookie: &str) -> Reply {
         self.gateway.ask(self.get(path).with("cookie", cookie)).await
     }
 }

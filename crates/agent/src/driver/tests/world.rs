@@ -14,7 +14,7 @@ use toolcrib_base::{Clock, Kind, Problem, Timestamp};
 use crate::action::{Ask, Call, OpenCall};
 use crate::answer::{Answer, Failure, FailureKind, Finish, ModelCall, ModelSpec};
 use crate::conversation::Part;
-use crate::driver::Surroundings;
+use crate::driver::{AppendError, Surroundings};
 use crate::driver::{AskModel, CallOutcome, CallTool, CheckOutput, DriveError, Journal, Observe, Rest, Runs};
 use crate::entry::{CallId, CallResult, Decision, Entry, Event, OnUnknown, Refusal, RefusalKind, Settlement, Start};
 use crate::spending::{Cost, RunLimits};
@@ -264,12 +264,12 @@ impl CallTool for World {
 
 #[async_trait]
 impl Journal for World {
-    async fn append(&self, _: &str, entries: &[Entry], sync: bool) -> Result<(), Problem> {
+    async fn append(&self, _: &str, entries: &[Entry], sync: bool) -> Result<(), AppendError> {
         yield_now().await;
         {
             let mut script = self.script();
             if script.entries.len() + entries.len() > script.room {
-                return Err(Problem::new(Kind::Internal, "the disk is full"));
+                return Err(Problem::new(Kind::Internal, "the disk is full").into());
             }
             script.entries.extend_from_slice(entries);
             if sync {

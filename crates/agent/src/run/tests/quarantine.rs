@@ -88,3 +88,30 @@ fn a_message_that_is_held_amid_a_turn_waits_for_its_end_and_no_model_reads_it() 
     story.happens(held("Wait."));
     assert!(story.records().is_empty(), "the answer is awaited");
 }
+
+#[test]
+fn a_run_that_is_paused_in_quarantine_waits_for_both_and_for_what_is_left() {
+    let mut story = Story::new(Start { held: Some("rule".to_owned()), ..start() });
+    assert_eq!(waits(&mut story), [1]);
+    story.happens(Event::Paused { by: "ann".to_owned() });
+    let written = |story: &mut Story| {
+        let told = match &story.records()[..] {
+            [Action::Wait(waits)] => waits.clone(),
+            other => panic!("it does not wait, but {other:?}"),
+        };
+        // What finds the run is what it waits for.
+        assert_eq!(story.run.waiting(), Some(&told[..]));
+        told
+    };
+    assert_eq!(written(&mut story), [WaitFor::Resume, WaitFor::Review(1)]);
+    story.happens(held("More."));
+    assert_eq!(written(&mut story), [WaitFor::Resume, WaitFor::Review(1), WaitFor::Review(2)]);
+    story.happens(Event::Arrived(WaitFor::Resume));
+    assert_eq!(written(&mut story), [WaitFor::Review(1), WaitFor::Review(2)]);
+    story.happens(reviewed(1, true));
+    story.happens(reviewed(2, true));
+    story.records();
+    let asked = format!("{:?}", story.ask().conversation.parts());
+    assert!(asked.contains("More."), "{asked}");
+    assert!(replay(&story.journal).is_ok());
+}

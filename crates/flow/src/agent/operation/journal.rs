@@ -18,7 +18,7 @@ pub(super) async fn entries(asking: &OperationCall) -> Result<Value, Problem> {
     let given = &asking.given;
     let number = |key: &str| given.get(key).and_then(Value::as_u64).unwrap_or(0);
     let (after, seen) = (number("after"), number("seen"));
-    let limit = given.number("limit", 200) as usize;
+    let limit = u64::from(given.number("limit", 200));
     let wait = Duration::from_millis(number("wait"));
     let mut partial = String::new();
     if let Some(mut feed) = asking.inner.bridge.watched(&run.id) {
@@ -39,14 +39,17 @@ pub(super) async fn entries(asking: &OperationCall) -> Result<Value, Problem> {
     } else if run.state.status != "ended" && !wait.is_zero() {
         tokio::time::sleep(wait.min(Duration::from_millis(500))).await;
     }
-    let all = keep::entries(&asking.inner.bridge.store, &run.id).await?;
+    let store = &asking.inner.bridge.store;
+    // One more than is shown: it says whether there are more.
+    let mut new = keep::entries_after(store, &run.id, after, limit + 1).await?;
+    let is_all = new.len() as u64 <= limit;
+    new.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     let status = asking.inner.record(&run.id).await?.map_or(run.state.status, |run| run.state.status);
-    let first = usize::try_from(after).unwrap_or(usize::MAX).min(all.len());
-    let shown: Vec<Value> =
-        all.iter().enumerate().skip(first).take(limit).map(|(at, entry)| shown::entry(at as u64 + 1, entry)).collect();
-    let next = first + shown.len();
+    let first = if new.is_empty() { after.min(asking.inner.entry_count(&run.id).await?) } else { after };
+    let shown: Vec<Value> = (first + 1..).zip(&new).map(|(number, entry)| shown::entry(number, entry)).collect();
+    let next = first + new.len() as u64;
     let mut answer = json!({"run": run.id, "status": status, "entries": shown, "next": next});
-    if next == all.len() && !partial.is_empty() {
+    if is_all && !partial.is_empty() {
         answer["partial"] = partial.into();
     }
     Ok(answer)
@@ -118,6 +121,19 @@ fn markdown(record: &Value, entries: &[toolcrib_agent::Entry]) -> String {
             }
             Event::Decided { call, decision: Decision::Held(approval) } => {
                 let _ = writeln!(text, "Call {call} waits for approval `{approval}`.\n");
+            }
+            Event::Approval { approval, granted, note } => {
+                let word = if *granted { "granted" } else { "refused" };
+                let _ = writeln!(text, "Approval `{approval}` was {word}: {note}\n");
+            }
+            Event::CallWaits { call, question: Some(_), .. } => {
+                let _ = writeln!(text, "Call {call} asks a person.\n");
+            }
+            Event::Replied { call, by, .. } => {
+                let _ = writeln!(text, "What call {call} asks was answered by {by}.\n");
+            }
+            Event::Paused { by } => {
+                let _ = writeln!(text, "The run was paused by {by}.\n");
             }
             Event::Unknown { call, why, .. } => {
                 let _ = writeln!(text, "It is not known whether call {call} happened: {why}.\n");

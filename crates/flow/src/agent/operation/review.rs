@@ -8,11 +8,11 @@ use toolcrib_call::name_at_servers;
 use toolcrib_store::{AgentRunRecord, Door};
 
 use super::OperationCall;
-use super::runs::{find_given, folded, settled, tell};
+use super::runs::{find_given, folded, shown_now, tell};
 use crate::agent::audit::{self, AuditedRun, RunEvent};
 
 /// By which doors something is decided.
-const DECIDING: [Door; 2] = [Door::REST, Door::CLI];
+const DECIDING: [Door; 3] = [Door::REST, Door::CLI, Door::UI];
 
 pub(super) async fn review(asking: &OperationCall, released: bool) -> Result<Value, Problem> {
     let caller = &asking.invocation.caller;
@@ -45,7 +45,7 @@ pub(super) async fn review(asking: &OperationCall, released: bool) -> Result<Val
         audit::record(&gateway, AuditedRun { caller, agent: &run.agent, run: &run.id }, event).await;
     }
     bridge.happened(&run.agent, reason, format!("run `{}`: item {item} was {word} by `{by}`", run.id), !released);
-    settled(asking, &run.id).await
+    shown_now(asking, &run.id).await
 }
 
 /// Whether the caller may let a text through: an operator, and not who gave it. The owner of this installation is one

@@ -1,13 +1,16 @@
-//! Operations on runs: start, list, show, resume, settle, cancel. A run belongs to the principal that began it, in the
-//! profile in which it did: to anyone else but an administrator it does not exist.
+//! Operations on runs: start, list, show, pause, resume, settle, cancel. A run belongs to the principal that began it, in
+//! the profile in which it did: to anyone else but an administrator it does not exist.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolcrib_agent::{CallId, CallResult, Event, Run, Settlement};
+use toolcrib_agent::driver::DriveError;
+use toolcrib_agent::{CallId, CallResult, Event, Run, Settlement, WaitFor};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_call::CallDecision;
+use toolcrib_call::admission::closing_problem;
 use toolcrib_catalog::{AGENT_TOOL_PREFIX, Period};
+use toolcrib_gateway::{is_same_person, may_decide_here};
 use toolcrib_model::Money;
 use toolcrib_protocol::Raw;
 use toolcrib_store::{AgentRunQuery, AgentRunRecord};
@@ -15,7 +18,7 @@ use toolcrib_store::{AgentRunQuery, AgentRunRecord};
 use super::OperationCall;
 use crate::agent::context::detached;
 use crate::agent::keep;
-use crate::agent::shown;
+use crate::agent::question;
 use crate::agent::source::blocking;
 use crate::agent::start::{Order, OrderedLimits, tools_shown};
 
@@ -158,8 +161,16 @@ pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
 pub(super) async fn cancel(asking: &OperationCall) -> Result<Value, Problem> {
     let run = find_given(asking).await?;
     let by = asking.invocation.caller.principal.id.to_string();
-    tell(asking, &run, Event::Cancelled { by }).await?;
-    settled(asking, &run.id).await
+    let told = asking.inner.tell(&run.id, Event::Cancelled { by }, true).await;
+    told.map_err(|error| conflict(&run, &error))?;
+    shown_now(asking, &run.id).await
+}
+
+pub(super) async fn pause(asking: &OperationCall) -> Result<Value, Problem> {
+    let run = find_given(asking).await?;
+    let by = asking.invocation.caller.principal.id.to_string();
+    tell(asking, &run, Event::Paused { by }).await?;
+    shown_now(asking, &run.id).await
 }
 
 pub(super) async fn message(asking: &OperationCall) -> Result<Value, Problem> {
@@ -180,17 +191,25 @@ pub(super) async fn message(asking: &OperationCall) -> Result<Value, Problem> {
         asking.inner.outcome(&run.id, PATIENCE, |_| ()).await?;
         return whole(asking, &find(asking, &run.id).await?).await;
     }
-    settled(asking, &run.id).await
+    shown_now(asking, &run.id).await
 }
 
 pub(super) async fn resume(asking: &OperationCall) -> Result<Value, Problem> {
     let run = find_given(asking).await?;
     let more = limits(asking)?;
     let folded = folded(asking, &run.id).await?;
+    if let Some(given) = asking.given.get("answer").filter(|_| folded.end().is_none()) {
+        answer(asking, &run, &folded, given).await?;
+        return shown_now(asking, &run.id).await;
+    }
+    if folded.is_paused() {
+        tell(asking, &run, Event::Arrived(WaitFor::Resume)).await?;
+        return shown_now(asking, &run.id).await;
+    }
     if folded.end().is_none() {
-        let resumed = asking.inner.bridge.runs().resume(&run.id).await;
+        let resumed = asking.inner.resume(&run.id).await;
         resumed.map_err(|error| Problem::new(Kind::Conflict, error.to_string()))?;
-        return settled(asking, &run.id).await;
+        return shown_now(asking, &run.id).await;
     }
     let mut limits = folded.limits().clone();
     limits.rounds = limits.rounds.saturating_add(more.rounds.unwrap_or(limits.rounds));
@@ -203,7 +222,7 @@ pub(super) async fn resume(asking: &OperationCall) -> Result<Value, Problem> {
     raise(&mut limits.money, more.money);
     raise(&mut limits.time_ms, more.time_ms);
     tell(asking, &run, Event::Raised(limits)).await?;
-    settled(asking, &run.id).await
+    shown_now(asking, &run.id).await
 }
 
 pub(super) async fn settle(asking: &OperationCall) -> Result<Value, Problem> {
@@ -228,31 +247,70 @@ pub(super) async fn settle(asking: &OperationCall) -> Result<Value, Problem> {
     };
     let by = asking.invocation.caller.principal.id.to_string();
     tell(asking, &run, Event::Settled { call, settlement, by }).await?;
-    settled(asking, &run.id).await
+    shown_now(asking, &run.id).await
 }
 
 pub(super) async fn tell(asking: &OperationCall, run: &AgentRunRecord, event: Event) -> Result<(), Problem> {
-    let told = asking.inner.bridge.runs().tell(&run.id, event).await;
-    told.map_err(|error| Problem::new(Kind::Conflict, format!("run `{}`: {error}", run.id)))
+    asking.inner.tell(&run.id, event, false).await.map_err(|error| conflict(run, &error))
 }
 
-/// A run a moment after it was told something.
-pub(super) async fn settled(asking: &OperationCall, id: &str) -> Result<Value, Problem> {
-    tokio::time::sleep(Duration::from_millis(20)).await;
+fn conflict(run: &AgentRunRecord, error: &DriveError) -> Problem {
+    Problem::new(Kind::Conflict, format!("run `{}`: {error}", run.id))
+}
+
+/// An answer of a person to what the run asks.
+async fn answer(asking: &OperationCall, run: &AgentRunRecord, folded: &Run, given: &Value) -> Result<(), Problem> {
+    let (inner, caller) = (&asking.inner, &asking.invocation.caller);
+    let gateway = inner.bridge.gateway().ok_or_else(closing_problem)?;
+    may_decide_here(caller)?;
+    if !is_same_person(&gateway, &caller.principal.id, &run.principal) {
+        let message = format!("run `{}` asks the person of `{}`, and no one else answers", run.id, run.principal);
+        return Err(Problem::new(Kind::Forbidden, message).hint("You can cancel the run with `toolcrib run cancel`."));
+    }
+    let questions = inner.bridge.questions(folded).await?;
+    let names: Vec<&str> = questions.iter().map(|question| question.what.as_str()).collect();
+    let to = asking.given.get("to").and_then(Value::as_str);
+    let question = match (to, questions.as_slice()) {
+        (None, [only]) => only,
+        (Some(to), all) if all.iter().any(|question| question.what == to) => {
+            all.iter().find(|question| question.what == to).expect("one has this name")
+        }
+        (_, []) => {
+            let message = format!("run `{}` asks nothing", run.id);
+            return Err(Problem::new(Kind::Conflict, message)
+                .hint(format!("To see what it waits for, run `toolcrib run show {}`.", run.id)));
+        }
+        (None, _) => {
+            let message = format!("run `{}` asks several questions: {}", run.id, names.join(", "));
+            return Err(Problem::new(Kind::InvalidParams, message).hint("Say with `to` which one you answer."));
+        }
+        (Some(to), _) => {
+            let shown: String = to.chars().filter(|c| !c.is_control()).take(64).collect();
+            let message = format!("run `{}` does not ask `{shown}`", run.id);
+            return Err(Problem::new(Kind::Conflict, message).hint(format!("It asks {}.", names.join(", "))));
+        }
+    };
+    inner.bridge.take_answer(&caller.principal.id, question, given).await?;
+    inner.bridge.steps_on(question).await;
+    Ok(())
+}
+
+/// A run as it is now.
+pub(super) async fn shown_now(asking: &OperationCall, id: &str) -> Result<Value, Problem> {
     whole(asking, &find(asking, id).await?).await
 }
 
 /// The run as its journal says it is.
 pub(super) async fn folded(asking: &OperationCall, id: &str) -> Result<Run, Problem> {
     let entries = keep::entries(&asking.inner.bridge.store, id).await?;
-    Run::fold(&entries).map_err(|error| Problem::new(Kind::Internal, format!("run `{id}`: {error}")))
+    question::folded(id, &entries)
 }
 
 async fn whole(asking: &OperationCall, run: &AgentRunRecord) -> Result<Value, Problem> {
     let mut shown = asking.inner.shown(run).await;
     let folded = folded(asking, &run.id).await?;
-    if let Some(waits) = folded.waiting() {
-        shown["waits"] = waits.iter().map(shown::wait).collect();
+    if folded.waiting().is_some() {
+        shown["waits"] = asking.inner.bridge.shown_waits(&folded).await?.into();
     }
     let held = folded.quarantine();
     if !held.is_empty() && folded.end().is_none() {

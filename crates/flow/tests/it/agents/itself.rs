@@ -149,7 +149,7 @@ async fn a_run_that_waits_does_no_more_when_the_agent_or_its_caller_lost_the_rig
     let _ = admin.operate("core_approval_approve", &json!({"id": approval})).await;
     let ended = until(&admin, &third, "ended").await;
     let told = admin.operate("core_run_export", &json!({"run": ended["run"], "format": "markdown"})).await.unwrap();
-    assert!(told["text"].as_str().unwrap().contains("halted"), "{told}");
+    assert!(told["text"].as_str().unwrap().contains("halt `"), "{told}");
     let audited = mill.house.audited().await;
     let made = audited.iter().filter(|it| it.target == "fake/counter" && it.outcome == "ok").count();
     assert_eq!(made, 1, "neither of the later ones was made");

@@ -46,7 +46,7 @@ pub(super) async fn post(page: &PageRequest, tool: &str, fields: &Fields) -> Res
             page.leave(write::notice(&problem));
             write::see_other(fields.next())
         }
-        Err(problem) => page::operation::again(page, operation, fields, &problem),
+        Err(problem) => page::operation::again(page, operation, fields, &problem).await,
         Ok((subject, answer)) => {
             let done = match &subject {
                 Some(subject) => format!("{}: `{subject}`", operation.summary),

@@ -95,6 +95,7 @@ struct Answer {
     kind: String,
     what: String,
     is_yes: bool,
+    is_cancelled: bool,
     payload: Value,
 }
 
@@ -134,7 +135,8 @@ fn answers(body: &Map<String, Value>) -> Result<Vec<Answer>, Problem> {
             return Err(invalid(format!("`resume[{at}].payload` must say `{{\"approved\": true}}` or `false`")));
         }
         let (run, kind, what) = (run.to_owned(), kind.to_owned(), what.to_owned());
-        answers.push(Answer { run, number, kind, what, is_yes: is_yes.unwrap_or(false), payload });
+        let (is_yes, is_cancelled) = (is_yes.unwrap_or(false), entry["status"] == "cancelled");
+        answers.push(Answer { run, number, kind, what, is_yes, is_cancelled, payload });
     }
     Ok(answers)
 }
@@ -170,6 +172,21 @@ impl Answer {
                     arguments["result"] = result.into();
                 }
                 request.operate("core_run_settle", &arguments).await?;
+            }
+            "resume" if self.is_yes || (self.payload.is_null() && !self.is_cancelled) => {
+                request.operate("core_run_resume", &json!({"run": run})).await?;
+            }
+            "person" | "login" => {
+                let refused = json!({"action": "decline"});
+                // A page that was opened needs no payload.
+                let opened = json!({"action": "accept"});
+                let answer = match &self.payload {
+                    _ if self.is_cancelled => &refused,
+                    Value::Null => &opened,
+                    payload => payload,
+                };
+                let arguments = json!({"run": run, "answer": answer, "to": self.what});
+                request.operate("core_run_resume", &arguments).await?;
             }
             // What else is waited for comes by its own way; the run goes on when it has.
             _ => {}
@@ -338,7 +355,11 @@ impl AgUiNarrator {
                     "required": ["settlement"],
                 });
             }
+            "person" | "login" => interrupt["responseSchema"] = response_schema(&wait["questions"]),
             _ => {}
+        }
+        if let Some(message) = message_of(&wait["questions"]) {
+            interrupt["message"] = message.into();
         }
         interrupt
     }
@@ -370,7 +391,7 @@ impl Narrate for AgUiNarrator {
         let is_open =
             |wait: &&Value| !self.answered.iter().any(|(kind, what)| wait["for"] == **kind && wait["what"] == **what);
         let open: Vec<Value> = waits.as_array().into_iter().flatten().filter(is_open).cloned().collect();
-        if status != "waiting" || !follower::waits_for_person(&open.clone().into()) {
+        if !matches!(status, "waiting" | "paused") || !follower::waits_for_person(&open.clone().into()) {
             return false;
         }
         self.close(out);
@@ -386,6 +407,35 @@ impl Narrate for AgUiNarrator {
         self.close(out);
         out.push(data(&json!({"type": "RUN_ERROR", "message": problem.message, "code": problem.kind.row().name})));
     }
+}
+
+/// What is asked, in the words of the one who asks, with the page that is to be opened.
+fn message_of(questions: &Value) -> Option<String> {
+    let asked = questions.as_object()?.values().map(|asked| {
+        let (message, url) = (asked["params"]["message"].as_str(), asked["params"]["url"].as_str());
+        [message, url].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    });
+    Some(asked.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty())
+}
+
+/// The schema of the payload that answers: the form, or an answer to each of several questions.
+fn response_schema(questions: &Value) -> Value {
+    let of = |asked: &Value| match &asked["params"]["requestedSchema"] {
+        form @ Value::Object(_) => form.clone(),
+        _ => json!({"type": "object", "properties": {"action": {"enum": ["accept", "decline"]}}}),
+    };
+    let Some(questions) = questions.as_object() else { return json!({"type": "object"}) };
+    if questions.len() == 1 {
+        return questions.values().next().map(of).unwrap_or_default();
+    }
+    let answer = |asked: &Value| {
+        json!({
+            "type": "object", "required": ["action"],
+            "properties": {"action": {"enum": ["accept", "decline", "cancel"]}, "content": of(asked)},
+        })
+    };
+    let properties: Map<String, Value> = questions.iter().map(|(key, asked)| (key.clone(), answer(asked))).collect();
+    json!({"type": "object", "properties": properties, "required": questions.keys().collect::<Vec<_>>()})
 }
 
 /// An event of AG-UI: its type is in its data.

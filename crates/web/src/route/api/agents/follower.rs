@@ -183,7 +183,8 @@ pub(super) fn wrong_event() -> Problem {
 
 /// Whether one of these waits is for a person.
 pub(super) fn waits_for_person(waits: &Value) -> bool {
-    let is_person = |wait: &Value| matches!(wait["for"].as_str(), Some("approval" | "settlement" | "person" | "login"));
+    const KINDS: [&str; 6] = ["approval", "settlement", "person", "review", "login", "resume"];
+    let is_person = |wait: &Value| wait["for"].as_str().is_some_and(|kind| KINDS.contains(&kind));
     waits.as_array().is_some_and(|waits| waits.iter().any(is_person))
 }
 

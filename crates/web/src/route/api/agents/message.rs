@@ -35,6 +35,7 @@ pub(super) async fn answer(request: DoorRequest) -> Result<Response<Body>, Probl
         }
         match look["status"].as_str() {
             Some("ended") => return ended(&run, &last),
+            Some("paused") => return Ok(accepted(&request, &run, "paused", &look["waits"])),
             Some("waiting") if follower::waits_for_person(&look["waits"]) => {
                 return Ok(accepted(&request, &run, "waiting", &look["waits"]));
             }

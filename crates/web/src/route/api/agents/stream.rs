@@ -86,6 +86,7 @@ impl StreamNarrator {
                 let kind = match other {
                     "started" => "run.started",
                     "waiting" => "run.yielded",
+                    "paused" => "run.paused",
                     "continued" | "resumed" => "run.resumed",
                     other => other,
                 };

@@ -12,13 +12,15 @@ use toolcrib_ui::page::operations::{OperationGroup, OperationRow};
 use toolcrib_ui::page::{OperationPage, OperationsPage};
 use toolcrib_view::{Effect, Operation};
 
-use super::{Page, name, rendered};
+use super::{Page, name, rendered, runs};
 use crate::route::ui::act::{self, ARGUMENT};
 use crate::route::ui::request::Fields;
 use crate::route::ui::{PageRequest, sign_in, status_of, write};
 
 /// The argument of operations that set a secret.
 const SECRET: &str = "value";
+/// The operation that answers what a run asks.
+const ANSWERING: &str = "core_run_resume";
 
 pub(super) const LIST: Page = Page {
     path: "/ui/operations",
@@ -75,7 +77,7 @@ async fn one(request: &PageRequest) -> Result<OperationPage, Problem> {
     if let Some(current) = current(request, operation, &given).await {
         merge(&mut filled, &current, operation);
     }
-    let mut form = form_of(operation);
+    let mut form = form_for(request, operation, |key| given.get(key)?.as_str().map(str::to_owned)).await;
     // What does not fit a field is shown as JSON.
     let _ = form.fill(&filled.to_string());
     Ok(shown(request, operation, FormState { form, given, next, problem: None, preview: None }))
@@ -97,7 +99,7 @@ pub(in crate::route::ui) async fn read(
     operation: &'static Operation,
     fields: &Fields,
 ) -> Result<String, Box<Response<Body>>> {
-    let mut form = form_of(operation);
+    let mut form = form_for(request, operation, |key| sent(fields, key)).await;
     let next = fields.text("return").map_or_else(String::new, |_| fields.next().to_owned());
     let page = |form, problem, preview| {
         let seen = FormState { form, given: Map::new(), next: next.clone(), problem, preview };
@@ -164,6 +166,24 @@ fn merge(filled: &mut Value, current: &Value, operation: &Operation) {
     }
 }
 
+/// The form of an operation's arguments; of an answer to a run, with the fields that the run asks for. `known` gives the
+/// arguments that are there.
+async fn form_for(request: &PageRequest, operation: &Operation, known: impl Fn(&str) -> Option<String>) -> Form {
+    if operation.tool == ANSWERING
+        && let Some((run, to)) = known("run").zip(known("to"))
+        && let Some(schema) = runs::waits::answer_schema(request, &run, &to).await
+    {
+        return Form::of(&schema);
+    }
+    form_of(operation)
+}
+
+/// An argument of a form made of the schema, at its top.
+fn sent(fields: &Fields, key: &str) -> Option<String> {
+    let name = format!("v:/{key}");
+    fields.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
+}
+
 /// A form of an operation's arguments. What is typed for a secret shows as dots.
 fn form_of(operation: &Operation) -> Form {
     let mut schema = operation.input_schema();
@@ -179,7 +199,7 @@ fn takes_secret(operation: &Operation) -> bool {
 }
 
 /// The form again, with what was put in, after a try that failed.
-pub(in crate::route::ui) fn again(
+pub(in crate::route::ui) async fn again(
     request: &PageRequest,
     operation: &'static Operation,
     fields: &Fields,
@@ -190,7 +210,8 @@ pub(in crate::route::ui) fn again(
     let typed: Vec<(String, String)> = typed.collect();
     let next = fields.text("return").map_or_else(String::new, |_| fields.next().to_owned());
     let given = given(operation, &typed);
-    let mut form = form_of(operation);
+    let known = |key: &str| given.get(key).and_then(Value::as_str).map(str::to_owned).or_else(|| sent(fields, key));
+    let mut form = form_for(request, operation, known).await;
     match fields.text("arguments") {
         // A secret is typed again: no page holds it.
         _ if takes_secret(operation) => {}

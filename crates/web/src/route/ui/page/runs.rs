@@ -1,5 +1,7 @@
 //! `/ui/runs`: runs of agents, and one of them as it happens.
 
+pub(super) mod waits;
+
 use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_ui::filters::encoded;
@@ -35,7 +37,7 @@ const COLUMNS: [Column; 7] = [
     Column::number("Tokens"),
     Column::text("Started (UTC)"),
 ];
-const STATUSES: [&str; 3] = ["running", "waiting", "ended"];
+const STATUSES: [&str; 4] = ["running", "waiting", "paused", "ended"];
 /// How many rows a page has, and how many entries of a run are shown.
 const ROWS: usize = 100;
 const ENTRIES: usize = 500;
@@ -103,8 +105,8 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     if !one["ended_at"].is_null() {
         facts.push(("Ended (UTC)", time(&one, "ended_at")));
     }
-    facts.extend(open_questions(&one, &id));
     let mut changing = vec![Section::Facts(facts)];
+    changing.extend(waits::sections(request, &one, &id));
     if !one["output"].is_null() {
         changing.push(Section::Pre { title: "Answer".into(), id: "answer", text: text(&one, "output") });
     }
@@ -114,12 +116,12 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     });
     let table = Table { label: "What happened".into(), columns, rows: happened.collect() };
     changing.push(Section::Table { title: "What happened".into(), table, empty: "Nothing yet.".into() });
-    let is_over = one["status"] == "ended";
+    let status = text(&one, "status");
     Ok(DetailPage {
         frame: request.frame(&text(&one, "task")),
         above: ("/ui/runs", "Runs"),
         intro: String::new(),
-        actions: request.if_changing(|| actions(request, &id, is_over)),
+        actions: request.if_changing(|| actions(request, &id, &status)),
         changing,
         fixed: request.if_changing(|| {
             vec![Section::Form(OperationForm {
@@ -137,35 +139,19 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     })
 }
 
-/// What the run waits for, with the command that answers it; what is in quarantine, and calls that may have happened.
-fn open_questions(run: &Value, id: &str) -> Vec<(&'static str, Cell)> {
-    let mut facts = Vec::new();
-    for wait in rows(run, "waits") {
-        let next = text(wait, "next").replace("RUN", id);
-        let next = if next.is_empty() { next } else { format!(": `{next}`") };
-        facts.push(("Waits for", Cell::Prose(format!("{} {}{next}", text(wait, "for"), text(wait, "what")))));
-    }
-    for held in rows(run, "quarantine") {
-        let words = format!("{}: {} ({})", text(held, "item"), text(held, "text"), text(held, "why"));
-        facts.push(("In quarantine", Cell::Text(words)));
-    }
-    for call in rows(run, "unsettled") {
-        let words = call.as_str().map_or_else(|| call.to_string(), str::to_owned);
-        facts.push(("May have happened", Cell::Id(words)));
-    }
-    facts
-}
-
-fn actions(request: &PageRequest, id: &str, is_over: bool) -> Vec<Action> {
+fn actions(request: &PageRequest, id: &str, status: &str) -> Vec<Action> {
     let more = |tool: &str| format!("/ui/operations/{tool}?run={}&return={}", encoded(id), encoded(&request.here()));
     let mut actions = vec![
         open_page("Fork", &more("core_run_fork"), Look::Plain),
         open_page("Export", &format!("/ui/operations/core_run_export?run={}", encoded(id)), Look::Plain),
     ];
-    if !is_over {
+    if status == "ended" {
+        actions.insert(0, open_page("Go on with more", &more("core_run_resume"), Look::Plain));
+    } else {
         let arguments = || vec![("run", id.to_owned())];
-        actions.insert(0, run("Resume", "core_run_resume", arguments(), &request.here()));
-        actions.insert(1, open_page("Settle a call", &more("core_run_settle"), Look::Plain));
+        let (label, tool) =
+            if status == "paused" { ("Resume", "core_run_resume") } else { ("Pause", "core_run_pause") };
+        actions.insert(0, run(label, tool, arguments(), &request.here()));
         let cancel = run("Cancel", "core_run_cancel", arguments(), &request.here());
         actions.push(Action { look: Look::Danger, ..cancel });
     }
