@@ -137,7 +137,8 @@ impl Inner {
         }
     }
 
-    /// Waits until a run ends, or waits for something outside and `patience` is over.
+    /// Waits until a run ends, or waits for something outside and `patience` is over. `seen` hears how many entries the
+    /// run has, each number once.
     ///
     /// # Errors
     /// There is no such run; it cannot go on; the gateway ends.
@@ -148,7 +149,7 @@ impl Inner {
         mut seen: impl FnMut(u64),
     ) -> Result<Outcome, Problem> {
         let unknown = || Problem::new(Kind::NotFound, format!("there is no run `{run}`"));
-        let mut waited = Duration::ZERO;
+        let (mut waited, mut highest) = (Duration::ZERO, 0);
         loop {
             let record = self.record(run).await?.ok_or_else(unknown)?;
             match record.state.status.as_str() {
@@ -171,7 +172,11 @@ impl Inner {
                     let now = feed.borrow_and_update();
                     (now.entries, now.rest.clone())
                 };
-                seen(entries);
+                // The feed also changes when the run comes to rest, and a protocol's progress must rise.
+                if entries > highest {
+                    highest = entries;
+                    seen(entries);
+                }
                 match rest {
                     Some(Ok(Rest::Stopped)) => return Err(toolcrib_call::admission::closing_problem()),
                     Some(Ok(_)) => break,
