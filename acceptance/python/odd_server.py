@@ -1,5 +1,5 @@
 """A server on the official SDK with results that gateways like to lose: `_meta` on every level, audio, icons,
-annotations, fields that no revision knows, and a tool that writes down how it ended."""
+annotations, fields that no revision knows, and tools that wait and write down how they ended."""
 
 import base64
 import sys
@@ -21,6 +21,7 @@ TOOLS = [
     types.Tool(name="fails", description="Always fails, with metadata on the failure", input_schema=NOTHING),
     types.Tool(name="large", description="Returns a text of one million characters", input_schema=NOTHING),
     types.Tool(name="wait", description="Waits until it is cancelled and notes that in a file", input_schema=FILE),
+    types.Tool(name="await_file", description="Waits until a file is there", input_schema=FILE),
 ]
 
 EVERYTHING: dict[str, Any] = {
@@ -63,6 +64,11 @@ async def call_tool(_ctx: Any, params: types.CallToolRequestParams) -> Any:
         return types.CallToolResult(content=[types.TextContent(type="text", text="abcdefghij" * 100_000)])
     if params.name == "wait":
         return await wait(Path((params.arguments or {})["file"]))
+    if params.name == "await_file":
+        file = anyio.Path((params.arguments or {})["file"])
+        while not await file.exists():
+            await anyio.sleep(0.02)
+        return types.CallToolResult(content=[types.TextContent(type="text", text="it is there")])
     raise ValueError(f"unknown tool {params.name}")
 
 

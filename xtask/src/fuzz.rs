@@ -3,9 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, available_parallelism};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use crate::child;
 use crate::tally::Tally;
@@ -17,6 +20,9 @@ const SECONDS_IN_TEST: u32 = 10;
 /// How long a target runs when a person asks for it without saying how long.
 const SECONDS_BY_HAND: u32 = 60;
 const PROBE_DEADLINE: Duration = Duration::from_secs(30);
+/// All that is fuzzed is safe Rust but for one line, whose check `envelope` compares with serde_json: an address
+/// sanitizer would find nothing there, and make build and search slower.
+const FORM: [&str; 2] = ["--sanitizer", "none"];
 /// Longer inputs find no more in parsers that are bounded anyway; they only slow the search.
 const LONGEST_INPUT: u32 = 16 * 1024;
 
@@ -92,28 +98,43 @@ fn cargo_fuzz(workspace: &Workspace) -> Result<Command> {
     Ok(command)
 }
 
+/// Builds all targets, then runs one on each core.
 fn run(workspace: &Workspace, targets: &[String], seconds: u32) -> Result<Tally> {
-    let mut tally = Tally::default();
-    for (index, target) in targets.iter().enumerate() {
-        println!("--> fuzz target {}/{} {target}, {seconds} s", index + 1, targets.len());
-        let mut command = cargo_fuzz(workspace)?;
-        // All that is fuzzed is safe Rust but for one line, whose check `envelope` compares with serde_json: an address
-        // sanitizer would find nothing there, and make build and search slower.
-        command.args(["run", "--sanitizer", "none", target]);
-        // What is found goes into the first folder; the second one is where a search begins that needs an example.
-        let seeds = workspace.root.join("fuzz/seeds").join(target);
-        if seeds.is_dir() {
-            let corpus = workspace.root.join("fuzz/corpus").join(target);
-            fs::create_dir_all(&corpus).with_context(|| format!("failed to create `{}`", corpus.display()))?;
-            command.arg(corpus).arg(seeds);
-        }
-        command.arg("--");
-        command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={LONGEST_INPUT}"));
-        let outcome = child::run(&mut command, STEP_DEADLINE + Duration::from_secs(u64::from(seconds)))?;
-        let (passed, failed) = if outcome.success { (1, 0) } else { (0, 1) };
-        tally += Tally { passed, failed, skipped: 0 };
+    if !child::run(cargo_fuzz(workspace)?.args(["build"]).args(FORM), STEP_DEADLINE)?.success {
+        return Ok(Tally::FAILED);
     }
-    Ok(tally)
+    let cores = available_parallelism().context("count the cores")?.get();
+    let (next, sum) = (AtomicUsize::new(0), Mutex::new(Tally::default()));
+    let work = || -> Result<()> {
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let tally = run_one(workspace, target, seconds)?;
+            *sum.lock().unwrap_or_else(PoisonError::into_inner) += tally;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| anyhow!("a fuzz run panicked"))?)
+    })?;
+    Ok(sum.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// One target; what it prints comes at once when it has ended.
+fn run_one(workspace: &Workspace, target: &str, seconds: u32) -> Result<Tally> {
+    let mut command = cargo_fuzz(workspace)?;
+    command.arg("run").args(FORM).arg(target);
+    // What is found goes into the first folder; the second one is where a search begins that needs an example.
+    let seeds = workspace.root.join("fuzz/seeds").join(target);
+    if seeds.is_dir() {
+        let corpus = workspace.root.join("fuzz/corpus").join(target);
+        fs::create_dir_all(&corpus).with_context(|| format!("failed to create `{}`", corpus.display()))?;
+        command.arg(corpus).arg(seeds);
+    }
+    command.arg("--");
+    command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={LONGEST_INPUT}"));
+    let outcome = child::quiet(&mut command, STEP_DEADLINE + Duration::from_secs(u64::from(seconds)))?;
+    println!("--> fuzz target {target}, {seconds} s\n{}", outcome.lines.join("\n"));
+    Ok(if outcome.success { Tally::PASSED } else { Tally::FAILED })
 }
 
 /// The files in `fuzz/fuzz_targets`, sorted; none while there is no such folder.

@@ -47,6 +47,13 @@ struct Options {
     named: Option<String>,
 }
 
+/// What the suites are run with.
+struct Test<'a> {
+    workspace: &'a Workspace,
+    installed: &'a AcceptancePrograms,
+    options: &'a Options,
+}
+
 pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
     let mut options = Options::default();
     let mut arguments = arguments.iter();
@@ -93,13 +100,17 @@ fn run(workspace: &Workspace, options: &Options) -> Result<Verdict> {
     let folder = workspace.root.join("acceptance");
     let stage = Stage::new(workspace, &Places { installed: &installed, suites: folder, fixture })?;
 
+    let test = Test { workspace, installed: &installed, options };
     let mut verdict = Verdict::plain(true);
     if options.direct {
         let setting = stage.write_setting(None)?;
-        verdict += suites(workspace, &installed, options, &setting, None)?;
+        for name in chosen(options) {
+            let run = || run_suite(&test, name, &setting, None);
+            verdict += Verdict::repeated(name, run)?;
+        }
     } else {
         if options.suite.as_deref().is_none_or(|name| SUITES.contains(&name)) {
-            verdict += with_gateway(workspace, &installed, options, &stage, &binary)?;
+            verdict += with_gateway(&test, &stage, &binary)?;
         }
         let wants = |name| options.suite.as_ref().map_or(options.named.is_none(), |wanted| wanted == name);
         if wants("lifecycle") {
@@ -121,33 +132,42 @@ fn run(workspace: &Workspace, options: &Options) -> Result<Verdict> {
     Ok(verdict)
 }
 
-fn with_gateway(
-    workspace: &Workspace,
-    installed: &AcceptancePrograms,
-    options: &Options,
-    stage: &Stage,
-    binary: &Path,
-) -> Result<Verdict> {
-    let (mut gateway, url) = serve(stage, binary, "gateway")?;
-    println!("the gateway serves at {url}");
-    let setting = stage.write_setting(Some(&stage.gateway(&url, binary)))?;
-    let mut verdict = suites(workspace, installed, options, &setting, Some(&url))?;
-    if verdict.failed {
-        println!("the end of the gateway's log:\n{}", gateway.log_end());
+fn with_gateway(test: &Test<'_>, stage: &Stage, binary: &Path) -> Result<Verdict> {
+    let mut verdict = Verdict::plain(true);
+    for name in chosen(test.options) {
+        let mut starts = 0;
+        // Each time with a gateway of its own: a client that gave a question up leaves a call that waits.
+        verdict += Verdict::repeated(name, || {
+            starts += 1;
+            let log = format!("gateway-{name}-{starts}");
+            let (mut gateway, url) = serve(stage, binary, &log)?;
+            println!("the gateway serves at {url}");
+            let setting = stage.write_setting(Some(&stage.gateway(&url, binary)))?;
+            let (mut verdict, failed) = run_suite(test, name, &setting, Some(&url))?;
+            if verdict.failed {
+                println!("the end of the gateway's log:\n{}", gateway.log_end());
+            }
+            let complaints = match gateway.end("TERM", END_DEADLINE) {
+                Ok(status) if status.success() => Vec::new(),
+                Ok(status) => vec![status.to_string()],
+                Err(error) => vec![error.to_string()],
+            };
+            let mut tally = check("SIGTERM ends the gateway with status 0", &complaints);
+            tally += nothing_left("nothing is left running after SIGTERM", stage);
+            verdict += counted(tally);
+            Ok((verdict, failed))
+        })?;
     }
-
-    let mut tally = match gateway.end("TERM", END_DEADLINE) {
-        Ok(status) if status.success() => check("SIGTERM ends the gateway with status 0", &[]),
-        Ok(status) => check("SIGTERM ends the gateway with status 0", &[status.to_string()]),
-        Err(error) => check("SIGTERM ends the gateway with status 0", &[error.to_string()]),
-    };
-    tally += nothing_left("nothing is left running after SIGTERM", stage);
 
     let (mut gateway, _) = serve(stage, binary, "gateway-killed")?;
     gateway.end("KILL", END_DEADLINE)?;
-    tally += nothing_left("nothing is left running after kill -9", stage);
-    verdict += counted(tally);
+    verdict += counted(nothing_left("nothing is left running after kill -9", stage));
     Ok(verdict)
+}
+
+/// The suites that a person or the step wants.
+fn chosen(options: &Options) -> impl Iterator<Item = &'static str> {
+    SUITES.into_iter().filter(|name| options.suite.as_ref().is_none_or(|wanted| wanted == name))
 }
 
 /// Starts the gateway and waits for its ready file; gives its URL.
@@ -170,51 +190,38 @@ fn serve_home(stage: &Stage, binary: &Path, log: &str, home: &Path) -> Result<(R
     Ok((gateway, ready))
 }
 
-fn suites(
-    workspace: &Workspace,
-    installed: &AcceptancePrograms,
-    options: &Options,
-    setting: &Path,
-    url: Option<&str>,
-) -> Result<Verdict> {
-    let mut verdict = Verdict::plain(true);
-    for name in SUITES {
-        if options.suite.as_ref().is_some_and(|wanted| wanted != name) {
-            continue;
-        }
-        println!("--> the suite `{name}`");
-        let mut suite = suite(workspace, installed, options, name);
-        suite.env("TOOLCRIB_ACCEPTANCE", setting).env("PYTHONDONTWRITEBYTECODE", "1").env("NO_COLOR", "1");
-        if let Some(url) = url {
-            suite.env("TOOLCRIB_URL", url);
-        }
-        if let Some(browser) = need::browser() {
-            suite.env("TOOLCRIB_CHROMIUM", browser);
-        }
-        if name == "python"
-            && let Ok(engine) = need::engine(workspace)
-        {
-            suite.env("TOOLCRIB_ENGINE", engine);
-        }
-        let count = if name == "typescript" { Tally::from_node } else { Tally::from_pytest };
-        verdict += Verdict::repeated(name, || {
-            let outcome = child::run(&mut suite, SUITE_DEADLINE)?;
-            let mut tally = count(&outcome.lines);
-            if !outcome.success && tally.failed == 0 {
-                tally += Tally::FAILED;
-            }
-            println!("--> the suite `{name}`: {tally}");
-            Ok((counted(tally), tally::failed_names(&outcome.lines)))
-        })?;
+/// One run of the suite `name`, and the names of what failed.
+fn run_suite(test: &Test<'_>, name: &str, setting: &Path, url: Option<&str>) -> Result<(Verdict, Vec<String>)> {
+    println!("--> the suite `{name}`");
+    let mut suite = suite(test, name);
+    suite.env("TOOLCRIB_ACCEPTANCE", setting).env("PYTHONDONTWRITEBYTECODE", "1").env("NO_COLOR", "1");
+    if let Some(url) = url {
+        suite.env("TOOLCRIB_URL", url);
     }
-    Ok(verdict)
+    if let Some(browser) = need::browser() {
+        suite.env("TOOLCRIB_CHROMIUM", browser);
+    }
+    if name == "python"
+        && let Ok(engine) = need::engine(test.workspace)
+    {
+        suite.env("TOOLCRIB_ENGINE", engine);
+    }
+    let count = if name == "typescript" { Tally::from_node } else { Tally::from_pytest };
+    let outcome = child::run(&mut suite, SUITE_DEADLINE)?;
+    let mut tally = count(&outcome.lines);
+    if !outcome.success && tally.failed == 0 {
+        tally += Tally::FAILED;
+    }
+    println!("--> the suite `{name}`: {tally}");
+    Ok((counted(tally), tally::failed_names(&outcome.lines)))
 }
 
 fn counted(tally: Tally) -> Verdict {
     Verdict::counted(true, tally)
 }
 
-fn suite(workspace: &Workspace, installed: &AcceptancePrograms, options: &Options, name: &str) -> Command {
+fn suite(test: &Test<'_>, name: &str) -> Command {
+    let Test { workspace, installed, options } = test;
     if name == "typescript" {
         let mut command = Command::new(&installed.node);
         command.current_dir(&installed.node_folder).args(["--test", "--test-force-exit", "--test-reporter=spec"]);

@@ -6,10 +6,10 @@ use std::thread::available_parallelism;
 
 use anyhow::{Context, Result};
 
-use crate::child;
 use crate::tally::Tally;
 use crate::verdict::{STEP_DEADLINE, Setting, Verdict};
 use crate::workspace::Workspace;
+use crate::{build, child};
 
 /// Names the folder of the acceptance files.
 const VARIABLE: &str = "TOOLCRIB_ACCEPTANCE";
@@ -20,10 +20,10 @@ const SCENARIOS: &str = "muster-scenarios";
 /// Scenarios that pin a fault, each with its reason.
 const EXPECTED: &str = "acceptance/expected-failures.yaml";
 
-pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
-    let built = child::run(workspace.cargo().args(["build", "-p", "toolcrib"]), STEP_DEADLINE)?;
-    if !built.success {
-        return Ok(Verdict::plain(false));
+pub fn step(workspace: &Workspace, setting: Setting) -> Result<Verdict> {
+    let built = build::build(workspace, setting)?;
+    if built.failed {
+        return Ok(built);
     }
     let binary = workspace.target()?.join("debug/toolcrib");
     let mut verdict = run(workspace, &binary, &workspace.root.join("scenarios"), None)?;

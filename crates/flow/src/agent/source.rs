@@ -155,7 +155,8 @@ impl Inner {
         }
     }
 
-    /// Waits until a run ends, or waits for something outside and `patience` is over.
+    /// Waits until a run ends, or waits for something outside and `patience` is over. `seen` hears how many entries the
+    /// run has, each number once.
     ///
     /// # Errors
     /// There is no such run; it cannot go on; the gateway ends.
@@ -166,8 +167,7 @@ impl Inner {
         mut seen: impl FnMut(u64),
     ) -> Result<Outcome, Problem> {
         let unknown = || Problem::new(Kind::NotFound, format!("there is no run `{run}`"));
-        let mut waited = Duration::ZERO;
-        let mut alone = Duration::ZERO;
+        let (mut waited, mut alone, mut highest) = (Duration::ZERO, Duration::ZERO, 0);
         loop {
             let record = self.record(run).await?.ok_or_else(unknown)?;
             match record.state.status.as_str() {
@@ -198,7 +198,11 @@ impl Inner {
                     let now = feed.borrow_and_update();
                     (now.entries, now.rest.clone())
                 };
-                seen(entries);
+                // The feed also changes when the run comes to rest, and a protocol's progress must rise.
+                if entries > highest {
+                    highest = entries;
+                    seen(entries);
+                }
                 match rest {
                     Some(Ok(Rest::Stopped)) => return Err(toolcrib_call::admission::closing_problem()),
                     Some(Ok(_)) => break,
@@ -572,15 +576,18 @@ async fn run(inner: Arc<Inner>, scope: Scope, invocation: Invocation) -> Result<
         Within::Workflow(_) => Duration::MAX,
         Within::Request => PATIENCE,
     };
-    let told = invocation.clone();
+    // A protocol's progress must rise, over all looks.
+    let (told, mut highest) = (invocation.clone(), 0);
+    let mut tell = |entries: u64| {
+        if entries > highest {
+            highest = entries;
+            told.report_progress(usize::try_from(entries).unwrap_or(usize::MAX), None, &format!("entry {entries}"));
+        }
+    };
     let mut dialog = Dialog::of(&invocation).filter(|_| !is_direct);
     let outcome = loop {
         let patience = if dialog.is_some() { Duration::ZERO } else { patience };
-        let outcome = inner
-            .outcome(&id, patience, |entries| {
-                told.report_progress(usize::try_from(entries).unwrap_or(usize::MAX), None, &format!("entry {entries}"));
-            })
-            .await;
+        let outcome = inner.outcome(&id, patience, &mut tell).await;
         let Some(asks) = dialog.as_mut().filter(|_| matches!(outcome, Ok(Outcome::Waits(_)))) else { break outcome };
         match asks.ask(&inner, &id).await {
             Ok(QuestionOutcome::Here) => {}
