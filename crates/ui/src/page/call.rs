@@ -1,11 +1,14 @@
 //! The playground: a tool is called with a form made of its schema, and its result is shown.
 
+mod questions;
+
 use askama::Template;
 
 use crate::filters;
 use crate::form::Form;
 use crate::frame::{Frame, Notice};
 use crate::page::operation::Copy;
+pub use questions::{Question, Questions};
 
 /// A tool with its form, and what came of the last call.
 #[derive(Debug, Template)]
@@ -27,6 +30,8 @@ pub struct CallPage {
     pub form: Form,
     /// Why there is no result.
     pub problem: Option<Notice>,
+    /// What its server asks before the call goes on.
+    pub questions: Option<Questions>,
     /// What came of the call.
     pub result: Option<CallResult>,
     /// The same by other doors.

@@ -2,7 +2,9 @@
 
 use http::Method;
 use serde_json::{Value, json};
+use toolcrib_testgateway::File;
 
+use crate::script::{asking, scripted};
 use crate::served::{Ask, Reply, ServedGateway, TOKEN, stopped};
 use crate::ui::{cookies, text};
 
@@ -17,7 +19,11 @@ struct Pages {
 
 impl Pages {
     async fn open() -> Self {
-        let gateway = ServedGateway::settled(&[stopped("files", &["read", "write"])]).await;
+        Self::open_with(&[stopped("files", &["read", "write"])]).await
+    }
+
+    async fn open_with(files: &[File]) -> Self {
+        let gateway = ServedGateway::settled(files).await;
         let port = gateway.address.port();
         let answer = gateway.ask(Ask::new(Method::POST, "/api/v1/ui/codes", "").admin()).await.json();
         let url = answer["url"].as_str().unwrap();
@@ -244,4 +250,58 @@ async fn a_live_part_sends_what_changed_and_ends_with_its_session() {
     while let Some(event) = events.event().await {
         assert!(!String::from_utf8_lossy(&event.data).contains("later"), "after the session");
     }
+}
+
+/// What a hidden field of a page holds.
+fn hidden(page: &str, name: &str) -> String {
+    let start = format!("<input type=\"hidden\" name=\"{name}\" value=\"");
+    let value = page.split(&start).nth(1).unwrap_or_else(|| panic!("no `{name}` in {page}")).split('"').next().unwrap();
+    let marks = [("&#34;", "\""), ("&quot;", "\""), ("&#39;", "'"), ("&#60;", "<"), ("&#62;", ">"), ("&#38;", "&")];
+    marks.iter().fold(value.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+/// The name of the control whose name ends so.
+fn control(page: &str, end: &str) -> String {
+    let mut names = page.split("name=\"v:").skip(1).map(|part| part.split('"').next().unwrap());
+    let name = names.find(|name| name.ends_with(end)).unwrap_or_else(|| panic!("no control `{end}` in {page}"));
+    format!("v:{name}")
+}
+
+#[tokio::test]
+async fn what_a_server_asks_in_a_call_is_answered_on_the_page() {
+    let server = asking();
+    let pages = Pages::open_with(&[scripted("alpha", &server, false)]).await;
+    let cookie = pages.sign_in().await;
+    let send = async |tool: &str, fields: &[(&str, &str)]| {
+        let path = format!("/ui/call/alpha%2F{tool}");
+        text(&pages.gateway.ask(pages.post(&path, fields).with("cookie", &cookie)).await)
+    };
+    let answered = |page: &str, more: &[(&str, &str)]| {
+        let mut fields =
+            vec![("arguments".to_owned(), hidden(page, "arguments")), ("asked".into(), hidden(page, "asked"))];
+        fields.extend(more.iter().map(|(end, text)| (control(page, end), (*text).to_owned())));
+        fields
+    };
+    // Two questions, one after the other, then the result.
+    let mut page = send("twice", &[("arguments", "{}")]).await;
+    for name in ["Ada", "Grace"] {
+        assert!(page.contains("Your name?") && page.contains("The call waits for your answer"), "{page}");
+        let fields = answered(&page, &[("content/name", name)]);
+        let fields: Vec<(&str, &str)> = fields.iter().map(|(name, text)| (&**name, &**text)).collect();
+        page = send("twice", &fields).await;
+    }
+    assert!(page.contains("Ada") && page.contains("Grace") && page.contains("id=\"result\""), "{page}");
+    // What a model would write, by a person.
+    let page = send("sample", &[("arguments", "{}")]).await;
+    let fields = answered(&page, &[("content/text", "Paris"), ("/model", "person")]);
+    let fields: Vec<(&str, &str)> = fields.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let page = send("sample", &fields).await;
+    assert!(page.contains("Paris") && page.contains("assistant"), "{page}");
+    // A page to open is a link, and one that is none of the web is not.
+    let page = send("url", &[("arguments", "{}")]).await;
+    assert!(page.contains("href=\"https://x/\"") && page.contains("noreferrer"), "{page}");
+    // What was asked is no one else's to change.
+    let forged = hidden(&page, "asked").replace("requestState\":\"", "requestState\":\"x");
+    let refused = send("url", &[("arguments", "{}"), ("asked", &forged)]).await;
+    assert!(refused.contains("requestState"), "{refused}");
 }

@@ -1,4 +1,7 @@
-//! `/ui/call/<tool>`: the playground. A tool is called with a form made of its schema, by the path of every call.
+//! `/ui/call/<tool>`: the playground. A tool is called with a form made of its schema, by the path of every call; what
+//! its server asks then is answered on the page.
+
+mod questions;
 
 use std::time::Instant;
 
@@ -7,12 +10,15 @@ use base64::engine::general_purpose::STANDARD;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_protocol::Raw;
+use toolcrib_gateway::OperationRound;
 use toolcrib_protocol::raw::Edit;
+use toolcrib_protocol::{Raw, ask};
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::form::{Form, Submission};
 use toolcrib_ui::page::CallPage;
 use toolcrib_ui::page::call::{Block, CallResult};
+
+use questions::Answered;
 
 use super::json::{pretty, rows, text};
 use super::operation::copies;
@@ -65,6 +71,7 @@ fn page(request: &PageRequest, tool: &Value, form: Form) -> CallPage {
         is_allowed: request.may_change() && request.allows(CALL),
         form,
         problem: None,
+        questions: None,
         result: None,
         copies: Vec::new(),
     }
@@ -83,19 +90,32 @@ async fn called(request: &PageRequest, fields: &Fields) -> Result<(StatusCode, C
     let tool = request.operate("core_tool_get", request.in_profile(json!({ "name": id }))).await?;
     let mut form = form_of(&tool)?;
     let tool = tool.to_value();
-    let arguments = match form.read(&fields.0) {
-        Submission::Edited => return Ok((StatusCode::OK, page(request, &tool, form))),
-        Submission::Wrong(errors) => {
-            let problem = Some(write::form_notice(&errors));
-            return Ok((StatusCode::BAD_REQUEST, CallPage { problem, ..page(request, &tool, form) }));
+    let (arguments, answered) = match questions::answered(fields, request.site.limits.depth)? {
+        Answered::Again(questions) => {
+            let status = if questions.problem.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+            let _ = form.fill(fields.text(questions::ARGUMENTS).unwrap_or_default());
+            return Ok((status, CallPage { questions: Some(questions), ..page(request, &tool, form) }));
         }
-        Submission::Complete(arguments) => arguments,
+        Answered::Complete(answered) => {
+            let arguments = fields.text(questions::ARGUMENTS).unwrap_or_default().to_owned();
+            let _ = form.fill(&arguments);
+            (arguments, answered)
+        }
+        Answered::Nothing => match form.read(&fields.0) {
+            Submission::Edited => return Ok((StatusCode::OK, page(request, &tool, form))),
+            Submission::Wrong(errors) => {
+                let problem = Some(write::form_notice(&errors));
+                return Ok((StatusCode::BAD_REQUEST, CallPage { problem, ..page(request, &tool, form) }));
+            }
+            Submission::Complete(arguments) => (arguments, Raw::empty_object()),
+        },
     };
     let operation = request.operation(CALL).ok_or_else(|| Problem::new(Kind::NotFound, "tools are not called here"))?;
     let profile = request.profile_named(request.parameter("profile"))?;
     let asked = Raw::from_value(&json!({ "name": id })).edit(&[("arguments", Edit::Set(&arguments))]);
     let started = Instant::now();
-    let answer = request.operate_in(operation, profile, asked).await;
+    let round = OperationRound { arguments: asked, answered: &answered };
+    let answer = request.call_round(operation, profile, round).await;
     let took = started.elapsed();
     let mut given = Map::new();
     given.insert("name".to_owned(), id.into());
@@ -103,6 +123,10 @@ async fn called(request: &PageRequest, fields: &Fields) -> Result<(StatusCode, C
     let copies = copies(request, operation, given);
     let mut page = CallPage { copies, ..page(request, &tool, form) };
     match answer {
+        Ok(answer) if ask::is_input_required(&answer) => {
+            page.questions = Some(questions::of(&answer, &arguments)?);
+            Ok((StatusCode::OK, page))
+        }
         Ok(answer) => {
             let took = format!("{}.{} ms", took.as_millis(), took.as_micros() % 1_000 / 100);
             page.result = Some(result(&answer.to_value(), took));
