@@ -2,7 +2,7 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use toolcrib_testgateway::File;
+use toolcrib_testgateway::{File, server};
 
 use crate::script::{asking, scripted};
 use crate::served::{Ask, Reply, ServedGateway, TOKEN, stopped};
@@ -250,6 +250,34 @@ async fn a_live_part_sends_what_changed_and_ends_with_its_session() {
     while let Some(event) = events.event().await {
         assert!(!String::from_utf8_lossy(&event.data).contains("later"), "after the session");
     }
+}
+
+#[tokio::test]
+async fn resources_and_prompts_are_asked_for_on_their_pages() {
+    let pages = Pages::open_with(&[server("alpha", &[])]).await;
+    let cookie = pages.sign_in().await;
+    let get = async |path: &str| text(&pages.page(path, &cookie).await);
+    let send = async |path: &str, fields: &[(&str, &str)]| {
+        text(&pages.gateway.ask(pages.post(path, fields).with("cookie", &cookie)).await)
+    };
+    let listed = get("/ui/resources").await;
+    assert!(listed.contains("/ui/read?uri=fake%3A%2F%2Ftext") && listed.contains("fake://item/{id}"), "{listed}");
+    let form = get("/ui/read?uri=fake%3A%2F%2Ftext").await;
+    assert!(form.contains("fake://text</textarea>") && form.contains(">Read</button>"), "{form}");
+    let read = send("/ui/read?uri=fake%3A%2F%2Ftext", &[("v:/uri", "fake://item/7")]).await;
+    assert!(read.contains("item 7") && read.contains("core_resource_read"), "{read}");
+    let drawn = send("/ui/read", &[("v:/uri", "fake://binary")]).await;
+    assert!(drawn.contains("src=\"data:image/png;base64,iVBOR"), "{drawn}");
+    let gone = send("/ui/read", &[("v:/uri", "fake://no-such")]).await;
+    assert!(gone.contains("role=\"alert\"") && gone.contains("fake://no-such"), "{gone}");
+
+    assert!(get("/ui/prompts").await.contains("/ui/prompts/alpha_greet"));
+    let form = get("/ui/prompts/alpha_greet").await;
+    assert!(form.contains("name=\"v:/who\"") && form.contains(">Get</button>"), "{form}");
+    let got = send("/ui/prompts/alpha_greet", &[("v:/who", "you")]).await;
+    assert!(got.contains("Greet you."), "{got}");
+    let near = get("/ui/prompts/alpha_gret").await;
+    assert!(near.contains("not found"), "{near}");
 }
 
 /// What a hidden field of a page holds.

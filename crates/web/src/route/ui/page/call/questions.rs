@@ -21,11 +21,11 @@ const ASKED: &str = "asked";
 const IDS: &str = "q";
 
 /// What a browser sends for questions.
-pub(super) enum Answered {
+pub(super) enum AnswerForm {
     /// No questions were open.
     Nothing,
     /// The answers are not whole, or the form was changed: show the questions again.
-    Again(Questions),
+    Again(Box<Questions>),
     /// The members of a retry.
     Complete(Raw),
 }
@@ -46,21 +46,21 @@ pub(super) fn of(result: &Raw, arguments: &str) -> Result<Questions, Problem> {
 ///
 /// # Errors
 /// What was asked came back changed.
-pub(super) fn answered(fields: &Fields, depth: usize) -> Result<Answered, Problem> {
-    let Some(asked) = fields.text(ASKED) else { return Ok(Answered::Nothing) };
+pub(super) fn answered(fields: &Fields, depth: usize) -> Result<AnswerForm, Problem> {
+    let Some(asked) = fields.text(ASKED) else { return Ok(AnswerForm::Nothing) };
     let changed = || Problem::new(Kind::InvalidParams, "what was asked came back changed: call the tool again");
     let result = Raw::parse(asked.to_owned().into(), Rules::relayed(depth)).map_err(|_| changed())?;
     let mut questions = of(&result, fields.text(ARGUMENTS).unwrap_or("{}")).map_err(|_| changed())?;
     match questions.form.read(&fields.0) {
-        Submission::Edited => Ok(Answered::Again(questions)),
+        Submission::Edited => Ok(AnswerForm::Again(Box::new(questions))),
         Submission::Wrong(errors) => {
             questions.problem = Some(write::form_notice(&errors));
-            Ok(Answered::Again(questions))
+            Ok(AnswerForm::Again(Box::new(questions)))
         }
         Submission::Complete(answers) => {
             let answers: Map<String, Value> = serde_json::from_str(&answers).map_err(|_| changed())?;
             let answers: Vec<_> = answers.into_iter().map(|(key, answer)| (key, Raw::from_value(&answer))).collect();
-            Ok(Answered::Complete(ask::retry(&Raw::empty_object(), &answers, ask::state(&result).as_ref())))
+            Ok(AnswerForm::Complete(ask::retry(&Raw::empty_object(), &answers, ask::state(&result).as_ref())))
         }
     }
 }
@@ -156,12 +156,12 @@ mod tests {
         let questions = of(&result, "{}").unwrap();
         assert!(matches!(&questions.asked[..], [Question::Form(message)] if message == "Who?"));
         let html = questions.form.to_string();
-        let name = html.split("name=\"v:").find(|part| part.contains("content/name\"")).expect(&html);
-        let name = format!("v:{}", name.split('"').next().unwrap());
+        let mut names = html.split("name=\"v:").skip(1).map(|part| part.split('"').next().unwrap());
+        let name = format!("v:{}", names.find(|name| name.ends_with("content/name")).expect(&html));
         let mut fields: Vec<(String, String)> = Vec::new();
         fields.extend(questions.carried.iter().map(|(name, text)| ((*name).to_owned(), text.clone())));
         fields.push((name, "Ada".to_owned()));
-        let Ok(Answered::Complete(retry)) = answered(&Fields(fields), 64) else { panic!("{html}") };
+        let Ok(AnswerForm::Complete(retry)) = answered(&Fields(fields), 64) else { panic!("{html}") };
         let expected = json!({
             "inputResponses": {"who": {"action": "accept", "content": {"name": "Ada"}}}, "requestState": "s",
         });
