@@ -37,7 +37,7 @@ pub(super) const ROWS: &[Row] = &[
             description: "List the prompts of this profile with their arguments, as clients get them.",
             permission: Permission::Open,
             problems: &[Kind::NotFound],
-            output: r#"{"type":"object","properties":{"prompts":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"array"}},"required":["name"]}}},"required":["prompts"]}"#,
+            output: r#"{"type":"object","properties":{"prompts":{"type":"array","items":{"type":"object","required":["name"]}}},"required":["prompts"]}"#,
             ..ROW
         },
     ),
