@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolcrib_base::{Glob, Kind, Problem};
-use toolcrib_call::admission::record_halted;
+use toolcrib_call::admission::{record_denied, record_halted};
 use toolcrib_call::{AdmittedCall, AuditedRequest, ProfileSnapshot, RequestContext};
 use toolcrib_policy::{ClassRules, LabelTable, Policies, Rules, Settings, Subject};
 use toolcrib_protocol::ask;
@@ -80,7 +80,11 @@ impl Gateway {
         let OperationRound { arguments, answered } = round;
         let seen = snapshot.map(|snapshot| snapshot.seen_by(&caller.principal, caller.door));
         let snapshot = seen.as_ref();
-        self.ui.check(operation, caller)?;
+        if let Err(refused) = self.ui.check(operation, caller) {
+            let rules = self.gateway_rules(caller);
+            record_denied(self.path.audit(&rules, caller), refused_operation(operation), "ui-mode").await;
+            return Err(refused);
+        }
         self.look_for_canary(operation, caller, &arguments).await?;
         let needed = || snapshot.ok_or_else(|| self.path.views.no_profile(&caller.profile));
         if operation.is_call() {
@@ -138,13 +142,7 @@ impl Gateway {
         }
         let Some(found) = self.path.look_for_canary(caller, arguments, "an operation").await? else { return Ok(()) };
         let rules = self.gateway_rules(caller);
-        let asked = AuditedRequest {
-            method: method::TOOLS_CALL,
-            target: operation.tool.into(),
-            arguments: None,
-            stored: None,
-            request_id: String::new(),
-        };
+        let asked = refused_operation(operation);
         record_halted(self.path.audit(&rules, caller), asked, &found.halt, Some(&found.id)).await;
         Err(found.halt.problem())
     }
@@ -180,6 +178,17 @@ impl Gateway {
             Some(problem) if operation.problems.contains(&problem.kind) => Err(*problem),
             _ => Ok(answer.result),
         }
+    }
+}
+
+/// What is recorded of an operation that is refused before its arguments count.
+fn refused_operation(operation: &Operation) -> AuditedRequest<'static> {
+    AuditedRequest {
+        method: method::TOOLS_CALL,
+        target: operation.tool.into(),
+        arguments: None,
+        stored: None,
+        request_id: String::new(),
     }
 }
 
