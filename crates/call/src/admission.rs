@@ -394,10 +394,15 @@ fn policies(verdict: &Result<Permit, Denial>) -> Option<String> {
 
 /// Records that something unknown was asked for.
 pub async fn record_unknown(audit: AuditContext<'_>, asked: AuditedRequest<'_>) {
+    record_denied(audit, asked, Kind::UnknownTool.name()).await;
+}
+
+/// Records what was refused before any rule was asked, with the reason's name.
+pub async fn record_denied(audit: AuditContext<'_>, asked: AuditedRequest<'_>, reason: &'static str) {
     let AuditContext { log, clock, caller, .. } = audit;
     let Ok(slot) = log.reserve().await else { return };
     let hash = asked.arguments.map(|arguments| log.hash_arguments(arguments));
-    let event = event(clock.now(), caller, asked, hash, Decision::Deny(Cow::Borrowed(Kind::UnknownTool.name())));
+    let event = event(clock.now(), caller, asked, hash, Decision::Deny(Cow::Borrowed(reason)));
     Entry::new(slot, event, audit.events).close(Outcome::Denied);
 }
 

@@ -52,6 +52,7 @@ pub use configuration::KeepSettings;
 pub use duplex::Duplex;
 pub use gateway::Gateway;
 pub use object_events::ObjectEvent;
+pub use operate::OperationRound;
 pub use operation::secrets::SecretRotation;
 pub use operation::{ServerOrder, is_same_person, may_decide_here};
 pub use policies::IssuerNames;

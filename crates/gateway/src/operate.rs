@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolcrib_base::{Glob, Kind, Problem};
-use toolcrib_call::admission::record_halted;
+use toolcrib_call::admission::{record_denied, record_halted};
 use toolcrib_call::{AdmittedCall, AuditedRequest, ProfileSnapshot, RequestContext};
 use toolcrib_policy::{ClassRules, LabelTable, Policies, Rules, Settings, Subject};
+use toolcrib_protocol::ask;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Id, Raw, Request, method};
 use toolcrib_session::{Caller, Principal, RequestSpan};
@@ -17,6 +18,15 @@ use tracing::Instrument;
 use crate::gateway::Gateway;
 use crate::operation::{self, OperationContext};
 use crate::request::outcome_of;
+
+/// What an operation is asked with.
+#[derive(Debug)]
+pub struct OperationRound<'a> {
+    /// Its arguments.
+    pub arguments: Raw,
+    /// The `inputResponses` and the `requestState` of a call that asked before; `{}` for one that begins.
+    pub answered: &'a Raw,
+}
 
 impl Gateway {
     /// Does an operation: decides, does it, records it. Its answer is a JSON object; of a call the tool's own result.
@@ -31,13 +41,29 @@ impl Gateway {
         caller: &Caller,
         arguments: Raw,
     ) -> Result<Raw, Problem> {
+        let first = Raw::empty_object();
+        self.operate_round(operation, snapshot, caller, OperationRound { arguments, answered: &first }).await
+    }
+
+    /// The same for a call whose caller can be asked, as its `meta` declares: its answer may be an `input_required` result,
+    /// and the call goes on with the same arguments and the answers.
+    ///
+    /// # Errors
+    /// What [`Self::operate`] answers; answers that do not belong to this call.
+    pub async fn operate_round(
+        self: &Arc<Self>,
+        operation: &'static Operation,
+        snapshot: Option<&ProfileSnapshot>,
+        caller: &Caller,
+        round: OperationRound<'_>,
+    ) -> Result<Raw, Problem> {
         let Some(span) = RequestSpan::begin_operation(caller, operation.tool) else {
-            return self.run_operation(operation, snapshot, caller, arguments).await;
+            return self.run_operation(operation, snapshot, caller, round).await;
         };
         // Boxed, as a request of MCP is.
         let traced = async {
             let caller = span.caller(caller);
-            let done = self.run_operation(operation, snapshot, &caller, arguments).instrument(span.span()).await;
+            let done = self.run_operation(operation, snapshot, &caller, round).instrument(span.span()).await;
             span.end_operation(done.as_ref().map_or_else(|problem| Err(problem.kind), Ok));
             done
         };
@@ -49,17 +75,22 @@ impl Gateway {
         operation: &'static Operation,
         snapshot: Option<&ProfileSnapshot>,
         caller: &Caller,
-        arguments: Raw,
+        round: OperationRound<'_>,
     ) -> Result<Raw, Problem> {
+        let OperationRound { arguments, answered } = round;
         let seen = snapshot.map(|snapshot| snapshot.seen_by(&caller.principal, caller.door));
         let snapshot = seen.as_ref();
-        self.ui.check(operation, caller)?;
+        if let Err(refused) = self.ui.check(operation, caller) {
+            let rules = self.gateway_rules(caller);
+            record_denied(self.path.audit(&rules, caller), refused_operation(operation), "ui-mode").await;
+            return Err(refused);
+        }
         self.look_for_canary(operation, caller, &arguments).await?;
         let needed = || snapshot.ok_or_else(|| self.path.views.no_profile(&caller.profile));
         if operation.is_call() {
             // The same check is made where the name is resolved; here it keeps its kind and its hint.
             operation.check(&arguments)?;
-            return self.call_for(operation, needed()?, caller, arguments).await;
+            return self.call_for(operation, needed()?, caller, OperationRound { arguments, answered }).await;
         }
         let rules = if operation.is_in_profile() { needed()?.rules().clone() } else { self.gateway_rules(caller) };
         let audit = self.path.audit(&rules, caller);
@@ -111,13 +142,7 @@ impl Gateway {
         }
         let Some(found) = self.path.look_for_canary(caller, arguments, "an operation").await? else { return Ok(()) };
         let rules = self.gateway_rules(caller);
-        let asked = AuditedRequest {
-            method: method::TOOLS_CALL,
-            target: operation.tool.into(),
-            arguments: None,
-            stored: None,
-            request_id: String::new(),
-        };
+        let asked = refused_operation(operation);
         record_halted(self.path.audit(&rules, caller), asked, &found.halt, Some(&found.id)).await;
         Err(found.halt.problem())
     }
@@ -128,10 +153,12 @@ impl Gateway {
         operation: &'static Operation,
         snapshot: &ProfileSnapshot,
         caller: &Caller,
-        arguments: Raw,
+        round: OperationRound<'_>,
     ) -> Result<Raw, Problem> {
+        let OperationRound { arguments, answered } = round;
         let params = serde_json::json!({ "name": operation.tool });
         let params = Raw::from_value(&params).edit(&[("arguments", Edit::Set(arguments.as_str()))]);
+        let params = ask::carried(answered, &params);
         let request = Request { id: Id::from_number(0), method: method::TOOLS_CALL.to_owned(), params };
         let snapshot = &self.path.awaited_snapshot(snapshot, caller, &request).await?;
         let Request { id, params, .. } = request;
@@ -151,6 +178,17 @@ impl Gateway {
             Some(problem) if operation.problems.contains(&problem.kind) => Err(*problem),
             _ => Ok(answer.result),
         }
+    }
+}
+
+/// What is recorded of an operation that is refused before its arguments count.
+fn refused_operation(operation: &Operation) -> AuditedRequest<'static> {
+    AuditedRequest {
+        method: method::TOOLS_CALL,
+        target: operation.tool.into(),
+        arguments: None,
+        stored: None,
+        request_id: String::new(),
     }
 }
 

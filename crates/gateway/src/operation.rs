@@ -21,7 +21,9 @@ mod lifecycle;
 mod logins;
 mod policies;
 mod profiles;
+mod prompts;
 mod registry;
+mod resources;
 mod running;
 pub(crate) mod secrets;
 mod servers;
@@ -68,6 +70,10 @@ pub(crate) enum Run {
     Counting(fn(&View, &Raw) -> Value),
     /// A call of the tool that the arguments name, by the path that every call takes.
     Call,
+    /// A read of the resource that they name.
+    Read,
+    /// The prompt that they name.
+    Prompt,
 }
 
 /// Who asks for an operation, and what that caller's profile shows, where one has a say.
@@ -99,6 +105,8 @@ impl Run {
             Self::Global(_) | Self::AsCaller(_) => OperationScope::Gateway,
             Self::View(_) | Self::Search(_) | Self::Counting(_) => OperationScope::Profile,
             Self::Call => OperationScope::Tool,
+            Self::Read => OperationScope::Resource,
+            Self::Prompt => OperationScope::Prompt,
         }
     }
 }
@@ -119,7 +127,9 @@ const FILES: &[&[Row]] = &[
     logins::ROWS,
     policies::ROWS,
     profiles::ROWS,
+    prompts::ROWS,
     registry::ROWS,
+    resources::ROWS,
     running::ROWS,
     secrets::ROWS,
     servers::ROWS,
@@ -171,7 +181,7 @@ pub(crate) async fn run(
             blocking(move || Ok(run(&view, &arguments))).await
         }
         // A call is resolved into what it stands for, and anyone who wants a view has one.
-        (Run::Call | Run::View(_) | Run::Search(_) | Run::Counting(_), _) => Err(unknown()),
+        (Run::Call | Run::Read | Run::Prompt | Run::View(_) | Run::Search(_) | Run::Counting(_), _) => Err(unknown()),
     }
 }
 

@@ -11,7 +11,7 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, SystemClock};
 use toolcrib_call::{ApprovalTimes, Logins, Servers, Sources};
 use toolcrib_catalog::{LocalSecrets, Start};
-use toolcrib_gateway::{Gateway, KeepSecrets};
+use toolcrib_gateway::{Gateway, KeepSecrets, UiMode};
 use toolcrib_session::Sessions;
 use toolcrib_store::{AuditFilter, AuditOrder, AuditRecord, Store};
 use toolcrib_testkit::{eventually, eventually_sees};
@@ -67,6 +67,8 @@ pub struct Setup {
     pub approval_pages: Option<String>,
     /// Who passes on what happens to approvals.
     pub approval_news: Option<mpsc::Sender<Value>>,
+    /// What pages may do.
+    pub ui: UiMode,
 }
 
 /// A running gateway. Its tasks end when it is dropped.
@@ -109,6 +111,7 @@ impl Setup {
             keep_arguments: false,
             approval_times: ApprovalTimes { wait: Duration::ZERO, ..ApprovalTimes::default() },
             approval_pages: None,
+            ui: UiMode::Full,
             approval_news: None,
         }
     }
@@ -149,7 +152,8 @@ impl TestGateway {
         builder = builder
             .keep_arguments(setup.keep_arguments)
             .approval_times(setup.approval_times)
-            .approval_pages(setup.approval_pages);
+            .approval_pages(setup.approval_pages)
+            .ui(setup.ui);
         if let Some(news) = setup.approval_news {
             builder = builder.approval_news(news);
         }

@@ -49,6 +49,10 @@ pub enum OperationScope {
     Profile,
     /// The tool that the arguments name, by the path that every call takes.
     Tool,
+    /// The resource that the arguments name, by the path of every read.
+    Resource,
+    /// The prompt that the arguments name, by the path of every prompt that is got.
+    Prompt,
     /// The source in whose table it stands.
     Source,
 }
@@ -158,9 +162,9 @@ impl Operation {
         self.is_in_profile() || self.permission == Permission::Open
     }
 
-    /// Whether it stands for a call of another tool.
+    /// Whether it stands for what is asked of a server: a call of a tool, a read, a prompt.
     pub fn is_call(&self) -> bool {
-        self.scope == OperationScope::Tool
+        matches!(self.scope, OperationScope::Tool | OperationScope::Resource | OperationScope::Prompt)
     }
 
     /// Its entry in `tools/list`.

@@ -6,9 +6,9 @@ mod renamed;
 
 use std::sync::Arc;
 
-use crate::Operation;
 use crate::dialect::{self, Act, MetaName};
 use crate::view::{Prompt, Tool, View};
+use crate::{Operation, OperationScope};
 use crate::{advice, arguments};
 use serde_json::json;
 use toolcrib_base::nearest::similar;
@@ -176,8 +176,8 @@ fn of_family(
     })
 }
 
-/// An operation that stands for a call is that call. Only of a server's tool: a call of anything else would hide what is
-/// called.
+/// An operation that stands for a call, a read or a prompt is that. Only of a server's: a call of anything else would hide
+/// what is called.
 fn of_operation(
     view: &View,
     operation: &'static Operation,
@@ -190,6 +190,14 @@ fn of_operation(
     let by = by.or_else(|| dialect::own_name("call_tool", Dialect::Native));
     let failed = |name: String, problem| ResolveError { name, problem, by };
     operation.check(&arguments).map_err(|problem| failed(operation.tool.to_owned(), problem))?;
+    let meta = match operation.scope {
+        OperationScope::Resource => dialect::own_name("read_resource", Dialect::Native),
+        OperationScope::Prompt => dialect::own_name("get_prompt", Dialect::Native),
+        _ => None,
+    };
+    if let Some(meta) = meta {
+        return by_meta(view, meta, arguments);
+    }
     let name = arguments.text("name").unwrap_or_default();
     let inner = arguments.get("arguments").unwrap_or_else(Raw::empty_object);
     match view.tool(&name) {

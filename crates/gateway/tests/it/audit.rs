@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 use toolcrib_base::task::Scope;
+use toolcrib_gateway::UiMode;
 use toolcrib_protocol::{Id, Raw};
-use toolcrib_store::AuditRecord;
+use toolcrib_session::Caller;
+use toolcrib_store::{AuditRecord, Door};
 use toolcrib_testgateway::{Client, Setup, TestGateway, audited, profile, server, server_with, stopped};
 use toolcrib_testkit::eventually;
 
@@ -260,4 +262,21 @@ async fn an_export_is_in_the_formats_of_others_and_waits_for_events_of_others() 
     assert!(waited["lines"].to_string().contains("core_status"), "{waited}");
     let error = admin.call("core_audit_export", &json!({"format": "xml"})).await;
     assert!(error.to_string().contains("jsonl"), "{error}");
+}
+
+#[tokio::test]
+async fn what_pages_that_only_show_refuse_is_on_record() {
+    let house = TestGateway::open(&[server("alpha", &[])], Setup { ui: UiMode::Read, ..Setup::default() });
+    house.settle().await;
+    let client = house.modern("default");
+    let operation = house.gateway.operations.by_tool("core_tool_call").unwrap();
+    let caller = Caller { door: Door::UI, ..client.caller.clone() };
+    let snapshot = house.gateway.snapshot(&caller.profile).ok();
+    let arguments = Raw::from_value(&json!({"name": "alpha/counter"}));
+    let refused = house.gateway.operate(operation, snapshot.as_ref(), &caller, arguments).await.unwrap_err();
+    assert!(refused.hint.is_some_and(|hint| hint.contains("ui = ")));
+    let events = house.audited().await;
+    let [event] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(row(event), ["tools/call", "core_tool_call", "deny:ui-mode", "denied"]);
+    assert!(event.door == "ui" && event.args_hash.is_none(), "{event:?}");
 }

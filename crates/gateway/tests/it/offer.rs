@@ -86,6 +86,32 @@ async fn prompts_are_listed_and_got_by_their_exposed_names() {
 }
 
 #[tokio::test]
+async fn operations_list_and_ask_what_clients_do() {
+    let house = TestGateway::settled(&[server("alpha", &[]), server("beta", &[])]).await;
+    let client = house.modern("default");
+    let listed = client.operate("core_resource_list", &json!({})).await.unwrap();
+    let expect = ["fake://text", "fake://binary", "beta+fake://text", "beta+fake://binary"];
+    assert_eq!(strings(&listed["resources"], "uri"), expect);
+    assert_eq!(strings(&listed["resourceTemplates"], "uriTemplate"), ["fake://item/{id}", "beta+fake://item/{id}"]);
+    let read = client.operate("core_resource_read", &json!({"uri": "beta+fake://item/7"})).await.unwrap();
+    assert_eq!(read["content"][0]["resource"]["text"], "item 7");
+    let gone = client.operate("core_resource_read", &json!({"uri": "fake://no-such"})).await.unwrap_err();
+    assert!(gone.message.contains("fake://no-such"), "{gone}");
+
+    let listed = client.operate("core_prompt_list", &json!({})).await.unwrap();
+    assert_eq!(strings(&listed["prompts"], "name"), ["alpha_greet", "alpha_plain", "beta_greet", "beta_plain"]);
+    let got = json!({"name": "beta_greet", "arguments": {"who": "you"}});
+    let got = client.operate("core_prompt_get", &got).await.unwrap();
+    assert_eq!(got["structuredContent"]["messages"][0]["content"]["text"], "Greet you.");
+    let near = client.operate("core_prompt_get", &json!({"name": "beta_gret"})).await.unwrap_err();
+    assert!(near.hint.is_some_and(|hint| hint.contains("`beta_greet`")));
+    // The record names what was asked of the server, by the door that it was asked through.
+    let audited = house.audited().await;
+    let asked = |method: &str, target: &str| audited.iter().any(|it| it.method == method && &*it.target == target);
+    assert!(asked("resources/read", "beta/fake://item/7") && asked("prompts/get", "beta/greet"), "{audited:?}");
+}
+
+#[tokio::test]
 async fn completion_is_asked_of_the_server_that_owns_the_reference() {
     let house = TestGateway::settled(&[server("alpha", &[])]).await;
     for client in house.both("default") {

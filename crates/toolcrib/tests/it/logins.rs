@@ -481,3 +481,55 @@ async fn someone_who_stops_waiting_reads_what_stays() {
     assert!(log.contains("interrupted before") && log.contains("the link stays valid"), "{log}");
     gateway.stop().await;
 }
+
+#[tokio::test]
+async fn a_run_waits_for_a_login_over_a_sigkill_and_goes_on_by_itself() {
+    let remote = remote();
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let tools = "tools: [{name: whoami, description: Says who asks., inputSchema: {type: object}}]\n";
+    write(home, "servers/notion.yaml", &(definition("notion", &remote) + tools));
+    let script = "{turns: [{calls: [{name: notion_whoami, arguments: {}}]}, {say: It is done.}]}";
+    write(home, "models/said.yaml", &format!("name: said\nwire: script\nscript: {script}\n"));
+    let shown = async |arguments: &[&str]| -> Value {
+        let answer = run(home, &[arguments, &["-o", "json"]].concat(), &[]).await;
+        serde_json::from_str(&answer.stdout).unwrap_or_else(|_| panic!("{answer:?}"))
+    };
+    let until = async |id: &str, status: &str| {
+        eventually_finds(&format!("a run that is {status}"), async || {
+            let run = shown(&["run", "show", id]).await;
+            if run["status"] == *status { Ok(run) } else { Err(run) }
+        })
+        .await
+    };
+    let mut gateway = toolcrib(home, &["serve"]).with_path().serve().await;
+    until_state(home, "needs-login").await;
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let started = shown(&["run", "--detach", "--model", "said", "Who am I?"]).await;
+        ids.push(started["run"].as_str().unwrap().to_owned());
+    }
+    for id in &ids {
+        let wait = until(id, "waiting").await["waits"][0].clone();
+        assert_eq!((&wait["for"], &wait["what"]), (&json!("login"), &json!("notion")), "{wait}");
+        assert!(wait["url"].as_str().unwrap().contains("/connect/"), "{wait}");
+    }
+    gateway.program().signal(rustix::process::Signal::KILL);
+    gateway.program().end().await;
+    let gateway = toolcrib(home, &["serve"]).with_path().serve().await;
+    until_state(home, "needs-login").await;
+    // Who does not want to log in says so, and the model is told.
+    let declined = run(home, &["run", "resume", &ids[0], "--answer", r#"{"action":"decline"}"#], &[]).await;
+    assert_eq!(declined.code, 0, "{declined:?}");
+    until(&ids[0], "ended").await;
+    let told = run(home, &["run", "export", &ids[0], "--format", "markdown"], &[]).await.stdout;
+    assert!(told.contains("did not log in"), "{told}");
+    assert_eq!(until(&ids[1], "waiting").await["waits"][0]["for"], "login");
+    let done = log_in(home, &remote).await;
+    assert_eq!(done.code, 0, "{done:?}");
+    let ended = until(&ids[1], "ended").await;
+    assert_eq!((&ended["end"], &ended["calls"]), (&json!("done"), &json!(1)), "{ended}");
+    let told = run(home, &["run", "export", &ids[1], "--format", "markdown"], &[]).await.stdout;
+    assert!(told.contains("someone"), "{told}");
+    gateway.stop().await;
+}

@@ -1,4 +1,6 @@
-//! The playground: a tool is called with a form made of its schema, and its result is shown.
+//! The playground: a tool is called, a resource read or a prompt got with a form, and what came of it is shown.
+
+mod questions;
 
 use askama::Template;
 
@@ -6,27 +8,32 @@ use crate::filters;
 use crate::form::Form;
 use crate::frame::{Frame, Notice};
 use crate::page::operation::Copy;
+pub use questions::{Question, Questions};
 
-/// A tool with its form, and what came of the last call.
+/// A form that asks something of a server, and what came of it.
 #[derive(Debug, Template)]
 #[template(path = "page/call.html")]
 pub struct CallPage {
     /// What stands around it.
     pub frame: Frame,
-    /// The id of the tool.
-    pub tool: String,
-    /// The profile in which it is called; empty for the default one.
-    pub profile: String,
-    /// What people read of it.
+    /// The pages above: paths and names.
+    pub above: Vec<(String, String)>,
+    /// Where the form is sent: the page itself, with its query.
+    pub path: String,
+    /// The word on the button.
+    pub verb: &'static str,
+    /// What people read of it; empty where there is nothing.
     pub description: String,
-    /// Whether it says that it may destroy something.
+    /// Whether a tool says that it may destroy something.
     pub destroys: bool,
-    /// Whether the pages may call it.
+    /// Whether the pages may ask it.
     pub is_allowed: bool,
     /// Its arguments.
     pub form: Form,
     /// Why there is no result.
     pub problem: Option<Notice>,
+    /// What its server asks before the call goes on.
+    pub questions: Option<Questions>,
     /// What came of the call.
     pub result: Option<CallResult>,
     /// The same by other doors.

@@ -2,8 +2,9 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use toolcrib_testgateway::File;
+use toolcrib_testgateway::{File, server};
 
+use crate::script::{asking, scripted};
 use crate::served::{Ask, Reply, ServedGateway, TOKEN, stopped};
 use crate::ui::{cookies, text};
 
@@ -18,10 +19,10 @@ pub(crate) struct Pages {
 
 impl Pages {
     async fn open() -> Self {
-        Self::of(&[stopped("files", &["read", "write"])]).await
+        Self::open_with(&[stopped("files", &["read", "write"])]).await
     }
 
-    pub(crate) async fn of(files: &[File]) -> Self {
+    pub(crate) async fn open_with(files: &[File]) -> Self {
         let gateway = ServedGateway::settled(files).await;
         let port = gateway.address.port();
         let answer = gateway.ask(Ask::new(Method::POST, "/api/v1/ui/codes", "").admin()).await.json();
@@ -249,4 +250,86 @@ async fn a_live_part_sends_what_changed_and_ends_with_its_session() {
     while let Some(event) = events.event().await {
         assert!(!String::from_utf8_lossy(&event.data).contains("later"), "after the session");
     }
+}
+
+#[tokio::test]
+async fn resources_and_prompts_are_asked_for_on_their_pages() {
+    let pages = Pages::open_with(&[server("alpha", &[])]).await;
+    let cookie = pages.sign_in().await;
+    let get = async |path: &str| text(&pages.page(path, &cookie).await);
+    let send = async |path: &str, fields: &[(&str, &str)]| {
+        text(&pages.gateway.ask(pages.post(path, fields).with("cookie", &cookie)).await)
+    };
+    let listed = get("/ui/resources").await;
+    assert!(listed.contains("/ui/read?uri=fake%3A%2F%2Ftext") && listed.contains("fake://item/{id}"), "{listed}");
+    let form = get("/ui/read?uri=fake%3A%2F%2Ftext").await;
+    assert!(form.contains("fake://text</textarea>") && form.contains(">Read</button>"), "{form}");
+    let read = send("/ui/read?uri=fake%3A%2F%2Ftext", &[("v:/uri", "fake://item/7")]).await;
+    assert!(read.contains("item 7") && read.contains("core_resource_read"), "{read}");
+    let drawn = send("/ui/read", &[("v:/uri", "fake://binary")]).await;
+    assert!(drawn.contains("src=\"data:image/png;base64,iVBOR"), "{drawn}");
+    let gone = send("/ui/read", &[("v:/uri", "fake://no-such")]).await;
+    assert!(gone.contains("role=\"alert\"") && gone.contains("fake://no-such"), "{gone}");
+
+    assert!(get("/ui/prompts").await.contains("/ui/prompts/alpha_greet"));
+    let form = get("/ui/prompts/alpha_greet").await;
+    assert!(form.contains("name=\"v:/who\"") && form.contains(">Get</button>"), "{form}");
+    let got = send("/ui/prompts/alpha_greet", &[("v:/who", "you")]).await;
+    assert!(got.contains("Greet you."), "{got}");
+    let near = get("/ui/prompts/alpha_gret").await;
+    assert!(near.contains("not found"), "{near}");
+}
+
+/// What a hidden field of a page holds.
+fn hidden(page: &str, name: &str) -> String {
+    let start = format!("<input type=\"hidden\" name=\"{name}\" value=\"");
+    let value = page.split(&start).nth(1).unwrap_or_else(|| panic!("no `{name}` in {page}")).split('"').next().unwrap();
+    let marks = [("&#34;", "\""), ("&quot;", "\""), ("&#39;", "'"), ("&#60;", "<"), ("&#62;", ">"), ("&#38;", "&")];
+    marks.iter().fold(value.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+/// The name of the control whose name ends so.
+fn control(page: &str, end: &str) -> String {
+    let mut names = page.split("name=\"v:").skip(1).map(|part| part.split('"').next().unwrap());
+    let name = names.find(|name| name.ends_with(end)).unwrap_or_else(|| panic!("no control `{end}` in {page}"));
+    format!("v:{name}")
+}
+
+#[tokio::test]
+async fn what_a_server_asks_in_a_call_is_answered_on_the_page() {
+    let server = asking();
+    let pages = Pages::open_with(&[scripted("alpha", &server, false)]).await;
+    let cookie = pages.sign_in().await;
+    let send = async |tool: &str, fields: &[(&str, &str)]| {
+        let path = format!("/ui/call/alpha%2F{tool}");
+        text(&pages.gateway.ask(pages.post(&path, fields).with("cookie", &cookie)).await)
+    };
+    let answered = |page: &str, more: &[(&str, &str)]| {
+        let mut fields =
+            vec![("arguments".to_owned(), hidden(page, "arguments")), ("asked".into(), hidden(page, "asked"))];
+        fields.extend(more.iter().map(|(end, text)| (control(page, end), (*text).to_owned())));
+        fields
+    };
+    // Two questions, one after the other, then the result.
+    let mut page = send("twice", &[("arguments", "{}")]).await;
+    for name in ["Ada", "Grace"] {
+        assert!(page.contains("Your name?") && page.contains("The call waits for your answer"), "{page}");
+        let fields = answered(&page, &[("content/name", name)]);
+        let fields: Vec<(&str, &str)> = fields.iter().map(|(name, text)| (&**name, &**text)).collect();
+        page = send("twice", &fields).await;
+    }
+    assert!(page.contains("Ada") && page.contains("Grace") && page.contains("id=\"result\""), "{page}");
+    // What a model would write, by a person.
+    let page = send("sample", &[("arguments", "{}")]).await;
+    let fields = answered(&page, &[("content/text", "Paris"), ("/model", "person")]);
+    let fields: Vec<(&str, &str)> = fields.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let page = send("sample", &fields).await;
+    assert!(page.contains("Paris") && page.contains("assistant"), "{page}");
+    // A page to open is a link, and one that is none of the web is not.
+    let page = send("url", &[("arguments", "{}")]).await;
+    assert!(page.contains("href=\"https://x/\"") && page.contains("noreferrer"), "{page}");
+    // What was asked is no one else's to change.
+    let forged = hidden(&page, "asked").replace("requestState\":\"", "requestState\":\"x");
+    let refused = send("url", &[("arguments", "{}"), ("asked", &forged)]).await;
+    assert!(refused.contains("requestState"), "{refused}");
 }

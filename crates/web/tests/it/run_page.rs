@@ -64,7 +64,7 @@ async fn what_a_run_waits_for_is_answered_on_its_page() {
         vec![server("old", &["--asks"]), profile("default", "exposure: direct\ntools: {confirm: [old/echo]}\n")];
     files.extend(agent("asker", "old_ask", &json!({}), &json!({"sentinel": rules})));
     files.extend(agent("echoer", "old_echo", &json!({"text": "hello"}), &json!({})));
-    let pages = Pages::of(&files).await;
+    let pages = Pages::open_with(&files).await;
     let cookie = pages.sign_in().await;
     let start = async |agent: &str, task: &str| {
         let body = json!({"agent": agent, "task": task}).to_string();

@@ -5,6 +5,7 @@ mod approvals;
 pub(super) mod call;
 mod gateway;
 mod json;
+mod offers;
 pub(super) mod operation;
 mod people;
 mod profiles;
@@ -52,6 +53,10 @@ const PAGES: &[&Page] = &[
     &tools::PAGE,
     &tools::ONE,
     &call::ONE,
+    &offers::RESOURCES,
+    &call::READ,
+    &offers::PROMPTS,
+    &call::PROMPT,
     &search::PAGE,
     &servers::PAGE,
     &servers::ONE,

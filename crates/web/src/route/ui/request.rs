@@ -6,10 +6,11 @@ use http::header::HOST;
 use http::request::Parts;
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName};
-use toolcrib_gateway::UiMode;
+use toolcrib_gateway::{OperationRound, UiMode};
 use toolcrib_identity::KnownToken;
+use toolcrib_protocol::meta::RequestMeta;
 use toolcrib_protocol::{Raw, RequestTrace, Revision};
 use toolcrib_session::{Caller, Principal, ShareKey};
 use toolcrib_store::Door;
@@ -205,6 +206,33 @@ impl PageRequest {
             true => Box::pin(self.site.gateway.read_again(operation, snapshot.as_ref(), &caller, &arguments)).await,
             false => Box::pin(self.site.gateway.operate(operation, snapshot.as_ref(), &caller, arguments)).await,
         }
+    }
+
+    /// Calls a tool in the name of who is signed in, who answers what its server asks; `answered` has the answers to what
+    /// it asked before.
+    ///
+    /// # Errors
+    /// What the operation says.
+    pub(super) async fn call_round(
+        &self,
+        operation: &'static Operation,
+        profile: ProfileName,
+        round: OperationRound<'_>,
+    ) -> Result<Raw, Problem> {
+        let declared = RequestMeta {
+            revision: Revision::LATEST,
+            date: Revision::LATEST.as_str().to_owned(),
+            capabilities: Raw::from_value(&json!({ "elicitation": { "form": {}, "url": {} }, "sampling": {} })),
+            client_info: None,
+            log_level: None,
+            progress_token: None,
+        };
+        let caller = self.caller(profile)?;
+        let caller = Caller { revision: Revision::LATEST, meta: Some(Arc::new(declared)), ..caller };
+        let snapshot = self.site.gateway.snapshot(&caller.profile).ok();
+        let snapshot = snapshot.ok_or_else(|| self.site.no_profile(&caller.principal, &caller.profile))?;
+        // Boxed: a page is made of several.
+        Box::pin(self.site.gateway.operate_round(operation, Some(&snapshot), &caller, round)).await
     }
 
     /// The profile of a page that names none: the default one, or the first that is granted.
