@@ -6,7 +6,7 @@ mod login;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
@@ -330,6 +330,16 @@ impl Servers {
         references: impl Iterator<Item = (&'a String, &'a SecretRef)>,
     ) -> Result<Vec<(String, Secret)>, String> {
         references.map(|(name, reference)| Ok((name.clone(), self.secret(server, reference)?))).collect()
+    }
+
+    /// A secret that the gateway itself looks for, in the name of no server.
+    ///
+    /// # Errors
+    /// Why it cannot be had, with the next step.
+    pub fn own_secret(&self, reference: &SecretRef) -> Result<Secret, String> {
+        static OWN: LazyLock<Option<ServerName>> = LazyLock::new(|| ServerName::new("agent").ok());
+        let own = OWN.as_ref().ok_or("the gateway has no name of its own")?;
+        self.secret(own, reference)
     }
 
     fn secret(&self, server: &ServerName, reference: &SecretRef) -> Result<Secret, String> {

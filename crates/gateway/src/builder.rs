@@ -235,7 +235,7 @@ impl GatewayBuilder {
             approval_news: self.approval_news,
             sinks: OnceLock::new(),
             router: OnceLock::new(),
-            canaries_turn: Mutex::new(()),
+            canaries_turn: Mutex::default(),
         });
         let tools: Weak<Gateway> = Arc::downgrade(&gateway);
         gateway.path.resolve_by(tools.clone() as Weak<dyn CallTool>);

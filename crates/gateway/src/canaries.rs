@@ -1,9 +1,10 @@
 //! Canaries of the gateway: minted once, sealed on the disk, and looked for by their values in memory.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Secret, random};
 use toolcrib_call::canaries::mint;
+use toolcrib_catalog::SecretRef;
 use toolcrib_store::CanaryRecord;
 
 use crate::gateway::Gateway;
@@ -61,10 +62,26 @@ impl Gateway {
         Ok(())
     }
 
-    /// Has guards look for the canaries that there are now. Blocks.
+    /// Has guards look for the canaries that definitions of agents name, if those are others now. Blocks.
+    pub(crate) fn take_canaries(&self) {
+        let is_new = *self.canaries_turn.lock().unwrap_or_else(PoisonError::into_inner) != self.canaries_of_agents();
+        if is_new {
+            self.look_for_canaries();
+        }
+    }
+
+    fn canaries_of_agents(&self) -> Vec<(String, Vec<SecretRef>)> {
+        let loaded = self.loaded();
+        let named = loaded.agents.values().filter(|agent| !agent.canary_tokens.is_empty());
+        named.map(|agent| (agent.name.to_string(), agent.canary_tokens.clone())).collect()
+    }
+
+    /// Has guards look for the canaries that there are now: those that were minted, and those that definitions of agents
+    /// name. Blocks.
     pub(crate) fn look_for_canaries(&self) {
         // One reading at a time, so that the last one counts.
-        let _turn = self.canaries_turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut of_agents = self.canaries_turn.lock().unwrap_or_else(PoisonError::into_inner);
+        *of_agents = self.canaries_of_agents();
         let records = match self.path.store.canaries().all() {
             Ok(records) => records,
             Err(error) => return tracing::error!(%error, "the canaries cannot be read"),
@@ -78,6 +95,16 @@ impl Gateway {
                 }
             }
         });
-        self.path.canaries.look_for(&opened.collect::<Vec<_>>());
+        let mut wanted: Vec<(Arc<str>, Secret)> = opened.collect();
+        for (agent, references) in of_agents.iter() {
+            let id: Arc<str> = format!("agent/{agent}").into();
+            for reference in references {
+                match self.path.servers.own_secret(reference) {
+                    Ok(token) => wanted.push((Arc::clone(&id), token)),
+                    Err(why) => tracing::error!(agent, "a canary of its definition is not looked for: {why}"),
+                }
+            }
+        }
+        self.path.canaries.look_for(&wanted);
     }
 }

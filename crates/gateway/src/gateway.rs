@@ -12,7 +12,7 @@ use toolcrib_call::pins::Quarantine;
 use toolcrib_call::{
     CallPath, EnvironmentChange, Halts, HeldBy, LiveEvent, LiveEvents, ProfileSnapshot, Servers, ViewMaker, Views,
 };
-use toolcrib_catalog::{Catalog, ChangedTools, Files};
+use toolcrib_catalog::{Catalog, ChangedTools, Files, SecretRef};
 use toolcrib_protocol::{Notification, Raw};
 use toolcrib_session::{BrowserSessions, Caller, Principal, Sessions};
 use toolcrib_sink::{SinkStatus, Sinks};
@@ -79,8 +79,8 @@ pub struct Gateway {
     pub(crate) sinks: OnceLock<Arc<Sinks>>,
     /// Chooses tools for wishes in words, where there are models.
     pub(crate) router: OnceLock<Arc<dyn RouteIntents>>,
-    /// Taken while canaries are read, so that the last reading counts.
-    pub(crate) canaries_turn: Mutex<()>,
+    /// The canaries that definitions of agents name: held while all are read.
+    pub(crate) canaries_turn: Mutex<Vec<(String, Vec<SecretRef>)>>,
 }
 
 impl Gateway {
@@ -204,6 +204,7 @@ impl Gateway {
     /// Restarts the servers whose secrets changed, after the vault did. Blocks, and not beside [`Gateway::apply`].
     pub fn renew_secrets(&self) {
         self.look_for_secrets();
+        self.look_for_canaries();
         self.path.servers.renew_secrets();
         self.path.servers.settle_environments(&self.loaded.load().profiles, EnvironmentChange::Vault);
         self.rebuild();
@@ -262,6 +263,7 @@ impl Gateway {
         self.server_events.of_definitions(&loaded.servers).into_iter().for_each(|event| self.happened(event));
         self.path.servers.settle_environments(&loaded.profiles, EnvironmentChange::Profiles);
         self.apply_to_sources(self.take_policies(loaded));
+        self.take_canaries();
         self.rebuild();
     }
 

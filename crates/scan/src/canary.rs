@@ -12,6 +12,8 @@ mod form;
 
 use std::fmt;
 
+use memchr::memmem::Finder;
+
 use fold::fold;
 use form::{Form, Reach, forms};
 
@@ -21,6 +23,8 @@ use crate::filter::{self, GramFilter};
 pub const CORE_MIN: usize = 16;
 /// The longest; the places of one are the bits of a number.
 pub const CORE_MAX: usize = 64;
+/// The shortest token that is looked for whole, in letters and digits.
+pub const WORD_MIN: usize = 8;
 /// How many characters of a token must have been seen. Of 32 kinds of characters that is one chance in 10¹⁸.
 const ENOUGH: u32 = 12;
 /// Shorter pieces stand in innocent texts.
@@ -42,6 +46,8 @@ pub struct CanaryScanner {
     grams: Vec<Place>,
     /// Where [`BLOCK`] characters do, by their hash, sorted.
     blocks: Vec<Place>,
+    /// Tokens without a random part, folded, each with the index of its canary.
+    words: Vec<(u32, Finder<'static>)>,
 }
 
 /// The random part of a token.
@@ -96,10 +102,18 @@ impl Piece {
 
 impl CanaryScanner {
     /// Looks for these tokens, each by the index that it has here. Of a token its random parts count: what it has of
-    /// letters and digits in a row, at least [`CORE_MIN`].
+    /// letters and digits in a row, at least [`CORE_MIN`]. One without such a part is looked for whole, as it is: its
+    /// letters and digits, at least [`WORD_MIN`], in any case and with anything else between them.
     pub fn new<T: AsRef<str>>(tokens: &[T]) -> Self {
         let mut scanner = Self::default();
         for (canary, token) in (0..).zip(tokens) {
+            if cores_of(token.as_ref()).next().is_none() {
+                let word = token.as_ref().bytes().filter(u8::is_ascii_alphanumeric);
+                let word: Vec<u8> = word.map(|byte| byte.to_ascii_lowercase()).collect();
+                if word.len() >= WORD_MIN {
+                    scanner.words.push((canary, Finder::new(&word).into_owned()));
+                }
+            }
             for (number, core) in (0..).zip(cores_of(token.as_ref())) {
                 let index = u32::try_from(scanner.cores.len()).unwrap_or(u32::MAX);
                 let length = u32::try_from(core.len()).unwrap_or(u32::MAX);
@@ -113,7 +127,7 @@ impl CanaryScanner {
 
     /// Whether it looks for nothing.
     pub fn is_empty(&self) -> bool {
-        self.cores.is_empty()
+        self.cores.is_empty() && self.words.is_empty()
     }
 
     fn index(&mut self) {
@@ -149,10 +163,15 @@ impl CanaryScanner {
     /// The pieces of canaries in a JSON text, one for each random part.
     pub fn scan(&self, json: &str) -> Vec<Piece> {
         let mut pieces = Vec::new();
-        if self.cores.is_empty() {
+        if self.is_empty() {
             return pieces;
         }
         let folded = fold(json);
+        let said = self.words.iter().filter(|(_, word)| word.find(&folded).is_some());
+        pieces.extend(said.map(|(canary, _)| Piece { canary: *canary, core: 0, seen: u64::MAX }));
+        if self.cores.is_empty() {
+            return pieces;
+        }
         for at in self.filter.passing(&folded) {
             self.look(&folded, at, &mut pieces);
         }
@@ -238,6 +257,18 @@ mod tests {
         assert!(thirds.iter().all(|piece| !piece.is_enough() && piece.adds_to(&thirds[0])));
         assert_eq!(thirds.iter().fold(0, |seen, piece| seen | piece.seen), (1 << 24) - 1);
         assert_eq!(found(&text("k3q7z d9")), found(&text("K3Q7ZD9")), "case and spaces do not matter");
+    }
+
+    #[test]
+    fn a_token_without_a_random_part_is_looked_for_whole() {
+        let scanner = CanaryScanner::new(&["CANARY-7f3a91", "too-few", TOKEN]);
+        let is_in = |text: &str| scanner.scan(text).iter().any(|piece| piece.canary == 0 && piece.is_enough());
+        for text in [r#"["see canary-7F3A91."]"#, r#"{"a":"CANARY_","b":"7f3a91"}"#, r#"["\u0043ANARY 7f3a91"]"#] {
+            assert!(is_in(text), "{text}");
+        }
+        assert!(!is_in(r#"["CANARY-7f3a9", "toofew"]"#));
+        assert_eq!(scanner.scan(r#"["too-few"]"#), []);
+        assert!(!CanaryScanner::new(&["CANARY-7f3a91"]).is_empty());
     }
 
     #[test]

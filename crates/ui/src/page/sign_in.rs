@@ -19,4 +19,15 @@ pub struct SignInPage {
     pub next: String,
     /// Why the last try failed.
     pub problem: Option<Notice>,
+    /// A form that was sent after its session had ended.
+    pub kept: Option<KeptForm>,
+}
+
+/// What a form held that could not be taken: it is sent again after the next sign-in.
+#[derive(Debug)]
+pub struct KeptForm {
+    /// Where it was sent.
+    pub path: String,
+    /// Its fields.
+    pub fields: Vec<(String, String)>,
 }

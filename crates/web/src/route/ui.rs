@@ -83,7 +83,7 @@ async fn post(page: PageRequest, body: Incoming) -> Response<Body> {
     match path {
         session::SESSION => session::begin(&page, &fields),
         "/ui/theme" => theme(&fields),
-        _ if page.viewer.is_none() => session::to_sign_in(&page),
+        _ if page.viewer.is_none() => session::keep_form(&page, fields),
         _ if page::call::is_asked(path) => page::call::post(&page, &fields).await,
         _ => match path.strip_prefix(act::ROOT) {
             Some(operation) => act::post(&page, operation, &fields).await,

@@ -288,6 +288,33 @@ fn hidden(page: &str, name: &str) -> String {
     marks.iter().fold(value.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
+#[tokio::test]
+async fn what_was_entered_outlives_its_session() {
+    let pages = Pages::open().await;
+    let cookie = pages.sign_in().await;
+    let reason = "\"odd\" <b> & more";
+    let entered =
+        [("arg.kind", "principal"), ("arg.subject", "key:work/one"), ("arg.reason", reason), ("return", "/ui/halts")];
+    let kept = pages.gateway.ask(pages.post("/ui/do/core_halt_add", &entered)).await;
+    assert_eq!(kept.status, 401);
+    let kept = text(&kept);
+    assert!(kept.contains("nothing was done") && kept.contains("action=\"/ui/do/core_halt_add\""), "{kept}");
+    // As it was, and as text: what is sent again is what was entered.
+    let again: Vec<(&str, String)> = entered.iter().map(|(name, _)| (*name, hidden(&kept, name))).collect();
+    let fields: Vec<(&str, &str)> = again.iter().map(|(name, text)| (*name, &**text)).collect();
+    assert_eq!(fields, entered);
+    let before = text(&pages.page("/ui/halts", &cookie).await);
+    assert!(before.contains("Nothing is halted"), "{before}");
+    let done = pages.gateway.ask(pages.post("/ui/do/core_halt_add", &fields).with("cookie", &cookie)).await;
+    assert_eq!((done.status, crate::ui::place(&done)), (http::StatusCode::SEE_OTHER, "/ui/halts"));
+    let after = text(&pages.page("/ui/halts", &cookie).await);
+    assert!(after.contains("principal key:work/one") && !after.contains("<b>"), "{after}");
+    // A secret is no page's to keep.
+    let secret = [("v:/name", "crm"), ("v:/value", "v4lue-unseen")];
+    let forgotten = text(&pages.gateway.ask(pages.post("/ui/do/core_secret_set", &secret)).await);
+    assert!(forgotten.contains("Sign in") && !forgotten.contains("v4lue-unseen"), "{forgotten}");
+}
+
 /// The name of the control whose name ends so.
 fn control(page: &str, end: &str) -> String {
     let mut names = page.split("name=\"v:").skip(1).map(|part| part.split('"').next().unwrap());

@@ -262,3 +262,41 @@ async fn nothing_of_a_canary_or_behind_it_is_shown_while_it_streams() {
     assert_eq!((&run["end"], &run["output"]), (&json!("done"), &json!("See k3q7zd9oo there.")), "{run}");
     assert_eq!(mill.house.gateway.path.halts.list().len(), 1);
 }
+
+#[tokio::test]
+async fn the_canaries_of_an_agents_definition_are_looked_for_like_minted_ones() {
+    let said = |text: &str| vec![delta("content", text), stop()];
+    let model = StreamedModel::new([
+        ("short".to_owned(), said("It is canary 7F3A91.")),
+        ("long".to_owned(), said(&format!("It is {}", base64(TOKEN)))),
+        ("call".to_owned(), call(r#"{"text":"CANARY-7f3a91"}"#)),
+        ("none".to_owned(), said("It is CANARY-7f3a9.")),
+    ]);
+    model.pieces.close();
+    let agent = format!("name: clerk\nmodel: m\ncanary_tokens: [CANARY-7f3a91, {TOKEN}]\n");
+    let files: Vec<File> = vec![
+        server("fake", &[]),
+        profile("default", "exposure: direct\n"),
+        ("models/m.yaml".to_owned(), MODEL.to_owned()),
+        ("agents/clerk.yaml".to_owned(), agent),
+    ];
+    let mill = Mill::asking(&files, Arc::clone(&model) as Arc<dyn SendRequest>).await;
+    for task in ["short", "long", "call"] {
+        let client = mill.house.modern_of(task, "default");
+        let run = asked(&client, "core_run_start", &json!({"agent": "clerk", "task": task})).await;
+        until_halted(&mill, task).await;
+        let run = run_ended(&mill, run["run"].as_str().unwrap()).await;
+        assert!(run["output"].as_str().unwrap().starts_with("halt `hlt_"), "{task}: {run}");
+    }
+    let audited = mill.house.audited().await;
+    let named = audited.iter().filter(|it| it.canary.as_deref() == Some("agent/clerk")).count();
+    assert!(named >= 3 && !audited.iter().any(|it| it.target == "fake/echo"), "{audited:?}");
+    let client = mill.house.modern_of("innocent", "default");
+    let run = asked(&client, "core_run_start", &json!({"agent": "clerk", "task": "none", "wait": true})).await;
+    assert_eq!(run["output"], "It is CANARY-7f3a9.", "{run}");
+    // A definition without them counts as soon as it is read.
+    mill.house.apply(&[("agents/clerk.yaml".to_owned(), "name: clerk\nmodel: m\n".to_owned())]).await;
+    let client = mill.house.modern_of("later", "default");
+    let run = asked(&client, "core_run_start", &json!({"agent": "clerk", "task": "short", "wait": true})).await;
+    assert_eq!(run["output"], "It is canary 7F3A91.", "{run}");
+}

@@ -15,10 +15,11 @@ use toolcrib_base::{Kind, Problem, Secret};
 use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::Notice;
+use toolcrib_ui::page::sign_in::KeptForm;
 use toolcrib_ui::page::{EnterPage, SignInPage};
 
 use super::request::{Fields, PageRequest, Viewer};
-use super::{sign_in, write};
+use super::{act, page, sign_in, write};
 use crate::guard::UI;
 use crate::{Site, Visitor, respond};
 
@@ -90,15 +91,30 @@ pub(super) fn to_sign_in(page: &PageRequest) -> Response<Body> {
     sign_in_page(page, StatusCode::OK, next, None)
 }
 
+/// Where to sign in again for who sent a form after the session had ended. What was entered stays on the page, but for
+/// secrets: those are typed again.
+pub(super) fn keep_form(page: &PageRequest, fields: Fields) -> Response<Body> {
+    let operation = page.head.uri.path().strip_prefix(act::ROOT).and_then(|tool| page.operation(tool));
+    if operation.is_some_and(page::operation::takes_secret) {
+        return to_sign_in(page);
+    }
+    let kept = KeptForm { path: page.here(), fields: fields.0 };
+    let shown = SignInPage { kept: Some(kept), ..sign_in_form(page, UI, None) };
+    write::page(page, StatusCode::UNAUTHORIZED, &shown)
+}
+
 fn sign_in_page(page: &PageRequest, status: StatusCode, next: &str, problem: Option<Notice>) -> Response<Body> {
+    write::page(page, status, &sign_in_form(page, next, problem))
+}
+
+fn sign_in_form(page: &PageRequest, next: &str, problem: Option<Notice>) -> SignInPage {
     let issuers = page.site.front.as_ref().and_then(|front| front.pages());
     let issuers = issuers.map(|(sign_in, _)| sign_in.names().into_iter().map(str::to_owned).collect());
     let takes_token = host(&page.head)
         .is_some_and(|(name, _)| page.site.guard.is_this_machine(name) || page.site.guard.is_ui_host(name));
     let frame = page.frame("Sign in");
     let next = next.to_owned();
-    let shown = SignInPage { frame, issuers: issuers.unwrap_or_default(), takes_token, next, problem };
-    write::page(page, status, &shown)
+    SignInPage { frame, issuers: issuers.unwrap_or_default(), takes_token, next, problem, kept: None }
 }
 
 /// Begins a session for who sends a code or the token.

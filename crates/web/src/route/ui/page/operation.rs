@@ -194,7 +194,7 @@ fn form_of(operation: &Operation) -> Form {
 }
 
 /// Whether one of its arguments is a secret itself. Definitions refer to secrets.
-fn takes_secret(operation: &Operation) -> bool {
+pub(in crate::route::ui) fn takes_secret(operation: &Operation) -> bool {
     operation.is_secret && operation.input_schema()["properties"].get(SECRET).is_some()
 }
 
