@@ -9,6 +9,7 @@ pub mod diff;
 pub mod filters;
 pub mod form;
 pub mod frame;
+pub mod graph;
 pub mod json;
 pub mod page;
 pub mod part;

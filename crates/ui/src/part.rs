@@ -2,6 +2,7 @@
 //! made of these.
 
 use crate::filters;
+use crate::graph::Graph;
 use askama::Template;
 
 /// How a state looks: its shape and colour. The word beside it says what it is.
@@ -159,6 +160,8 @@ pub enum Section {
         /// The words.
         text: String,
     },
+    /// The steps of a workflow, drawn. A table beside it says the same.
+    Graph(Graph),
     /// Buttons.
     Actions(Vec<Action>),
     /// A form for one operation.

@@ -15,6 +15,7 @@ mod runs;
 mod search;
 mod servers;
 mod start;
+mod steps;
 mod tools;
 mod workflows;
 

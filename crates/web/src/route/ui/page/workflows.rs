@@ -7,6 +7,7 @@ use toolcrib_ui::page::{DetailPage, ListPage};
 use toolcrib_ui::part::{Cell, Column, Filter, Look, Section, Table};
 
 use super::json::{cell, level, link, pretty, rows, text, time};
+use super::steps::{self, Outcomes};
 use super::{Listing, Page, name, open_page, operation, rendered};
 use crate::route::ui::PageRequest;
 
@@ -92,7 +93,10 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
             ]
         }),
         changing: vec![Section::Table { title: "Latest runs".into(), table, empty: "It has not run.".into() }],
-        fixed: vec![Section::Pre { title: "Definition".into(), id: "definition", text: text(&workflow, "yaml") }],
+        fixed: steps::sections(&workflow["workflow"], &Outcomes::new())
+            .into_iter()
+            .chain([Section::Pre { title: "Definition".into(), id: "definition", text: text(&workflow, "yaml") }])
+            .collect(),
         live: request.live_path(),
         name: name.clone(),
     })
@@ -155,6 +159,11 @@ async fn run(request: &PageRequest) -> Result<DetailPage, Problem> {
         ("Started (UTC)", time(&one, "started_at")),
         ("Ended (UTC)", time(&one, "completed_at")),
     ];
+    // As it is defined now, if it still is: a run keeps its steps, not how they were arranged.
+    let definition = request.operate("core_workflow_get", json!({ "name": text(&one, "workflow_name") })).await;
+    let definition = definition.map(|it| it.to_value()["workflow"].take()).unwrap_or_default();
+    let drawn = steps::sections(&definition, &steps::outcomes(&one));
+    let drawn = drawn.into_iter().filter(|section| matches!(section, Section::Graph(_)));
     let cancel =
         || super::run("Cancel", "core_workflow_execution_cancel", vec![("execution_id", id.clone())], &request.here());
     Ok(DetailPage {
@@ -162,11 +171,14 @@ async fn run(request: &PageRequest) -> Result<DetailPage, Problem> {
         above: ("/ui/workflow-runs", "Runs of workflows"),
         intro: String::new(),
         actions: request.if_changing(|| if status == "inprogress" { vec![cancel()] } else { Vec::new() }),
-        changing: vec![
-            Section::Facts(facts),
-            Section::Table { title: "Steps".into(), table, empty: "No step has begun.".into() },
-            Section::Pre { title: "Everything on record".into(), id: "record", text: pretty(&one) },
-        ],
+        changing: [Section::Facts(facts)]
+            .into_iter()
+            .chain(drawn)
+            .chain([
+                Section::Table { title: "Steps".into(), table, empty: "No step has begun.".into() },
+                Section::Pre { title: "Everything on record".into(), id: "record", text: pretty(&one) },
+            ])
+            .collect(),
         fixed: Vec::new(),
         live: request.live_path(),
         name: id.clone(),
