@@ -47,8 +47,8 @@ impl Run {
         if self.on_pause {
             return self.pause_actions();
         }
-        if let Some(waits) = &self.waiting {
-            return self.still_waits(waits).map_or_else(|| record(Event::Continued), |waits| self.wait(waits));
+        if self.waiting.is_some() {
+            return self.still_waits().map_or_else(|| record(Event::Continued), |waits| self.wait(waits));
         }
         if let Some(waits) = self.reviews() {
             return record(Event::Waiting(waits));
@@ -73,7 +73,7 @@ impl Run {
         let mut waits = vec![WaitFor::Resume];
         match &self.phase {
             Phase::Calls(turn) => waits.extend(turn.waits()),
-            Phase::Ask => waits.extend(self.asking.not_before.filter(|_| self.asking.sleeps).map(WaitFor::Time)),
+            Phase::Ask => waits.extend(self.moment()),
             Phase::Output(..) => {}
         }
         waits.extend(self.reviews().into_iter().flatten());
@@ -123,17 +123,19 @@ impl Run {
     }
 
     /// What is still to arrive before anything can be done, if so.
-    fn still_waits(&self, waits: &[WaitFor]) -> Option<Vec<WaitFor>> {
+    fn still_waits(&self) -> Option<Vec<WaitFor>> {
         match &self.phase {
             Phase::Calls(turn) => match self.turn_step(turn) {
                 TurnStep::Wait(waits) => Some(waits),
                 _ => None,
             },
-            _ => self.reviews().or_else(|| {
-                let moments = waits.iter().filter(|on| matches!(on, WaitFor::Time(_)));
-                self.asking.sleeps.then(|| moments.cloned().collect())
-            }),
+            _ => self.reviews().or_else(|| self.moment().map(|on| vec![on])),
         }
+    }
+
+    /// When the model may be asked again, where that is so far that it is waited for.
+    fn moment(&self) -> Option<WaitFor> {
+        self.asking.not_before.filter(|_| self.asking.sleeps).map(WaitFor::Time)
     }
 
     /// What a person has to look at before anything else is done: between turns, and before the run ends.
