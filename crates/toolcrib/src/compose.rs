@@ -48,6 +48,7 @@ use toolcrib_upstream::{Credentials, Server, ServerDeps, Start};
 use toolcrib_view::metrics::Metrics;
 use toolcrib_web::{Front, Guard, Site};
 
+use crate::clients::edit::ClientFiles;
 use crate::config::Config;
 use crate::home::Environment;
 use crate::key_use;
@@ -329,6 +330,7 @@ impl RunningGateway {
             .secret_actions(config.secret_actions)
             .events(told)
             .vault(Arc::clone(&secrets) as Arc<dyn KeepSecrets>)
+            .clients(ClientFiles::of(&config, address.map(|it| url(it, false)).as_deref()))
             .logins(Arc::clone(&logins) as Arc<dyn toolcrib_call::Logins>)
             .embed(embed)
             .sources([Arc::clone(&services) as Arc<dyn Source>, Arc::clone(&workflows) as _, Arc::clone(&agents) as _])
