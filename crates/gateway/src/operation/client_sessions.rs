@@ -25,11 +25,14 @@ pub(super) const ROWS: &[Row] = &[
             path: "/client-sessions/{name}",
             tag: "clients",
             summary: "End a client's session",
-            description: "End the session of a client and everything that runs for it. The client may open another one.",
+            description: "End the session of a client and everything that runs for it. The client may open another \
+                          one.",
             effect: Effect::Destroys { idempotent: false },
             problems: &[Kind::NotFound],
-            input: r#"{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":64,"description":"As `core_client_session_list` names it"}},"required":["name"],"additionalProperties":false}"#,
-            output: r#"{"type":"object","properties":{"name":{"type":"string"},"ended":{"type":"boolean"}},"required":["name","ended"]}"#,
+            input: r#"{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":64,
+    "description":"As `core_client_session_list` names it"}},"required":["name"],"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"name":{"type":"string"},"ended":{"type":"boolean"}},
+    "required":["name","ended"]}"#,
             ..ROW
         },
     ),
@@ -40,10 +43,15 @@ pub(super) const ROWS: &[Row] = &[
             path: "/client-sessions",
             tag: "clients",
             summary: "List the sessions of clients",
-            description: "List who is connected: the client, its profile, principal and MCP revision, how many requests \
-                          it made and how many run, the one that was used last first. Clients of revision 2026-07-28 \
-                          and later have no session.",
-            output: r#"{"type":"object","properties":{"sessions":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"client":{"type":"string"},"profile":{"type":"string"},"principal":{"type":"string"},"revision":{"type":"string"},"opened":{"type":"string"},"used":{"type":"string"},"requests":{"type":"integer"},"running":{"type":"integer"}},"required":["name","profile","principal","revision","opened","used","requests","running"]}},"total":{"type":"integer"}},"required":["sessions","total"]}"#,
+            description: "List who is connected: the client, its profile, principal and MCP revision, how many \
+                          requests it made and how many run, the one that was used last first. Clients of revision \
+                          2026-07-28 and later have no session.",
+            output: r#"{"type":"object","properties":{"sessions":{"type":"array","items":{"type":"object",
+    "properties":{"name":{"type":"string"},"client":{"type":"string"},"profile":{"type":"string"},
+    "principal":{"type":"string"},"revision":{"type":"string"},"opened":{"type":"string"},
+    "used":{"type":"string"},"requests":{"type":"integer"},"running":{"type":"integer"}},"required":["name",
+    "profile","principal","revision","opened","used","requests","running"]}},"total":{"type":"integer"}},
+    "required":["sessions","total"]}"#,
             ..ROW
         },
     ),

@@ -34,10 +34,20 @@ pub(super) const ROWS: &[Row] = &[
             path: "/clients/{name}/connect",
             tag: "clients",
             summary: "Connect a client",
-            description: "Write Toolcrib into the settings of a client on this machine, and nothing else. A copy of the file is kept. With `revision` from core_client_preview only if the file still is what the preview showed. Only with the gateway's token, at a gateway that serves this machine alone.",
+            description: "Write Toolcrib into the settings of a client on this machine, and nothing else. A copy \
+                          of the file is kept. With `revision` from core_client_preview only if the file still is \
+                          what the preview showed. Only with the gateway's token, at a gateway that serves this \
+                          machine alone.",
             effect: Effect::Changes { idempotent: true },
             problems: PROBLEMS,
-            input: r#"{"type":"object","properties":{"name":{"type":"string","description":"The client, such as `cursor`"},"profile":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$","description":"The client's profile; the default one without it"},"move":{"type":"boolean","description":"Remove servers from the client that Toolcrib provides; undoing restores them"},"create":{"type":"boolean","description":"Create the file and its folder if missing"},"revision":{"type":"string","description":"As core_client_preview answered it"}},"required":["name"],"additionalProperties":false}"#,
+            input: r#"{"type":"object","properties":{"name":{"type":"string",
+    "description":"The client, such as `cursor`"},"profile":{"type":"string",
+    "pattern":"^[a-z0-9][a-z0-9-]{0,63}$","description":"The client's profile; the default one without it"},
+    "move":{"type":"boolean",
+    "description":"Remove servers from the client that Toolcrib provides; undoing restores them"},
+    "create":{"type":"boolean","description":"Create the file and its folder if missing"},
+    "revision":{"type":"string","description":"As core_client_preview answered it"}},"required":["name"],
+    "additionalProperties":false}"#,
             output: EDITED,
             ..ROW
         },
@@ -50,7 +60,8 @@ pub(super) const ROWS: &[Row] = &[
             path: "/clients/{name}/disconnect",
             tag: "clients",
             summary: "Disconnect a client",
-            description: "Take Toolcrib out of the settings of a client, and put back what it had taken out. What else was changed in the file since stays.",
+            description: "Take Toolcrib out of the settings of a client, and put back what it had taken out. What \
+                          else was changed in the file since stays.",
             effect: Effect::Destroys { idempotent: true },
             problems: PROBLEMS,
             input: NAMED,
@@ -66,12 +77,20 @@ pub(super) const ROWS: &[Row] = &[
             path: "/client-imports",
             tag: "clients",
             summary: "Import servers of clients",
-            description: "Write servers of clients on this machine as definitions, by the names that core_client_import_preview answers. Their secrets go into the vault. Existing definitions stay, and clients' files are not changed.",
+            description: "Write servers of clients on this machine as definitions, by the names that \
+                          core_client_import_preview answers. Their secrets go into the vault. Existing \
+                          definitions stay, and clients' files are not changed.",
             effect: Effect::Changes { idempotent: true },
             creates: true,
             problems: PROBLEMS,
-            input: r#"{"type":"object","properties":{"clients":{"type":"array","items":{"type":"string"},"description":"Whose files are read; those of all clients without it"},"servers":{"type":"array","items":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"minItems":1,"description":"Which servers, by the names of their definitions"}},"required":["servers"],"additionalProperties":false}"#,
-            output: r#"{"type":"object","properties":{"written":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"file":{"type":"string"}},"required":["name","file"]}},"total":{"type":"integer"}},"required":["written","total"]}"#,
+            input: r#"{"type":"object","properties":{"clients":{"type":"array","items":{"type":"string"},
+    "description":"Whose files are read; those of all clients without it"},"servers":{"type":"array",
+    "items":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"minItems":1,
+    "description":"Which servers, by the names of their definitions"}},"required":["servers"],
+    "additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"written":{"type":"array","items":{"type":"object",
+    "properties":{"name":{"type":"string"},"file":{"type":"string"}},"required":["name","file"]}},
+    "total":{"type":"integer"}},"required":["written","total"]}"#,
             ..ROW
         },
     ),
@@ -83,10 +102,18 @@ pub(super) const ROWS: &[Row] = &[
             path: "/client-imports/preview",
             tag: "clients",
             summary: "Show what an import would write",
-            description: "Show the servers of clients on this machine with the definitions that they would become, which are there already, and which cannot be taken and why. Nothing is written.",
+            description: "Show the servers of clients on this machine with the definitions that they would become, \
+                          which are there already, and which cannot be taken and why. Nothing is written.",
             problems: PROBLEMS,
-            input: r#"{"type":"object","properties":{"clients":{"type":"array","items":{"type":"string"},"description":"Whose files are read; those of all clients without it"}},"additionalProperties":false}"#,
-            output: r#"{"type":"object","properties":{"servers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"key":{"type":"string"},"client":{"type":"string"},"title":{"type":"string"},"transport":{"type":"string"},"state":{"enum":["new","present","skipped"]},"why":{"type":"string"},"file":{"type":"string"},"text":{"type":"string"},"notes":{"type":"array","items":{"type":"string"}}},"required":["name","key","client","title","transport","state","notes"]}},"new":{"type":"integer"},"problems":{"type":"array"},"warnings":{"type":"array"}},"required":["servers","new","problems","warnings"]}"#,
+            input: r#"{"type":"object","properties":{"clients":{"type":"array","items":{"type":"string"},
+    "description":"Whose files are read; those of all clients without it"}},"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"servers":{"type":"array","items":{"type":"object",
+    "properties":{"name":{"type":"string"},"key":{"type":"string"},"client":{"type":"string"},
+    "title":{"type":"string"},"transport":{"type":"string"},"state":{"enum":["new","present","skipped"]},
+    "why":{"type":"string"},"file":{"type":"string"},"text":{"type":"string"},"notes":{"type":"array",
+    "items":{"type":"string"}}},"required":["name","key","client","title","transport","state","notes"]}},
+    "new":{"type":"integer"},"problems":{"type":"array"},"warnings":{"type":"array"}},"required":["servers",
+    "new","problems","warnings"]}"#,
             ..ROW
         },
     ),
@@ -97,9 +124,16 @@ pub(super) const ROWS: &[Row] = &[
             path: "/clients",
             tag: "clients",
             summary: "List the clients on this machine",
-            description: "List the clients found on this machine: their settings file, their servers, and whether Toolcrib is in it. Only with the gateway's token, at a gateway that serves this machine alone.",
+            description: "List the clients found on this machine: their settings file, their servers, and whether \
+                          Toolcrib is in it. Only with the gateway's token, at a gateway that serves this machine \
+                          alone.",
             problems: PROBLEMS,
-            output: r#"{"type":"object","properties":{"clients":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"title":{"type":"string"},"path":{"type":"string"},"state":{"enum":["connected","not connected","no settings","read only","unreadable"]},"way":{"type":"string"},"servers":{"type":"array","items":{"type":"string"}},"canUndo":{"type":"boolean"},"reload":{"type":"string"},"problem":{"type":"string"},"hint":{"type":"string"}},"required":["name","title","path","state","servers","canUndo","reload"]}},"total":{"type":"integer"}},"required":["clients","total"]}"#,
+            output: r#"{"type":"object","properties":{"clients":{"type":"array","items":{"type":"object",
+    "properties":{"name":{"type":"string"},"title":{"type":"string"},"path":{"type":"string"},
+    "state":{"enum":["connected","not connected","no settings","read only","unreadable"]},
+    "way":{"type":"string"},"servers":{"type":"array","items":{"type":"string"}},"canUndo":{"type":"boolean"},
+    "reload":{"type":"string"},"problem":{"type":"string"},"hint":{"type":"string"}},"required":["name","title",
+    "path","state","servers","canUndo","reload"]}},"total":{"type":"integer"}},"required":["clients","total"]}"#,
             ..ROW
         },
     ),
@@ -110,10 +144,18 @@ pub(super) const ROWS: &[Row] = &[
             path: "/clients/{name}/preview",
             tag: "clients",
             summary: "Show what connecting would change",
-            description: "Show what connecting a client, disconnecting it, or undoing the connection would change in its settings: the file, the lines with secrets as ****, where the copy goes. Nothing is written.",
+            description: "Show what connecting a client, disconnecting it, or undoing the connection would change \
+                          in its settings: the file, the lines with secrets as ****, where the copy goes. Nothing \
+                          is written.",
             problems: PROBLEMS,
-            input: r#"{"type":"object","properties":{"name":{"type":"string","description":"The client, such as `cursor`"},"action":{"enum":["connect","disconnect","undo"],"description":"connect without it"},"profile":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"move":{"type":"boolean"},"create":{"type":"boolean"}},"required":["name"],"additionalProperties":false}"#,
-            output: r#"{"type":"object","properties":{"name":{"type":"string"},"path":{"type":"string"},"difference":{"type":"string"},"isSame":{"type":"boolean"},"backups":{"type":"string"},"revision":{"type":"string"},"notes":{"type":"array","items":{"type":"string"}}},"required":["name","path","difference","isSame","backups","revision","notes"]}"#,
+            input: r#"{"type":"object","properties":{"name":{"type":"string",
+    "description":"The client, such as `cursor`"},"action":{"enum":["connect","disconnect","undo"],
+    "description":"connect without it"},"profile":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},
+    "move":{"type":"boolean"},"create":{"type":"boolean"}},"required":["name"],"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"name":{"type":"string"},"path":{"type":"string"},
+    "difference":{"type":"string"},"isSame":{"type":"boolean"},"backups":{"type":"string"},
+    "revision":{"type":"string"},"notes":{"type":"array","items":{"type":"string"}}},"required":["name","path",
+    "difference","isSame","backups","revision","notes"]}"#,
             ..ROW
         },
     ),
@@ -125,7 +167,9 @@ pub(super) const ROWS: &[Row] = &[
             path: "/clients/{name}/undo",
             tag: "clients",
             summary: "Undo the connection of a client",
-            description: "Make the settings file of a client what it was before it was connected, byte for byte. Where the file was changed since, nothing is written, and both differences are shown; core_client_disconnect keeps such changes.",
+            description: "Make the settings file of a client what it was before it was connected, byte for byte. \
+                          Where the file was changed since, nothing is written, and both differences are shown; \
+                          core_client_disconnect keeps such changes.",
             effect: Effect::Destroys { idempotent: true },
             problems: PROBLEMS,
             input: NAMED,
@@ -135,8 +179,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-const NAMED: &str = r#"{"type":"object","properties":{"name":{"type":"string","description":"The client, such as `cursor`"},"revision":{"type":"string","description":"As core_client_preview answered it"}},"required":["name"],"additionalProperties":false}"#;
-const EDITED: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"path":{"type":"string"},"changed":{"type":"boolean"},"message":{"type":"string"},"backup":{"type":"string"}},"required":["name","path","changed","message"]}"#;
+const NAMED: &str = r#"{"type":"object","properties":{"name":{"type":"string",
+    "description":"The client, such as `cursor`"},"revision":{"type":"string",
+    "description":"As core_client_preview answered it"}},"required":["name"],"additionalProperties":false}"#;
+const EDITED: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"path":{"type":"string"},
+    "changed":{"type":"boolean"},"message":{"type":"string"},"backup":{"type":"string"}},"required":["name",
+    "path","changed","message"]}"#;
 
 /// The files of clients, for the holder of the gateway's token, who is the person whose files they are.
 fn clients(gateway: &Gateway, caller: &Caller) -> Result<Arc<dyn EditClients>, Problem> {

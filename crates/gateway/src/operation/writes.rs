@@ -13,7 +13,8 @@ use toolcrib_view::{Effect, Method, Operation};
 use super::{OperationContext, REHEARSAL, ROW, Row, Run, blocking, definition, row};
 use crate::gateway::Gateway;
 
-const NAMED: &str = r#"{"type":"object","properties":{"id":{"type":"string","minLength":1,"maxLength":64,"description":"As `core_write_list` names it"}},"required":["id"],"additionalProperties":false}"#;
+const NAMED: &str = r#"{"type":"object","properties":{"id":{"type":"string","minLength":1,"maxLength":64,
+    "description":"As `core_write_list` names it"}},"required":["id"],"additionalProperties":false}"#;
 
 /// The kinds of definitions whose operations do nothing before they write.
 const KINDS: [&str; 7] = ["mcpserver", "profile", "workflow", "serviceclass", "agent", "model", "connector"];
@@ -28,10 +29,15 @@ pub(super) const ROWS: &[Row] = &[
             path: "/writes/{id}",
             tag: "writes",
             summary: "Show a write",
-            description: "Show what a write of definitions changed, secrets as ****, and whether it can be undone; if a file was changed since, both differences.",
+            description: "Show what a write of definitions changed, secrets as ****, and whether it can be undone; \
+                          if a file was changed since, both differences.",
             problems: &[Kind::NotFound],
             input: NAMED,
-            output: r#"{"type":"object","properties":{"id":{"type":"string"},"at":{"type":"string"},"files":{"type":"array","items":{"type":"object","properties":{"file":{"type":"string"},"change":{"enum":["added","changed","removed"]},"difference":{"type":"string"}},"required":["file","change","difference"]}},"canUndo":{"type":"boolean"},"why":{"type":"string"}},"required":["id","at","files","canUndo"]}"#,
+            output: r#"{"type":"object","properties":{"id":{"type":"string"},"at":{"type":"string"},
+    "files":{"type":"array","items":{"type":"object","properties":{"file":{"type":"string"},
+    "change":{"enum":["added","changed","removed"]},"difference":{"type":"string"}},"required":["file","change",
+    "difference"]}},"canUndo":{"type":"boolean"},"why":{"type":"string"}},"required":["id","at","files",
+    "canUndo"]}"#,
             ..ROW
         },
     ),
@@ -42,8 +48,13 @@ pub(super) const ROWS: &[Row] = &[
             path: "/writes",
             tag: "writes",
             summary: "List the last writes",
-            description: "List the last hundred writes of definitions by Toolcrib, the last one first, with their files and whether they can be undone. What people edit by hand is not among them.",
-            output: r#"{"type":"object","properties":{"writes":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"at":{"type":"string"},"files":{"type":"array","items":{"type":"object","properties":{"file":{"type":"string"},"change":{"enum":["added","changed","removed"]}},"required":["file","change"]}},"canUndo":{"type":"boolean"}},"required":["id","at","files","canUndo"]}},"total":{"type":"integer"}},"required":["writes","total"]}"#,
+            description: "List the last hundred writes of definitions by Toolcrib, the last one first, with their \
+                          files and whether they can be undone. What people edit by hand is not among them.",
+            output: r#"{"type":"object","properties":{"writes":{"type":"array","items":{"type":"object",
+    "properties":{"id":{"type":"string"},"at":{"type":"string"},"files":{"type":"array","items":{"type":"object",
+    "properties":{"file":{"type":"string"},"change":{"enum":["added","changed","removed"]}},"required":["file",
+    "change"]}},"canUndo":{"type":"boolean"}},"required":["id","at","files","canUndo"]}},
+    "total":{"type":"integer"}},"required":["writes","total"]}"#,
             ..ROW
         },
     ),
@@ -55,11 +66,18 @@ pub(super) const ROWS: &[Row] = &[
             path: "/write-preview",
             tag: "writes",
             summary: "Show what an operation would write",
-            description: "Show the files that an operation on definitions (core_mcpserver_create, core_profile_update, core_registry_add …) would write with these arguments, and the lines that would change, secrets as ****. It answers the operation's own errors, and writes nothing.",
+            description: "Show the files that an operation on definitions (core_mcpserver_create, \
+                          core_profile_update, core_registry_add …) would write with these arguments, and the \
+                          lines that would change, secrets as ****. It answers the operation's own errors, and \
+                          writes nothing.",
             problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Definition, Kind::Internal],
             is_secret: true,
-            input: r#"{"type":"object","properties":{"operation":{"type":"string","description":"The name of its tool"},"arguments":{"type":"object","description":"Its arguments"}},"required":["operation"],"additionalProperties":false}"#,
-            output: r#"{"type":"object","properties":{"files":{"type":"array","items":{"type":"object","properties":{"file":{"type":"string"},"change":{"enum":["added","changed","removed"]},"difference":{"type":"string"}},"required":["file","change","difference"]}}},"required":["files"]}"#,
+            input: r#"{"type":"object","properties":{"operation":{"type":"string",
+    "description":"The name of its tool"},"arguments":{"type":"object","description":"Its arguments"}},
+    "required":["operation"],"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"files":{"type":"array","items":{"type":"object",
+    "properties":{"file":{"type":"string"},"change":{"enum":["added","changed","removed"]},
+    "difference":{"type":"string"}},"required":["file","change","difference"]}}},"required":["files"]}"#,
             ..ROW
         },
     ),
@@ -71,11 +89,14 @@ pub(super) const ROWS: &[Row] = &[
             path: "/writes/{id}/undo",
             tag: "writes",
             summary: "Undo a write",
-            description: "Make the files of a write what they were before it, byte for byte. Where a file was changed since, nothing is written, and both differences are shown. Undoing is a write, and can be undone.",
+            description: "Make the files of a write what they were before it, byte for byte. Where a file was \
+                          changed since, nothing is written, and both differences are shown. Undoing is a write, \
+                          and can be undone.",
             effect: Effect::Destroys { idempotent: false },
             problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Internal],
             input: NAMED,
-            output: r#"{"type":"object","properties":{"id":{"type":"string"},"files":{"type":"array","items":{"type":"string"}}},"required":["id","files"]}"#,
+            output: r#"{"type":"object","properties":{"id":{"type":"string"},"files":{"type":"array",
+    "items":{"type":"string"}}},"required":["id","files"]}"#,
             ..ROW
         },
     ),
