@@ -3,23 +3,8 @@
 
 use crate::filters;
 use crate::graph::Graph;
+pub use crate::level::Level;
 use askama::Template;
-
-/// How a state looks: its shape and colour. The word beside it says what it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Level {
-    /// Neither good nor bad.
-    #[default]
-    Idle,
-    /// As it should be.
-    Ok,
-    /// Somebody should look.
-    Warn,
-    /// It failed.
-    Bad,
-    /// Something is under way.
-    Work,
-}
 
 /// One value of a table or a fact.
 #[derive(Debug, Clone, Template)]
@@ -299,30 +284,6 @@ pub enum Filter {
         /// What was chosen.
         value: String,
     },
-}
-
-// === impl Level ===
-
-impl Level {
-    /// Its class in the style.
-    pub fn class(self) -> &'static str {
-        match self {
-            Self::Idle => "",
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Bad => "bad",
-            Self::Work => "work",
-        }
-    }
-}
-
-// === impl Section ===
-
-impl Section {
-    /// Lines that change, as HTML.
-    pub fn html(text: &str) -> String {
-        crate::diff::unified(text)
-    }
 }
 
 // === impl Look ===
