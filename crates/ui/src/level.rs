@@ -30,12 +30,3 @@ impl Level {
         }
     }
 }
-
-// === impl Section ===
-
-impl Section {
-    /// Lines that change, as HTML.
-    pub fn html(text: &str) -> String {
-        crate::diff::unified(text)
-    }
-}

@@ -286,6 +286,15 @@ pub enum Filter {
     },
 }
 
+// === impl Section ===
+
+impl Section {
+    /// Lines that change, as HTML.
+    pub fn html(text: &str) -> String {
+        crate::diff::unified(text)
+    }
+}
+
 // === impl Look ===
 
 impl Look {
