@@ -24,10 +24,11 @@ mod toml;
 mod translate;
 
 pub use draft::{Draft, Origin, SecretReference};
-pub use file::{FileError, SettingsFile, WriteAll, file_stamp, write_all_and_sync};
+pub use file::{FileError, SettingsFile, WriteAll, digest, file_stamp, write_all_and_sync};
 pub use moving::{MovedServer, Undo, move_out, region, restore};
 pub use muster::translate_object;
 pub use place::{Place, Places, Platform, Root, VariableOf};
+pub(crate) use preview::difference;
 pub use preview::preview;
 pub use settings::{
     ClientServer, ConnectOutcome, EntryUndo, Input, SettingsError, connect, disconnect, entry, find, find_entry,

@@ -18,6 +18,10 @@ use crate::problem::DefinitionProblem;
 use crate::secret::SecretRef;
 use crate::yaml;
 
+mod journal;
+
+pub use journal::{FileChange, Rehearsal, UndoError, WriteRecord};
+
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
@@ -60,6 +64,8 @@ pub enum WriteError {
     NotOurs(PathBuf),
     #[error("the definition is not valid")]
     Bad(Vec<DefinitionProblem>),
+    #[error("nothing was written: this is only a preview")]
+    Rehearsed,
     #[error("cannot write `{file}`: {source}")]
     Io { file: PathBuf, source: io::Error },
 }
@@ -70,6 +76,7 @@ impl From<WriteError> for Problem {
         match error {
             WriteError::Exists(_) => Problem::new(Kind::Conflict, text).hint("Choose another name, or update it."),
             WriteError::Missing(_) => Problem::new(Kind::NotFound, text),
+            WriteError::Rehearsed => Problem::new(Kind::Conflict, text),
             WriteError::Changed(_) => {
                 Problem::new(Kind::Stale, text).hint("Read it again and apply the change to the current version.")
             }
@@ -284,7 +291,10 @@ impl Files {
             return Err(WriteError::Exists(there));
         }
         let file = which.file(EXTENSIONS[0]);
+        let changes = [FileChange::new(&file, None, Some(text))];
+        Self::rehearse(&changes)?;
         self.put(&file, text, None)?;
+        self.keep(&changes);
         Ok(DefinitionFile::new(&file, text.to_owned()))
     }
 
@@ -294,7 +304,10 @@ impl Files {
         which.check(text).map_err(WriteError::Bad)?;
         let before = self.own(which, Some(revision))?;
         let mode = self.mode(&before.file);
+        let changes = [FileChange::new(&before.file, self.bytes(&before.file), Some(text))];
+        Self::rehearse(&changes)?;
         self.put(&before.file, text, Some(mode))?;
+        self.keep(&changes);
         Ok(DefinitionFile::new(&before.file, text.to_owned()))
     }
 
@@ -313,18 +326,31 @@ impl Files {
                 },
             });
         }
+        let file_of = |change: &Change, there: &Option<DefinitionFile>| {
+            there.as_ref().map_or_else(|| change.which.file(EXTENSIONS[0]), |there| there.file.clone())
+        };
+        let all: Vec<FileChange> = changes
+            .iter()
+            .zip(&before)
+            .map(|(change, there)| {
+                let bytes = there.as_ref().and_then(|there| self.bytes(&there.file));
+                FileChange::new(&file_of(change, there), bytes, Some(&change.text))
+            })
+            .collect();
+        Self::rehearse(&all)?;
         let mut done: Vec<DefinitionFile> = Vec::new();
         for (change, there) in changes.iter().zip(&before) {
-            let file = there.as_ref().map_or_else(|| change.which.file(EXTENSIONS[0]), |there| there.file.clone());
+            let file = file_of(change, there);
             let mode = there.as_ref().map(|there| self.mode(&there.file));
             match self.put(&file, &change.text, mode) {
                 Ok(()) => done.push(DefinitionFile::new(&file, change.text.clone())),
                 Err(error) => {
-                    self.undo(&done, &before);
+                    self.take_back(&done, &before);
                     return Err(error);
                 }
             }
         }
+        self.keep(&all);
         Ok(done)
     }
 
@@ -333,7 +359,7 @@ impl Files {
     }
 
     /// Takes back what was written. What cannot be taken back stays: the error that led here is reported.
-    fn undo(&self, done: &[DefinitionFile], before: &[Option<DefinitionFile>]) {
+    fn take_back(&self, done: &[DefinitionFile], before: &[Option<DefinitionFile>]) {
         for (written, before) in done.iter().zip(before).rev() {
             let _ = match before {
                 Some(before) => self.put(&before.file, &before.text, Some(self.mode(&before.file))),
@@ -347,9 +373,12 @@ impl Files {
     pub fn remove(&self, which: &DefinitionId, revision: Option<&str>) -> Result<PathBuf, WriteError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.own(which, revision)?;
+        let changes = [FileChange::new(&before.file, self.bytes(&before.file), None)];
+        Self::rehearse(&changes)?;
         fs::remove_file(self.home.join(&before.file))
             .map_err(|source| WriteError::Io { file: before.file.clone(), source })?;
         self.sync_folder(&before.file);
+        self.keep(&changes);
         Ok(before.file)
     }
 
@@ -384,6 +413,10 @@ impl Files {
     /// With
     /// `mode` it replaces, without it must be new.
     pub(crate) fn put(&self, file: &Path, text: &str, mode: Option<u32>) -> Result<(), WriteError> {
+        self.put_bytes(file, text.as_bytes(), mode)
+    }
+
+    fn put_bytes(&self, file: &Path, bytes: &[u8], mode: Option<u32>) -> Result<(), WriteError> {
         let failed = |source| WriteError::Io { file: file.to_owned(), source };
         let path = self.home.join(file);
         let folder = path.parent().unwrap_or(&self.home);
@@ -392,7 +425,7 @@ impl Files {
         let written = (|| {
             let mut new = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&temporary)?;
             new.set_permissions(Permissions::from_mode(mode.unwrap_or(FILE_MODE)))?;
-            new.write_all(text.as_bytes())?;
+            new.write_all(bytes)?;
             new.sync_all()?;
             match mode {
                 Some(_) => fs::rename(&temporary, &path),

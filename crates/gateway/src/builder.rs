@@ -21,6 +21,7 @@ use toolcrib_view::metrics::Metrics;
 use toolcrib_view::view::Builder;
 
 use crate::active::ActiveTools;
+use crate::clients::EditClients;
 use crate::configuration::Configuration;
 use crate::entry_runs::EntryRuns;
 use crate::examples::Examples;
@@ -46,6 +47,7 @@ pub struct GatewayBuilder {
     keep_arguments: bool,
     events: LiveEvents,
     vault: Option<Arc<dyn KeepSecrets>>,
+    clients: Option<Arc<dyn EditClients>>,
     logins: Option<Arc<dyn Logins>>,
     embed: Option<Arc<dyn Embed>>,
     sources: Vec<Arc<dyn Source>>,
@@ -71,6 +73,7 @@ impl Gateway {
             keep_arguments: false,
             events: LiveEvents::default(),
             vault: None,
+            clients: None,
             logins: None,
             embed: None,
             sources: Vec::new(),
@@ -144,6 +147,11 @@ impl GatewayBuilder {
     /// What the operations on secrets act on.
     pub fn vault(self, vault: Arc<dyn KeepSecrets>) -> Self {
         Self { vault: Some(vault), ..self }
+    }
+
+    /// What the operations on clients' settings act on, where this gateway may change them.
+    pub fn clients(self, clients: Option<Arc<dyn EditClients>>) -> Self {
+        Self { clients, ..self }
     }
 
     /// What logs in to servers.
@@ -220,6 +228,7 @@ impl GatewayBuilder {
             learning,
             examples,
             vault: self.vault,
+            clients: self.clients,
             embed: self.embed,
             followers: Followers::default(),
             server_events,

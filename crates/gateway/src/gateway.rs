@@ -22,6 +22,7 @@ use toolcrib_view::view::{Builder, Entries, View, VisibilityRules};
 use toolcrib_view::{Embed, OperationTable, ServerTable, Visibility};
 
 use crate::active::ActiveTools;
+use crate::clients::EditClients;
 use crate::configuration::Configuration;
 use crate::entry_runs::EntryRuns;
 use crate::examples::Examples;
@@ -55,6 +56,8 @@ pub struct Gateway {
     /// Arguments of calls that went well.
     pub(crate) examples: Arc<Examples>,
     pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
+    /// The settings of clients, where this gateway may change them.
+    pub(crate) clients: Option<Arc<dyn EditClients>>,
     pub(crate) embed: Option<Arc<dyn Embed>>,
     /// The sessions that follow events.
     pub(crate) followers: Followers,

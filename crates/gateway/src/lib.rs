@@ -5,7 +5,7 @@
 //!
 //! | modules | own |
 //! |---|---|
-//! | `active`, `learning`, `examples`, `configuring`, `verification`, `configuration`, `vault`, `object_events`, `advice`, `embed` | one piece of what the gateway keeps; know no [`Gateway`] |
+//! | `active`, `learning`, `examples`, `verification`, `configuration`, `vault`, `clients`, `object_events`, `advice`, `embed` | one piece of what the gateway keeps; know no [`Gateway`] |
 //! | [`gateway`] | all of it in one value, new definitions and views |
 //! | `builder`, `approval_events`, `upkeep`, `active_sets`, [`approval`], [`verify`], `configure`, `install`, `explain`, `search`, `economy` | one thing that is done with it |
 //! | `meta`, `operation` | one file for each meta-tool and group of operations |
@@ -20,6 +20,7 @@ pub mod approval;
 mod approval_events;
 mod builder;
 mod canaries;
+mod clients;
 mod configuration;
 mod configure;
 pub mod duplex;
@@ -48,6 +49,10 @@ mod verification;
 pub mod verify;
 
 pub use builder::GatewayBuilder;
+pub use clients::{
+    CandidateState, ClientEdit, ClientState, EditAction, EditClients, EditPreview, EditReport, FoundClient,
+    ImportCandidate, ImportPreview, ImportedServer, WantedImport,
+};
 pub use configuration::KeepSettings;
 pub use duplex::Duplex;
 pub use gateway::Gateway;

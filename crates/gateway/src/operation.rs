@@ -12,6 +12,8 @@ mod audit_export;
 mod browser_sessions;
 mod bundles;
 mod canaries;
+mod client_sessions;
+mod clients;
 mod config;
 mod definition;
 mod events;
@@ -30,6 +32,7 @@ mod servers;
 mod status;
 mod tokens;
 mod tools;
+mod writes;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -38,6 +41,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_call::{Invocation, ProfileSnapshot, Source};
+use toolcrib_catalog::Rehearsal;
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_view::arguments::text;
@@ -119,6 +123,8 @@ const FILES: &[&[Row]] = &[
     browser_sessions::ROWS,
     bundles::ROWS,
     canaries::ROWS,
+    client_sessions::ROWS,
+    clients::ROWS,
     config::ROWS,
     events::ROWS,
     halts::ROWS,
@@ -136,6 +142,7 @@ const FILES: &[&[Row]] = &[
     status::ROWS,
     tokens::ROWS,
     tools::ROWS,
+    writes::ROWS,
 ];
 
 /// What runs when one of the gateway's own operations is asked for, by the name of its tool.
@@ -185,8 +192,18 @@ pub(crate) async fn run(
     }
 }
 
+tokio::task_local! {
+    /// Set where an operation is only rehearsed, to show what it would write.
+    static REHEARSAL: Arc<Rehearsal>;
+}
+
 /// Does something that may wait for the disk.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
+    let rehearsal = REHEARSAL.try_with(Arc::clone).ok();
+    let work = move || match rehearsal {
+        Some(rehearsal) => rehearsal.run(work),
+        None => work(),
+    };
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => {

@@ -8,7 +8,7 @@ mod subscriptions;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -72,7 +72,10 @@ pub struct Session {
     pub client: Option<Arc<str>>,
     name: SessionName,
     share: ShareKey,
+    opened: Timestamp,
     last_used: AtomicI64,
+    /// How many requests its client has made.
+    requests: AtomicU64,
     /// Whether its client has used it since it was opened.
     is_used: AtomicBool,
     running: Mutex<HashMap<Id, Arc<CancelSignal>>>,
@@ -142,6 +145,16 @@ impl Session {
         &self.name
     }
 
+    /// When it was opened, and when its client last used it.
+    pub fn times(&self) -> (Timestamp, Timestamp) {
+        (self.opened, Timestamp(self.last_used.load(Ordering::Relaxed)))
+    }
+
+    /// How many requests its client has made, and how many of them run.
+    pub fn requests(&self) -> (u64, usize) {
+        (self.requests.load(Ordering::Relaxed), lock(&self.running).len())
+    }
+
     /// What of its capabilities is relayed to servers.
     pub fn relayed(&self) -> &Arc<Capabilities> {
         &self.relayed
@@ -150,6 +163,7 @@ impl Session {
     /// Notes a request that runs, so that it can be cancelled.
     pub fn run(self: &Arc<Self>, id: &Id) -> RunningRequest {
         let cancelled = Arc::new(CancelSignal::default());
+        self.requests.fetch_add(1, Ordering::Relaxed);
         lock(&self.running).insert(id.clone(), Arc::clone(&cancelled));
         RunningRequest { session: Arc::clone(self), id: id.clone(), cancelled }
     }
@@ -237,7 +251,9 @@ impl Sessions {
             client: client_info.as_ref().and_then(client_text),
             client_info,
             name: SessionName::new(&name),
+            opened: self.clock.now(),
             last_used: AtomicI64::new(self.clock.now().0),
+            requests: AtomicU64::new(0),
             running: Mutex::default(),
             streams: Streams::new(Arc::clone(&self.shared)),
             loaded: Mutex::default(),

@@ -1,10 +1,12 @@
-//! The settings of other makers' clients, as the commands `import`, `connect` and `disconnect` come to them. What is in
-//! them and how they are changed is `toolcrib_catalog::clients`.
+//! The settings of other makers' clients, as the commands `import`, `connect` and `disconnect` and the operations on
+//! clients (`edit`) come to them. What is in them and how they are changed is `toolcrib_catalog::clients`.
 
+pub(crate) mod edit;
 pub(crate) mod folders;
 mod imported;
 pub(crate) mod join;
 pub(crate) mod keep;
+pub(crate) mod leave;
 pub(crate) mod record;
 pub(crate) mod take;
 
@@ -46,6 +48,15 @@ pub(crate) struct Flags {
     /// The home folder [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
+}
+
+/// What came of a change of a settings file.
+#[derive(Debug)]
+pub(crate) struct EditOutcome {
+    /// What to report, a sentence a line.
+    pub(crate) text: String,
+    /// The copy of the file as it was.
+    pub(crate) backup: Option<PathBuf>,
 }
 
 impl VariableOf for Environment {

@@ -48,6 +48,7 @@ use toolcrib_upstream::{Credentials, Server, ServerDeps, Start};
 use toolcrib_view::metrics::Metrics;
 use toolcrib_web::{Front, Guard, Site};
 
+use crate::clients::edit::ClientFiles;
 use crate::config::Config;
 use crate::home::Environment;
 use crate::key_use;
@@ -317,7 +318,6 @@ impl RunningGateway {
         let mut known = vault.stamp();
         let servers = Servers::new(deps, Arc::clone(&secrets) as _, &store, house.clone()).at_home(config.home.path());
         let sessions = Sessions::new(config.limits.sessions, config.limits.session_idle, Arc::clone(&clock));
-        let embed = crate::model::start(&config.home.state());
         let workflows = Workflows::new(store.runs(), &house);
         let asking = models::client(client.clone(), &secrets);
         let (agents, runners) = runners::agents(&store, asking, &clock, &house, &config.runners);
@@ -329,8 +329,9 @@ impl RunningGateway {
             .secret_actions(config.secret_actions)
             .events(told)
             .vault(Arc::clone(&secrets) as Arc<dyn KeepSecrets>)
+            .clients(ClientFiles::of(&config, address.map(|it| url(it, false)).as_deref()))
             .logins(Arc::clone(&logins) as Arc<dyn toolcrib_call::Logins>)
-            .embed(embed)
+            .embed(crate::model::start(&config.home.state()))
             .sources([Arc::clone(&services) as Arc<dyn Source>, Arc::clone(&workflows) as _, Arc::clone(&agents) as _])
             .sources(operations);
         let parts = ApprovalParts { config: &config, client: &client, secrets: &secrets, house: &house, address };

@@ -118,6 +118,17 @@ impl fmt::Display for Diff<'_> {
 
 impl HtmlSafe for Diff<'_> {}
 
+/// A difference that is given as text, a line each after ` `, `-` or `+`, as HTML like that of [`Diff`].
+pub fn unified(text: &str) -> String {
+    let lines = text.split_terminator('\n').map(|line| match line.split_at_checked(1) {
+        Some(("+", rest)) => Line::Added(rest),
+        Some(("-", rest)) => Line::Removed(rest),
+        Some((" ", rest)) => Line::Same(rest),
+        _ => Line::Same(line),
+    });
+    Diff { lines: lines.collect(), removed: usize::from(!text.is_empty()), added: 0, endings: (true, true) }.to_string()
+}
+
 fn shown(line: &str) -> Visible {
     Visible(crate::text::clipped(line, MAX_LINE))
 }
@@ -182,6 +193,13 @@ mod tests {
             "1\n2\n3\n4\n6\n",
             &[Same("1"), Same("2"), Same("3"), Same("4"), Removed("5"), Added("6")],
         );
+    }
+
+    #[test]
+    fn a_difference_in_words_looks_the_same() {
+        let html = unified(" a\n-<b>\n+c\n");
+        assert_eq!(html, Diff::of("a\n<b>\n", "a\nc\n").to_string());
+        assert!(unified("").contains("No difference."));
     }
 
     #[test]

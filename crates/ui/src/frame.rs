@@ -1,5 +1,8 @@
 //! What stands around every page: its title, the navigation, who is signed in, a notice of what was done.
 
+use crate::diff;
+use crate::part::Action;
+
 /// Whether the pages may change anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -50,6 +53,10 @@ pub struct Notice {
     pub text: String,
     /// The next step, if there is one.
     pub hint: Option<String>,
+    /// Lines that differ, after ` `, `-` or `+`, with words between them; empty for none.
+    pub details: String,
+    /// What undoes it.
+    pub undo: Option<Action>,
 }
 
 /// What stands around a page.
@@ -73,6 +80,25 @@ pub struct Frame {
     pub notice: Option<Notice>,
     /// The program's version.
     pub version: &'static str,
+}
+
+// === impl Notice ===
+
+impl Notice {
+    /// That something was done.
+    pub fn done(text: impl Into<String>) -> Self {
+        Self { is_ok: true, text: text.into(), hint: None, details: String::new(), undo: None }
+    }
+
+    /// That something failed, and the next step.
+    pub fn failed(text: impl Into<String>, hint: Option<String>) -> Self {
+        Self { is_ok: false, text: text.into(), hint, details: String::new(), undo: None }
+    }
+
+    /// Its details as HTML.
+    pub fn difference(&self) -> String {
+        diff::unified(&self.details)
+    }
 }
 
 // === impl Theme ===

@@ -8,7 +8,7 @@ use std::fmt::{self, Write};
 
 use askama::filters::HtmlSafe;
 
-use crate::part::Level;
+use crate::level::Level;
 use crate::text::{clipped, is_invisible};
 
 /// Sizes, in the graph's own units.

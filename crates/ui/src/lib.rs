@@ -11,6 +11,7 @@ pub mod form;
 pub mod frame;
 pub mod graph;
 pub mod json;
+pub mod level;
 pub mod page;
 pub mod part;
 pub mod schema;

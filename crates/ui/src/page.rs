@@ -12,6 +12,7 @@ pub mod operation;
 pub mod operations;
 pub mod problem;
 pub mod result;
+pub mod setup;
 pub mod sign_in;
 pub mod start;
 
@@ -23,5 +24,6 @@ pub use operation::OperationPage;
 pub use operations::OperationsPage;
 pub use problem::ProblemPage;
 pub use result::ResultPage;
+pub use setup::SetupPage;
 pub use sign_in::SignInPage;
 pub use start::StartPage;

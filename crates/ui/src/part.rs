@@ -3,23 +3,8 @@
 
 use crate::filters;
 use crate::graph::Graph;
+pub use crate::level::Level;
 use askama::Template;
-
-/// How a state looks: its shape and colour. The word beside it says what it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Level {
-    /// Neither good nor bad.
-    #[default]
-    Idle,
-    /// As it should be.
-    Ok,
-    /// Somebody should look.
-    Warn,
-    /// It failed.
-    Bad,
-    /// Something is under way.
-    Work,
-}
 
 /// One value of a table or a fact.
 #[derive(Debug, Clone, Template)]
@@ -153,6 +138,17 @@ pub enum Section {
         /// The text.
         text: String,
     },
+    /// Lines that change in a file.
+    Difference {
+        /// The heading.
+        title: String,
+        /// What stands above them; empty for nothing.
+        note: String,
+        /// The lines, after ` `, `-` or `+`.
+        text: String,
+    },
+    /// A form to choose some of several things.
+    Choices(ChoiceForm),
     /// Words of ours.
     Prose {
         /// The heading; empty for none.
@@ -166,6 +162,8 @@ pub enum Section {
     Actions(Vec<Action>),
     /// A form for one operation.
     Form(OperationForm),
+    /// A form for what something requires.
+    Requirements(RequirementForm),
 }
 
 /// A short form for one operation.
@@ -185,6 +183,80 @@ pub struct OperationForm {
     pub look: Look,
     /// Where to go on; empty to see the answer.
     pub next: String,
+}
+
+/// A form for what something requires before an operation makes it.
+#[derive(Debug, Clone)]
+pub struct RequirementForm {
+    /// The heading.
+    pub title: String,
+    /// The name of the operation's tool.
+    pub tool: &'static str,
+    /// What is sent as it is.
+    pub hidden: Vec<(&'static str, String)>,
+    /// What is put in.
+    pub requirements: Vec<Requirement>,
+    /// What the button reads.
+    pub button: &'static str,
+    /// Where to go on.
+    pub next: String,
+}
+
+/// What is put in.
+#[derive(Debug, Clone)]
+pub struct Requirement {
+    /// The argument that takes it.
+    pub argument: String,
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub note: String,
+    /// Where it comes from: a page elsewhere.
+    pub help: Option<String>,
+    /// A regular expression that it fits; empty for any.
+    pub pattern: String,
+    /// What it is without an answer.
+    pub default: String,
+    /// What it may be; empty for any.
+    pub options: Vec<String>,
+    /// Whether it is a secret, which goes into the vault.
+    pub is_secret: bool,
+    /// Whether it must be given.
+    pub is_required: bool,
+}
+
+/// A form that does one operation with those of several things that are chosen.
+#[derive(Debug, Clone)]
+pub struct ChoiceForm {
+    /// The heading.
+    pub title: String,
+    /// The name of the operation's tool.
+    pub tool: &'static str,
+    /// The argument that takes the chosen ones.
+    pub argument: &'static str,
+    /// An argument that is sent empty, so that a form without a choice is one, too.
+    pub also: &'static str,
+    /// What there is.
+    pub choices: Vec<Choice>,
+    /// What the button reads.
+    pub button: String,
+    /// Where to go on.
+    pub next: String,
+}
+
+/// One that can be chosen.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// What is sent.
+    pub value: String,
+    /// Whose it is, in a few words.
+    pub note: String,
+    /// What a person should know of it.
+    pub warnings: Vec<String>,
+    /// All of it; empty for nothing.
+    pub text: String,
+    /// Where that would be written.
+    pub file: String,
 }
 
 /// A filter of a list.
@@ -214,18 +286,12 @@ pub enum Filter {
     },
 }
 
-// === impl Level ===
+// === impl Section ===
 
-impl Level {
-    /// Its class in the style.
-    pub fn class(self) -> &'static str {
-        match self {
-            Self::Idle => "",
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Bad => "bad",
-            Self::Work => "work",
-        }
+impl Section {
+    /// Lines that change, as HTML.
+    pub fn html(text: &str) -> String {
+        crate::diff::unified(text)
     }
 }
 

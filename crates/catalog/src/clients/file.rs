@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
 use toolcrib_base::{Timestamp, random};
 
 /// The largest file that is read, in bytes. Claude Code keeps more than settings in its own.
@@ -48,6 +49,11 @@ pub fn write_all_and_sync(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
+/// What tells the contents of files apart.
+pub fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A moment as a part of a file's name.
 pub fn file_stamp(now: Timestamp) -> String {
     now.to_string().chars().filter(char::is_ascii_alphanumeric).collect()
@@ -80,6 +86,11 @@ impl SettingsFile {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// A digest of what it holds, to say later which file was looked at.
+    pub fn revision(&self) -> String {
+        self.bytes.as_deref().map_or_else(|| "none".to_owned(), digest)
     }
 
     pub fn exists(&self) -> bool {

@@ -13,6 +13,11 @@ const EXCERPT: usize = 1_000;
 
 /// The difference of two texts, one part for all of it; nothing when they are equal.
 pub fn preview(before: &str, after: &str) -> String {
+    difference(before, after, &masked)
+}
+
+/// The same of texts that are shown line by line as `show` says.
+pub(crate) fn difference(before: &str, after: &str, show: &dyn Fn(&str) -> String) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
     let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
     let rest = old.len().min(new.len()) - same;
@@ -28,8 +33,8 @@ pub fn preview(before: &str, after: &str) -> String {
         text.push_str(line);
         text.push('\n');
     };
-    old[from..same].iter().for_each(|kept| line(' ', &cut(&masked(kept))));
-    let shown = |lines: &[&str]| -> Vec<String> { lines.iter().map(|line| masked(line)).collect() };
+    old[from..same].iter().for_each(|kept| line(' ', &cut(&show(kept))));
+    let shown = |lines: &[&str]| -> Vec<String> { lines.iter().map(|line| show(line)).collect() };
     let (gone, come) = (shown(&old[same..old.len() - tail]), shown(&new[same..new.len() - tail]));
     match (gone.as_slice(), come.as_slice()) {
         // A file on one line: only what is different is shown of it.
@@ -43,7 +48,7 @@ pub fn preview(before: &str, after: &str) -> String {
             come.iter().for_each(|come| line('+', &cut(come)));
         }
     }
-    old[around].iter().for_each(|kept| line(' ', &cut(&masked(kept))));
+    old[around].iter().for_each(|kept| line(' ', &cut(&show(kept))));
     text
 }
 

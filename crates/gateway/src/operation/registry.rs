@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Kind, Problem, ServerName};
+use toolcrib_base::{Kind, Problem, Secret, ServerName};
 use toolcrib_catalog::{
     Answers, AuthorizationKind, Available, Catalog, DefinitionId, DefinitionKind, RegistryEntry, SecretRef,
     SecretRefError,
@@ -14,6 +14,7 @@ use toolcrib_view::{Effect, Method, Operation};
 use super::servers::{NAMED, VALIDATE, VALIDATED, WRITTEN};
 use super::{ROW, Row, Run, blocking, definition, row};
 use crate::gateway::Gateway;
+use crate::vault::KeptSecret;
 use toolcrib_view::arguments::{required, text};
 
 pub(super) const ROWS: &[Row] = &[
@@ -25,11 +26,12 @@ pub(super) const ROWS: &[Row] = &[
             path: "/registry/{name}/add",
             tag: "registry",
             summary: "Make a server of an entry",
-            description: "Write `servers/<name>.yaml` from an entry of the registry and take it in. A secret is given as a reference such as vault:NAME or env:NAME, never as itself. A definition that is there already stays as it is.",
+            description: "Write `servers/<name>.yaml` from an entry of the registry and take it in. A secret is given in `values` as a reference such as vault:NAME or env:NAME, or in `secrets` as itself: then it goes into the vault, for this server alone, and the definition refers to it. A definition that is there already stays as it is.",
             effect: Effect::Changes { idempotent: false },
             creates: true,
+            is_secret: true,
             problems: &[Kind::NotFound, Kind::Conflict, Kind::Definition],
-            input: r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$","description":"The entry"},"server":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$","description":"The server's name; the entry's without it"},"values":{"type":"object","additionalProperties":{"type":"string"},"description":"The entry's variables: references for secrets, texts or references for others"}},"required":["name"],"additionalProperties":false}"#,
+            input: r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$","description":"The entry"},"server":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$","description":"The server's name; the entry's without it"},"values":{"type":"object","additionalProperties":{"type":"string"},"description":"The entry's variables: references for secrets, texts or references for others"},"secrets":{"type":"object","additionalProperties":{"type":"string"},"description":"Secrets themselves, by variable; never shown, logged or recorded"}},"required":["name"],"additionalProperties":false}"#,
             output: WRITTEN,
             ..ROW
         },
@@ -157,15 +159,53 @@ fn find<'a>(loaded: &'a Catalog, name: &str) -> Result<&'a Arc<Available>, Probl
 async fn add(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
     let loaded = gateway.loaded();
     let available = find(&loaded, &required(arguments, "name")?)?;
-    let answers = Answers { name: text(arguments, "server")?, values: values(arguments)? };
+    let mut answers = Answers { name: text(arguments, "server")?, values: values(arguments)? };
+    let kept = secrets(arguments, &available.entry, &mut answers)?;
     let configured = available.entry.to_definition(&answers).map_err(|error| Problem::from(&error))?;
     let gateway = definition::writing(gateway)?;
+    let vault = if kept.is_empty() { None } else { Some(super::secrets::vault(&gateway)?) };
     blocking(move || {
-        let written = gateway.files.create(&DefinitionId::Server(configured.name.clone()), &configured.text)?;
+        let which = DefinitionId::Server(configured.name.clone());
+        let written = gateway.files.create(&which, &configured.text)?;
+        for (entry, value) in kept {
+            let secret = KeptSecret {
+                name: entry,
+                servers: vec![configured.name.clone()],
+                profiles: Vec::new(),
+                set_at: String::new(),
+            };
+            let set = vault.as_ref().map_or(Ok(false), |vault| vault.set(&secret, &value));
+            if let Err(problem) = set {
+                // A server without its secret is not what was asked for.
+                let _ = gateway.files.remove(&which, Some(&written.revision));
+                return Err(problem);
+            }
+        }
         gateway.take_in();
         Ok(json!({ "name": configured.name, "file": written.file, "revision": written.revision }))
     })
     .await
+}
+
+/// The secrets that are given themselves, under the names of their entries in the vault, which the answers refer to.
+fn secrets(arguments: &Raw, entry: &RegistryEntry, answers: &mut Answers) -> Result<Vec<(String, Secret)>, Problem> {
+    let given = arguments.get("secrets").map(|values| values.to_value());
+    let server = answers.name.clone().unwrap_or_else(|| entry.name.to_string());
+    let mut kept = Vec::new();
+    for (name, value) in given.as_ref().and_then(Value::as_object).into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        let variable = entry.authorization.variables.iter().find(|variable| variable.name == *name);
+        if variable.and_then(|variable| variable.pattern.as_ref()).is_some_and(|pattern| !pattern.matches(value)) {
+            // It is not repeated: it is a secret.
+            return Err(Problem::new(Kind::InvalidParams, format!("the value of `{name}` does not fit its pattern"))
+                .hint(format!("see what it looks like with `toolcrib registry show {}`", entry.name)));
+        }
+        let word = name.to_ascii_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+        let in_vault = format!("{server}-{word}");
+        answers.values.insert(name.clone(), SecretRef::Vault(in_vault.clone()));
+        kept.push((in_vault, Secret::new(value)));
+    }
+    Ok(kept)
 }
 
 /// The answers to the entry's questions. What is wrong with one is told without it: it may be a secret.

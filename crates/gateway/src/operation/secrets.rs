@@ -141,7 +141,7 @@ async fn delete(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
     .await
 }
 
-fn vault(gateway: &Gateway) -> Result<Arc<dyn KeepSecrets>, Problem> {
+pub(super) fn vault(gateway: &Gateway) -> Result<Arc<dyn KeepSecrets>, Problem> {
     gateway.vault.clone().ok_or_else(|| Problem::new(Kind::Conflict, "this gateway has no vault"))
 }
 

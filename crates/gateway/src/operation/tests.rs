@@ -7,8 +7,15 @@ use toolcrib_view::{Effect, Method, OperationTable, RoutedOperation};
 
 use super::*;
 
-const ASK_WITH_BODY: [&str; 5] =
-    ["core_policy_check", "core_policy_diff", "core_policy_explain", "core_policy_simulate", "core_policy_test"];
+const ASK_WITH_BODY: [&str; 7] = [
+    "core_client_import_preview",
+    "core_policy_check",
+    "core_policy_diff",
+    "core_policy_explain",
+    "core_policy_simulate",
+    "core_policy_test",
+    "core_write_preview",
+];
 
 fn table() -> OperationTable {
     super::table(&[])

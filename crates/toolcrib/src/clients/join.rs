@@ -9,7 +9,7 @@ use toolcrib_catalog::clients::{self as catalog, Client, ConnectOutcome, Setting
 
 use super::record::{self, Record};
 use super::take::{ImportPlan, gather};
-use super::{Flags, failed, replace, target, wrong};
+use super::{EditOutcome, Flags, failed, replace, target, wrong};
 use crate::client::{ClientAddress, address};
 use crate::home::{Environment, HOME_VARIABLE, Home};
 use crate::loopback::is_loopback;
@@ -81,7 +81,8 @@ pub(crate) fn plan(
             return Ok(Plan::Already(way));
         };
         let made_file = earlier.is_some_and(|record| record.made_file) || !file.exists();
-        let record = Record { splices, made_container, made_file, moved: Vec::new() };
+        let after = Some(catalog::digest(text.as_bytes()));
+        let record = Record { splices, made_container, made_file, moved: Vec::new(), after };
         return Ok(Plan::New(Box::new(NewEntry { client, home, path, file, text, record, replaces, notes, way })));
     }
     // Everything from the file without us: what was taken out before is taken out again, with what is new.
@@ -98,7 +99,8 @@ pub(crate) fn plan(
         return Ok(Plan::Already(way));
     }
     let made_file = earlier.is_some_and(|record| record.made_file) || !file.exists();
-    let record = Record { splices: catalog::region(&base, &text), made_container, made_file, moved };
+    let after = Some(catalog::digest(text.as_bytes()));
+    let record = Record { splices: catalog::region(&base, &text), made_container, made_file, moved, after };
     Ok(Plan::New(Box::new(NewEntry { client, home, path, file, text, record, replaces, notes, way })))
 }
 
@@ -172,9 +174,35 @@ fn moving(
 // === impl NewEntry ===
 
 impl NewEntry {
-    /// The lines that change.
-    pub(crate) fn preview(&self) -> String {
-        let what = match (self.file.exists(), self.replaces) {
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Which file was looked at.
+    pub(crate) fn revision(&self) -> String {
+        self.file.revision()
+    }
+
+    /// Whether there is no file yet.
+    pub(crate) fn makes_file(&self) -> bool {
+        !self.file.exists()
+    }
+
+    /// What a person should know: what the change is, and which servers go or stay.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let own = [format!("{}; connected {}", self.what(), self.way)];
+        own.into_iter().chain(self.notes.iter().cloned()).collect()
+    }
+
+    /// The lines that change, secrets as `****`.
+    pub(crate) fn difference(&self) -> String {
+        // It was read when this was planned.
+        preview(self.file.text().unwrap_or_default(), &self.text)
+    }
+
+    fn what(&self) -> &'static str {
+        match (self.file.exists(), self.replaces) {
             (false, _) => "a new file",
             (true, true) if !self.record.moved.is_empty() => "removes servers that Toolcrib provides",
             (true, true) => "replaces a different entry `toolcrib`",
@@ -182,15 +210,17 @@ impl NewEntry {
                 "removes servers that Toolcrib provides, keeps everything else"
             }
             (true, false) => "keeps everything else",
-        };
-        // It was read when this was planned.
-        let before = self.file.text().unwrap_or_default();
+        }
+    }
+
+    /// The same for a terminal.
+    pub(crate) fn preview(&self) -> String {
         let notes: String = self.notes.iter().map(|note| format!("{note}\n")).collect();
-        format!("{} ({what}):\n{}{notes}", self.path.display(), preview(before, &self.text))
+        format!("{} ({}):\n{}{notes}", self.path.display(), self.what(), self.difference())
     }
 
     /// Writes it after a copy of the file was kept; gives what to report.
-    pub(crate) fn write(&self) -> Result<String, Problem> {
+    pub(crate) fn write(&self) -> Result<EditOutcome, Problem> {
         let Self { client, home, path, file, .. } = self;
         if let Some(folder) = path.parent().filter(|_| !file.exists()) {
             std::fs::create_dir_all(folder).map_err(|error| {
@@ -216,7 +246,7 @@ impl NewEntry {
             kept = record::write(home, client, path, Some(&self.record));
         }
         let mut told = format!("{} is connected, {}\n", client.title, self.way);
-        if let Some(copy) = copy {
+        if let Some(copy) = &copy {
             told.push_str(&format!(
                 "Backup: {} (readable only by you; it contains the file's secrets)\n",
                 copy.display()
@@ -242,7 +272,7 @@ impl NewEntry {
             );
         }
         told.push_str(&format!("To activate it in {}: {}.\n", client.title, client.reload));
-        Ok(told)
+        Ok(EditOutcome { text: told, backup: copy })
     }
 }
 

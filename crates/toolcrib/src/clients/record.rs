@@ -24,6 +24,8 @@ pub(crate) struct Record {
     pub(crate) made_file: bool,
     /// The servers that were taken out, as they were: the file is for its owner only, as theirs was.
     pub(crate) moved: Vec<MovedServer>,
+    /// The digest of the whole text that was written; an older record has none.
+    pub(crate) after: Option<String>,
 }
 
 // === impl Record ===
@@ -44,6 +46,7 @@ pub(crate) fn read(home: &Home, client: &Client, file: &Path) -> Option<Record> 
         made_container: value["made_container"] == true,
         made_file: value["made_file"] == true,
         moved: value["moved"].as_array().into_iter().flatten().filter_map(read_moved_server).collect(),
+        after: value["after"].as_str().map(str::to_owned),
     })
 }
 
@@ -57,6 +60,7 @@ pub(crate) fn write(home: &Home, client: &Client, file: &Path, record: Option<&R
             let splices: Vec<Value> = record.splices.as_slice().iter().map(splice).collect();
             let value = json!({
                 "splices": splices, "made_container": record.made_container, "made_file": record.made_file,
+                "after": record.after,
                 "moved": record.moved.iter().map(|(key, entry)| json!({ "key": key, "entry": entry })).collect::<Vec<_>>(),
             });
             records.insert(name, value);
@@ -127,6 +131,7 @@ mod tests {
             made_container: true,
             made_file: false,
             moved: vec![("a".to_owned(), json!({ "command": "x" }))],
+            after: Some("5f".to_owned()),
         };
         assert_eq!(read(&home, client, Path::new("/a")), None);
         write(&home, client, Path::new("/a"), Some(&record)).unwrap();

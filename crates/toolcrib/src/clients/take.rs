@@ -9,12 +9,13 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use toolcrib_auth::KeyPreference;
 use toolcrib_base::{Kind, Problem, Secret, ServerName};
-use toolcrib_catalog::DefinitionKind;
 use toolcrib_catalog::clients::{
     Answer, Client, Draft, Format, ITSELF, ImportDecision, Input, Outcome, SecretReference, SettingsFile, Source,
     Surroundings, find, inputs, settle, translate, translate_object,
 };
 use toolcrib_catalog::objects::{Object, ObjectForm, ObjectProblem, objects_at};
+use toolcrib_catalog::{Change, DefinitionId, DefinitionKind, Files};
+use toolcrib_gateway::{CandidateState, ImportCandidate, ImportedServer};
 
 use super::imported::ImportRecords;
 use super::keep::{self, ImportVault};
@@ -208,6 +209,13 @@ impl ImportSources {
         }));
     }
 
+    /// What the clients call their servers, but Toolcrib itself.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let left_out = self.left_out.iter().filter(|row| row["state"].as_str().is_some_and(|it| !it.ends_with(ITSELF)));
+        let drafts = self.drafts.iter().map(|draft| draft.origin.key.clone());
+        drafts.chain(left_out.map(|row| field(row, "name"))).collect()
+    }
+
     /// Whether there was nothing at all.
     pub(crate) fn is_empty(&self) -> bool {
         self.drafts.is_empty() && self.left_out.is_empty() && self.objects.is_empty() && self.problems.is_empty()
@@ -359,6 +367,97 @@ impl ImportPlan {
         let settled = self.settled.iter().filter(is_absent).map(|settled| settled.draft.origin.key.clone());
         let left_out = self.left_out.iter().filter(|row| row["state"].as_str().is_some_and(|it| !it.ends_with(ITSELF)));
         settled.chain(left_out.map(|row| field(row, "name"))).collect()
+    }
+
+    /// What becomes of each server, with its definition where it is new.
+    pub(crate) fn candidates(&self) -> Vec<ImportCandidate> {
+        let settled = self.settled.iter().map(|ImportDecision { draft, outcome }| {
+            let mut candidate = ImportCandidate {
+                name: draft.name.to_string(),
+                key: draft.origin.key.clone(),
+                client: draft.origin.client.to_owned(),
+                title: draft.origin.title.to_owned(),
+                transport: draft.transport().as_str().to_owned(),
+                state: CandidateState::Present,
+                why: None,
+                text: None,
+                notes: Vec::new(),
+            };
+            match outcome {
+                Outcome::New { name, text, secrets } => {
+                    candidate.name = name.to_string();
+                    candidate.state = CandidateState::New;
+                    candidate.text = Some(text.clone());
+                    candidate.notes.extend(draft.notes.iter().cloned());
+                    candidate.notes.extend(secrets.iter().filter_map(|secret| self.missing(name, secret)));
+                }
+                Outcome::Present { name } => candidate.name = name.to_string(),
+                Outcome::Impossible { problems } => {
+                    candidate.state = CandidateState::Skipped;
+                    candidate.why = problems.first().map(|problem| problem.message.clone());
+                }
+            }
+            candidate
+        });
+        let is_itself = |row: &&Value| row["state"].as_str().is_some_and(|state| state.ends_with(ITSELF));
+        let left_out = self.left_out.iter().filter(|row| !is_itself(row)).map(|row| ImportCandidate {
+            name: field(row, "name"),
+            key: field(row, "name"),
+            client: field(row, "from"),
+            title: field(row, "from"),
+            transport: field(row, "transport"),
+            state: CandidateState::Skipped,
+            why: row["state"].as_str().map(|state| state.trim_start_matches("skipped: ").to_owned()),
+            text: None,
+            notes: Vec::new(),
+        });
+        settled.chain(left_out).collect()
+    }
+
+    /// Writes the secrets of the servers of these names into the vault, then their definitions through `files`, all of
+    /// them or none.
+    pub(crate) fn write_chosen(
+        &mut self,
+        wanted: &[ServerName],
+        files: &Files,
+    ) -> Result<Vec<ImportedServer>, Problem> {
+        let mut chosen = Vec::new();
+        for name in wanted {
+            let found = self.settled.iter().find_map(|settled| match &settled.outcome {
+                Outcome::New { name: new, text, secrets } if new == name => Some((settled, text, secrets)),
+                Outcome::New { .. } | Outcome::Present { .. } | Outcome::Impossible { .. } => None,
+            });
+            chosen.push(found.ok_or_else(|| {
+                let message = format!("no server of a client would become `{name}`: it is there already, or gone");
+                Problem::new(Kind::NotFound, message).hint("look again at what an import would write")
+            })?);
+        }
+        let secrets: Vec<_> = chosen
+            .iter()
+            .zip(wanted)
+            .flat_map(|((.., all), name)| all.iter().map(move |secret| (name, secret)))
+            .collect();
+        self.keep.keep(&secrets)?;
+        let changes: Vec<Change> = chosen
+            .iter()
+            .zip(wanted)
+            .map(|((_, text, _), name)| Change {
+                which: DefinitionId::Server(name.clone()),
+                text: (*text).clone(),
+                revision: None,
+            })
+            .collect();
+        let written = files.put_all(&changes)?;
+        for (settled, name) in chosen.iter().map(|(settled, ..)| settled).zip(wanted) {
+            self.imported.note(&settled.draft, name);
+        }
+        self.imported
+            .write()
+            .map_err(|error| Problem::new(Kind::Internal, format!("the import is not recorded: {error}")))?;
+        let imported = wanted.iter().zip(written);
+        Ok(imported
+            .map(|(name, file)| ImportedServer { name: name.clone(), file: file.file.display().to_string() })
+            .collect())
     }
 
     /// The folder of definitions.

@@ -51,5 +51,5 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     if flags.preview || !confirm(flags, "Write this?")? {
         return Ok(output::print("Nothing was written.\n")?);
     }
-    Ok(output::print(&text::block(&joining.write()?))?)
+    Ok(output::print(&text::block(&joining.write()?.text))?)
 }

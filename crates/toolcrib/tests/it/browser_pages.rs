@@ -18,13 +18,13 @@ use crate::toolcrib::{run, run_with_stdin};
 const WIDTHS: [u32; 2] = [1280, 320];
 
 /// A browser, and the driver that it ends with.
-struct Browser {
+pub(crate) struct Browser {
     driver: WebDriver,
     _program: Child,
 }
 
 impl Browser {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let mut command = Command::new("chromedriver");
         command.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         let mut program = command.spawn().expect("`chromedriver` starts: `cargo xtask test` installs chromium-driver");
@@ -52,7 +52,7 @@ impl Browser {
     }
 
     /// Opens the pages signed in, and does something there. The browser ends, whatever comes of it.
-    async fn signed_in<F>(self, gateway: &GatewayFixture, visit: impl FnOnce(Pages) -> F)
+    pub(crate) async fn signed_in<F>(self, gateway: &GatewayFixture, visit: impl FnOnce(Pages) -> F)
     where
         F: Future<Output = ()>,
     {
@@ -72,19 +72,19 @@ impl Browser {
 }
 
 /// The pages in a browser.
-struct Pages {
-    driver: Arc<SessionHandle>,
+pub(crate) struct Pages {
+    pub(crate) driver: Arc<SessionHandle>,
     cdp: thirtyfour::cdp::Cdp,
     origin: String,
 }
 
 impl Pages {
-    async fn go(&self, path: &str) {
+    pub(crate) async fn go(&self, path: &str) {
         self.driver.goto(format!("{}{path}", self.origin)).await.unwrap();
     }
 
     /// Waits for an element, and gives it.
-    async fn until(&self, css: &str) -> WebElement {
+    pub(crate) async fn until(&self, css: &str) -> WebElement {
         eventually(css, async {
             loop {
                 if let Ok(found) = self.driver.find(By::Css(css)).await {
@@ -97,7 +97,7 @@ impl Pages {
     }
 
     /// Waits until the page holds a text.
-    async fn reads(&self, text: &str) {
+    pub(crate) async fn reads(&self, text: &str) {
         eventually(text, async {
             while !self.text().await.contains(text) {
                 tokio::task::yield_now().await;
@@ -106,7 +106,7 @@ impl Pages {
         .await;
     }
 
-    async fn text(&self) -> String {
+    pub(crate) async fn text(&self) -> String {
         match self.driver.find(By::Tag("main")).await {
             Ok(main) => main.text().await.unwrap_or_default(),
             Err(_) => String::new(),
@@ -117,11 +117,11 @@ impl Pages {
         self.driver.execute(script, Vec::new()).await.unwrap().json().clone()
     }
 
-    async fn click(&self, css: &str) {
+    pub(crate) async fn click(&self, css: &str) {
         self.until(css).await.click().await.unwrap();
     }
 
-    async fn types(&self, css: &str, text: &str) {
+    pub(crate) async fn types(&self, css: &str, text: &str) {
         let field = self.until(css).await;
         field.clear().await.unwrap();
         field.send_keys(text).await.unwrap();
@@ -136,7 +136,7 @@ impl Pages {
     }
 
     /// What the console says, and what the policy of content refused.
-    async fn complaints(&self) -> Vec<String> {
+    pub(crate) async fn complaints(&self) -> Vec<String> {
         let log = self.driver.browser_log().await.unwrap();
         log.into_iter().map(|line| line.message).collect()
     }

@@ -43,6 +43,16 @@ impl GatewayFixture {
         Self { home, gateway }
     }
 
+    /// A gateway of a person who has these files, in a home without servers that is the person's folder, too.
+    pub(crate) async fn of_person(files: &[(&str, &str)]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            write(home.path(), path, text);
+        }
+        let gateway = toolcrib(home.path(), &["serve"]).with_path().env("HOME", home.path()).serve().await;
+        Self { home, gateway }
+    }
+
     pub(crate) fn home(&self) -> &Path {
         self.home.path()
     }

@@ -24,6 +24,10 @@ pub struct OperationPage {
     pub form: Form,
     /// What would change, before it is done.
     pub preview: Option<Preview>,
+    /// The definition as it was when the form was opened, as JSON; empty where there is none.
+    pub base: String,
+    /// Where the file was changed since the form was opened: what changed there, and what changed here.
+    pub conflict: Option<Conflict>,
     /// Where to go on afterwards; empty to see the answer.
     pub next: String,
     /// Why the last try failed.
@@ -32,13 +36,31 @@ pub struct OperationPage {
     pub copies: Vec<Copy>,
 }
 
-/// What a change would do to a definition.
+/// Two changes of one definition.
 #[derive(Debug)]
-pub struct Preview {
+pub struct Conflict {
+    /// What was changed in the file, as HTML.
+    pub theirs: String,
+    /// What was changed in the form, as HTML.
+    pub ours: String,
+}
+
+/// A file that would be written.
+#[derive(Debug)]
+pub struct FilePreview {
+    /// Its path below the home folder.
+    pub file: String,
+    /// `added`, `changed` or `removed`.
+    pub change: String,
     /// The lines that differ, as HTML.
     pub difference: String,
-    /// Whether nothing differs.
-    pub is_same: bool,
+}
+
+/// What an operation would write.
+#[derive(Debug)]
+pub struct Preview {
+    /// The files.
+    pub files: Vec<FilePreview>,
     /// The arguments as JSON, to be sent once more.
     pub arguments: String,
 }

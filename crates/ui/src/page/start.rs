@@ -14,6 +14,10 @@ use crate::frame::Frame;
 pub struct StartPage {
     /// What stands around it.
     pub frame: Frame,
+    /// Whether nothing is set up yet, and how many clients there are to begin with.
+    pub setup: Option<usize>,
+    /// Clients on this machine that do not use Toolcrib.
+    pub clients: Vec<Need>,
     /// What needs the person, the most urgent first.
     pub needs: Vec<Need>,
     /// The profiles that are granted to who signed in at an issuer.

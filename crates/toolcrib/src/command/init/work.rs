@@ -114,9 +114,9 @@ pub(super) async fn run(mut job: SetupPlan, config: Config, events: LiveEvents) 
     }
     for joining in &job.joinings {
         match joining.write() {
-            Ok(told) => {
+            Ok(done) => {
                 connected += 1;
-                print(&text::block(&format!("{}{told}", if connected == 1 { "\n" } else { "" })))?;
+                print(&text::block(&format!("{}{}", if connected == 1 { "\n" } else { "" }, done.text)))?;
             }
             Err(problem) => {
                 has_problems = true;

@@ -9,7 +9,8 @@ use toolcrib_protocol::json::Rules;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::Notice;
 use toolcrib_ui::page::ResultPage;
-use toolcrib_view::Operation;
+use toolcrib_ui::part::{Action, Look, Target};
+use toolcrib_view::{Effect, Operation};
 
 use super::request::{Fields, PageRequest};
 use super::{page, write};
@@ -37,6 +38,7 @@ pub(super) async fn post(page: &PageRequest, tool: &str, fields: &Fields) -> Res
             Err(shown) => return *shown,
         },
     };
+    let before = written(page, operation).await;
     let done = match arguments {
         Ok(arguments) => done(page, operation, arguments).await,
         Err(problem) => Err(problem),
@@ -53,7 +55,9 @@ pub(super) async fn post(page: &PageRequest, tool: &str, fields: &Fields) -> Res
                 None => operation.summary.to_owned(),
             };
             if fields.text("return").is_some() {
-                page.leave(Notice { is_ok: true, text: format!("Done. {done}."), hint: None });
+                let after = written(page, operation).await;
+                let undo = after.filter(|after| before.as_ref() != Some(after));
+                page.leave(told(operation, &done, &answer, undo, fields.next()));
                 return write::see_other(fields.next());
             }
             let text = serde_json::to_string_pretty(&answer.to_value()).unwrap_or_default();
@@ -61,6 +65,36 @@ pub(super) async fn post(page: &PageRequest, tool: &str, fields: &Fields) -> Res
             write::page(page, StatusCode::OK, &shown)
         }
     }
+}
+
+/// The last write of definitions, where the operation may make another.
+async fn written(page: &PageRequest, operation: &Operation) -> Option<String> {
+    match operation.effect {
+        Effect::Reads | Effect::Unknown => None,
+        Effect::Changes { .. } | Effect::Destroys { .. } => page.site.gateway.newest_write().await,
+    }
+}
+
+/// What came of an operation, with the button that undoes it. `undo` is the write that it made.
+fn told(operation: &Operation, done: &str, answer: &Raw, undo: Option<String>, next: &str) -> Notice {
+    let mut notice = Notice::done(format!("Done. {done}."));
+    let is_of_client = operation.tag == "clients";
+    if let Some(message) = answer.text("message").filter(|_| is_of_client) {
+        let mut lines = message.lines();
+        notice.text = write::sentence(lines.next().unwrap_or_default());
+        let rest: Vec<String> = lines.map(write::sentence).collect();
+        notice.hint = (!rest.is_empty()).then(|| rest.join(" "));
+    }
+    let undoing = match (operation.tool, answer.text("name"), undo) {
+        ("core_client_connect", Some(name), _) => Some(("core_client_undo", ("name", name))),
+        (_, _, Some(id)) => Some(("core_write_undo", ("id", id))),
+        _ => None,
+    };
+    notice.undo = undoing.map(|(tool, argument)| {
+        let target = Target::Operation { tool, arguments: vec![argument], next: next.to_owned() };
+        Action { label: "Undo".to_owned(), about: String::new(), target, look: Look::Plain }
+    });
+    notice
 }
 
 /// What it was about, and what it answered.
@@ -84,6 +118,16 @@ pub(super) fn arguments(fields: &[(String, String)], schema: &Value) -> Result<M
     let mut arguments = Map::new();
     let required = schema["required"].as_array();
     for (name, text) in fields.iter().filter_map(|(key, text)| Some((key.strip_prefix(ARGUMENT)?, text))) {
+        if let Some((object, member)) =
+            name.split_once('.').filter(|(name, _)| schema["properties"][*name]["type"] == "object")
+        {
+            // A member of an object of texts; one that is empty is left out.
+            if !text.is_empty() {
+                let object = arguments.entry(object).or_insert_with(|| Value::Object(Map::new()));
+                object[member] = text.clone().into();
+            }
+            continue;
+        }
         let wrong = |what: &str| Problem::new(Kind::InvalidParams, format!("`{name}` must be {what}"));
         let property = &schema["properties"][name];
         let is_required = required.is_some_and(|required| required.iter().any(|it| it == name));
@@ -147,6 +191,10 @@ mod tests {
         );
         check(&[("arg.tags", "a\r\nb"), ("arg.tags", "c")], Ok(json!({"tags": ["a", "b", "c"]})));
         check(&[("arg.env", "{\"A\":1}"), ("arg.any", "[1]")], Ok(json!({"env": {"A": 1}, "any": [1]})));
+        check(
+            &[("arg.env.A", "1"), ("arg.env.B", ""), ("arg.env.C.D", "x")],
+            Ok(json!({"env": {"A": "1", "C.D": "x"}})),
+        );
         check(&[("arg.any", "plain")], Ok(json!({"any": "plain"})));
         check(&[("arg.limit", "1.5")], Err("`limit` must be a whole number"));
         check(&[("arg.on", "yes")], Err("`on` must be `true` or `false`"));

@@ -3,6 +3,7 @@
 mod agents;
 mod approvals;
 pub(super) mod call;
+mod clients;
 mod gateway;
 mod json;
 mod offers;
@@ -14,10 +15,12 @@ mod registry;
 mod runs;
 mod search;
 mod servers;
+mod setup;
 mod start;
 mod steps;
 mod tools;
 mod workflows;
+mod writes;
 
 use futures_util::future::BoxFuture;
 use http::{Response, StatusCode};
@@ -51,6 +54,7 @@ type Make = for<'a> fn(&'a PageRequest) -> BoxFuture<'a, Result<String, Problem>
 /// All pages, in the order of the navigation.
 const PAGES: &[&Page] = &[
     &start::PAGE,
+    &setup::PAGE,
     &tools::PAGE,
     &tools::ONE,
     &call::ONE,
@@ -84,6 +88,10 @@ const PAGES: &[&Page] = &[
     &agents::MODEL,
     &record::AUDIT,
     &record::EVENTS,
+    &writes::PAGE,
+    &writes::ONE,
+    &clients::PAGE,
+    &clients::ONE,
     &gateway::SECRETS,
     &gateway::SETTINGS,
     &people::SESSIONS,

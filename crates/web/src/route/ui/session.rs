@@ -121,7 +121,7 @@ fn sign_in_form(page: &PageRequest, next: &str, problem: Option<Notice>) -> Sign
 pub(super) fn begin(page: &PageRequest, fields: &Fields) -> Response<Body> {
     let site = &page.site;
     let refused = |text: &str, hint: &str| {
-        let notice = Notice { is_ok: false, text: text.to_owned(), hint: Some(hint.to_owned()) };
+        let notice = Notice::failed(text, Some(hint.to_owned()));
         sign_in_page(page, StatusCode::UNAUTHORIZED, fields.next(), Some(notice))
     };
     if let Some(code) = fields.text("code") {

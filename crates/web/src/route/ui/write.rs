@@ -41,14 +41,16 @@ pub(super) fn page(request: &PageRequest, status: StatusCode, page: &impl Templa
 
 /// A page that says what went wrong.
 pub(super) fn problem(request: &PageRequest, title: &str, problem: &Problem) -> Response<Body> {
-    let Notice { text, hint, .. } = notice(problem);
+    let (text, hint) = (sentence(&problem.message), problem.hint.as_deref().map(sentence));
     let shown = ProblemPage { frame: request.frame(title), text, hint };
     page(request, status_of(problem), &shown)
 }
 
-/// A problem as a notice on a page.
+/// A problem as a notice on a page; what stands on further lines are its details.
 pub(super) fn notice(problem: &Problem) -> Notice {
-    Notice { is_ok: false, text: sentence(&problem.message), hint: problem.hint.as_deref().map(sentence) }
+    let (first, details) = problem.message.split_once('\n').unwrap_or((&problem.message, ""));
+    let notice = Notice::failed(sentence(first), problem.hint.as_deref().map(sentence));
+    Notice { details: details.to_owned(), ..notice }
 }
 
 /// What is wrong with a form, as a notice above it.
@@ -58,7 +60,7 @@ pub(super) fn form_notice(errors: &[FieldError]) -> Notice {
         path => format!("`{path}` {}", error.message),
     };
     let text = errors.iter().take(NAMED).map(named).collect::<Vec<_>>().join("; ");
-    Notice { is_ok: false, text: sentence(&text), hint: None }
+    Notice::failed(sentence(&text), None)
 }
 
 /// HTML.

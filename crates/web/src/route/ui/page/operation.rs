@@ -5,13 +5,14 @@ use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::Notice;
-use toolcrib_ui::diff::Diff;
+use toolcrib_ui::diff::{self, Diff};
 use toolcrib_ui::form::{Form, Submission};
-use toolcrib_ui::page::operation::{Copy, Preview};
+use toolcrib_ui::page::operation::{Conflict, Copy, FilePreview, Preview};
 use toolcrib_ui::page::operations::{OperationGroup, OperationRow};
 use toolcrib_ui::page::{OperationPage, OperationsPage};
 use toolcrib_view::{Effect, Operation};
 
+use super::json::{pretty, rows, text};
 use super::{Page, name, rendered, runs};
 use crate::route::ui::act::{self, ARGUMENT};
 use crate::route::ui::request::Fields;
@@ -21,6 +22,8 @@ use crate::route::ui::{PageRequest, sign_in, status_of, write};
 const SECRET: &str = "value";
 /// The operation that answers what a run asks.
 const ANSWERING: &str = "core_run_resume";
+/// The argument of operations that set several.
+const SECRETS: &str = "secrets";
 
 pub(super) const LIST: Page = Page {
     path: "/ui/operations",
@@ -74,13 +77,15 @@ async fn one(request: &PageRequest) -> Result<OperationPage, Problem> {
     let next = request.parameter("return").filter(|place| sign_in::is_page(place)).unwrap_or_default().to_owned();
     let given = given(operation, &request.query);
     let mut filled = Value::Object(given.clone());
+    let mut base = String::new();
     if let Some(current) = current(request, operation, &given).await {
+        base = pretty(&current["definition"]);
         merge(&mut filled, &current, operation);
     }
     let mut form = form_for(request, operation, |key| given.get(key)?.as_str().map(str::to_owned)).await;
     // What does not fit a field is shown as JSON.
     let _ = form.fill(&filled.to_string());
-    Ok(shown(request, operation, FormState { form, given, next, problem: None, preview: None }))
+    Ok(shown(request, operation, FormState { form, given, next, base, problem: None, preview: None, conflict: None }))
 }
 
 /// The form of an operation and what stands around it.
@@ -88,8 +93,11 @@ struct FormState {
     form: Form,
     given: Map<String, Value>,
     next: String,
+    /// The definition as it was when the form was opened.
+    base: String,
     problem: Option<Notice>,
     preview: Option<Preview>,
+    conflict: Option<Conflict>,
 }
 
 /// The arguments of a form made of the schema as JSON text, or the page to show: the form changed, something in it is
@@ -101,8 +109,10 @@ pub(in crate::route::ui) async fn read(
 ) -> Result<String, Box<Response<Body>>> {
     let mut form = form_for(request, operation, |key| sent(fields, key)).await;
     let next = fields.text("return").map_or_else(String::new, |_| fields.next().to_owned());
+    let base = base_of(fields);
     let page = |form, problem, preview| {
-        let seen = FormState { form, given: Map::new(), next: next.clone(), problem, preview };
+        let (next, base) = (next.clone(), base.clone());
+        let seen = FormState { form, given: Map::new(), next, base, problem, preview, conflict: None };
         shown(request, operation, seen)
     };
     match form.read(&fields.0) {
@@ -112,38 +122,53 @@ pub(in crate::route::ui) async fn read(
             Err(Box::new(write::page(request, StatusCode::BAD_REQUEST, &page(form, Some(notice), None))))
         }
         Submission::Complete(arguments) => match preview(request, operation, &arguments).await {
-            Some(preview) => Err(Box::new(write::page(request, StatusCode::OK, &page(form, None, Some(preview))))),
-            None => Ok(arguments),
+            Ok(Some(preview)) => Err(Box::new(write::page(request, StatusCode::OK, &page(form, None, Some(preview))))),
+            Ok(None) => Ok(arguments),
+            Err(problem) => Err(Box::new(again(request, operation, fields, &problem).await)),
         },
     }
 }
 
-/// What a change of a definition would do to it; `None` for what is no such change.
-async fn preview(request: &PageRequest, operation: &Operation, arguments: &str) -> Option<Preview> {
-    let given: Value = serde_json::from_str(arguments).ok()?;
-    let given = given.as_object()?;
-    let current = current(request, operation, given).await?;
-    let (before, after) = match given.get("definition") {
-        Some(definition) => (current["definition"].clone(), definition.clone()),
-        None if given.contains_key("yaml") => return None,
-        None => {
-            let known = |key: &str| given.contains_key(key) && !matches!(key, "name" | "revision");
-            let kept = |from: &Map<String, Value>| {
-                Value::Object(
-                    from.iter().filter(|(key, _)| known(key)).map(|(key, it)| (key.clone(), it.clone())).collect(),
-                )
-            };
-            (kept(current.as_object()?), kept(given))
+/// What an operation on definitions would write; `None` for others, and where it would write nothing.
+async fn preview(request: &PageRequest, operation: &Operation, arguments: &str) -> Result<Option<Preview>, Problem> {
+    let is_of_definition = ["_create", "_update", "_delete"].iter().any(|act| operation.tool.ends_with(act));
+    if !is_of_definition && operation.tool != "core_registry_add" {
+        return Ok(None);
+    }
+    let given: Value = serde_json::from_str(arguments).unwrap_or_default();
+    if given.get(SECRETS).is_some() {
+        // A page with the secrets in it would send them back.
+        return Ok(None);
+    }
+    let asked = json!({ "operation": operation.tool, "arguments": given });
+    let answer = match request.operate("core_write_preview", asked).await {
+        Ok(answer) => answer.to_value(),
+        // It writes no definition: whatever it does is done at once.
+        Err(problem) if problem.kind == Kind::InvalidParams && problem.message.contains("does not write") => {
+            return Ok(None);
         }
+        Err(problem) => return Err(problem),
     };
-    let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
-    let (before, after) = (pretty(&before), pretty(&after));
-    let difference = Diff::of(&before, &after);
-    Some(Preview {
-        is_same: difference.is_empty(),
-        difference: difference.to_string(),
-        arguments: arguments.to_owned(),
-    })
+    let files = rows(&answer, "files").iter().map(|file| FilePreview {
+        file: text(file, "file"),
+        change: text(file, "change"),
+        difference: diff::unified(&text(file, "difference")),
+    });
+    let files: Vec<FilePreview> = files.collect();
+    Ok((!files.is_empty()).then(|| Preview { files, arguments: arguments.to_owned() }))
+}
+
+/// Both changes of a definition whose file was changed since its form was opened, and its revision now.
+async fn conflict(
+    request: &PageRequest,
+    operation: &Operation,
+    base: &str,
+    arguments: &Value,
+) -> Option<(Conflict, Value)> {
+    let current = current(request, operation, arguments.as_object()?).await?;
+    let (now, ours) = (pretty(&current["definition"]), arguments.get("definition").map(pretty)?);
+    let conflict = Conflict { theirs: Diff::of(base, &now).to_string(), ours: Diff::of(base, &ours).to_string() };
+    Some((conflict, current["revision"].clone()))
 }
 
 /// What an operation that replaces a definition would replace, as the operation that shows it answers.
@@ -187,7 +212,7 @@ fn sent(fields: &Fields, key: &str) -> Option<String> {
 /// A form of an operation's arguments. What is typed for a secret shows as dots.
 fn form_of(operation: &Operation) -> Form {
     let mut schema = operation.input_schema();
-    if takes_secret(operation) {
+    if schema["properties"].get(SECRET).is_some() && takes_secret(operation) {
         schema["properties"][SECRET]["format"] = "password".into();
     }
     Form::of(&schema)
@@ -195,7 +220,13 @@ fn form_of(operation: &Operation) -> Form {
 
 /// Whether one of its arguments is a secret itself. Definitions refer to secrets.
 pub(in crate::route::ui) fn takes_secret(operation: &Operation) -> bool {
-    operation.is_secret && operation.input_schema()["properties"].get(SECRET).is_some()
+    operation.is_secret
+        && [SECRET, SECRETS].iter().any(|name| operation.input_schema()["properties"].get(name).is_some())
+}
+
+/// The definition as it was when the form was opened. Browsers send their own line ends.
+fn base_of(fields: &Fields) -> String {
+    fields.text("base").unwrap_or_default().replace("\r\n", "\n")
 }
 
 /// The form again, with what was put in, after a try that failed.
@@ -212,18 +243,38 @@ pub(in crate::route::ui) async fn again(
     let given = given(operation, &typed);
     let known = |key: &str| given.get(key).and_then(Value::as_str).map(str::to_owned).or_else(|| sent(fields, key));
     let mut form = form_for(request, operation, known).await;
+    let mut arguments = Value::Null;
     match fields.text("arguments") {
         // A secret is typed again: no page holds it.
         _ if takes_secret(operation) => {}
-        Some(text) => _ = form.fill(text),
-        None if typed.is_empty() => _ = form.read(&fields.0),
+        Some(text) => {
+            arguments = serde_json::from_str(text).unwrap_or_default();
+            _ = form.fill(text);
+        }
+        None if typed.is_empty() => {
+            if let Submission::Complete(text) = form.read(&fields.0) {
+                arguments = serde_json::from_str(&text).unwrap_or_default();
+            }
+        }
         None => {
             let texts = typed.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str())));
             let all = texts.chain(given.iter().map(|(name, value)| (name.clone(), value.clone())));
             _ = form.fill(&Value::Object(all.collect()).to_string());
         }
     }
-    let seen = FormState { form, given, next, problem: Some(write::notice(problem)), preview: None };
+    let base = base_of(fields);
+    let mut both = None;
+    if problem.kind == Kind::Stale
+        && !base.is_empty()
+        && let Some((conflict, revision)) = conflict(request, operation, &base, &arguments).await
+    {
+        // What is written next replaces what is shown here.
+        arguments["revision"] = revision;
+        _ = form.fill(&arguments.to_string());
+        both = Some(conflict);
+    }
+    let problem_shown = Some(write::notice(problem));
+    let seen = FormState { form, given, next, base, problem: problem_shown, preview: None, conflict: both };
     let status = StatusCode::max(status_of(problem), StatusCode::BAD_REQUEST);
     write::page(request, status, &shown(request, operation, seen))
 }
@@ -249,6 +300,8 @@ fn shown(request: &PageRequest, operation: &'static Operation, seen: FormState) 
         is_allowed,
         form: seen.form,
         preview: seen.preview,
+        base: seen.base,
+        conflict: seen.conflict,
         next: seen.next,
         problem: seen.problem,
         copies: copies(request, operation, arguments),

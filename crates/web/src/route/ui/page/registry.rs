@@ -4,11 +4,12 @@ use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::{DetailPage, ListPage};
-use toolcrib_ui::part::{Cell, Column, Filter, Level, Look, Section};
+use toolcrib_ui::part::{Cell, Column, Filter, Level, Requirement, RequirementForm, Section};
 
 use super::json::{cell, link, pretty, rows, text};
-use super::{Listing, Page, name, open_page, rendered};
+use super::{Listing, Page, name, rendered};
 use crate::route::ui::PageRequest;
+use crate::route::ui::write::sentence;
 
 pub(super) const PAGE: Page = Page {
     path: "/ui/registry",
@@ -61,25 +62,76 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
             facts.push((label, Cell::Id(text(&entry, key))));
         }
     }
-    for variable in rows(&entry["authorization"], "variables") {
-        let what = format!("{}: {}", text(variable, "name"), text(variable, "description"));
-        facts.push(("Needs", Cell::Text(what)));
-    }
     let title = match text(&entry, "title") {
         title if title.is_empty() => name.clone(),
         title => title,
     };
+    let mut fixed = Vec::new();
+    if entry["configured"] == true {
+        facts.push(("Here", link("/ui/servers", &entry, "name", "")));
+    } else if request.may_change() && request.allows("core_registry_add") {
+        fixed.extend(written(request, &name, &entry).await);
+        fixed.push(requirements(&name, &entry));
+    }
+    fixed.push(Section::Pre { title: "Entry".into(), id: "entry", text: pretty(&entry) });
     Ok(DetailPage {
         frame: request.frame(&title),
         above: ("/ui/registry", "Registry"),
         intro: text(&entry, "description"),
-        actions: request.if_changing(|| {
-            let add = format!("/ui/operations/core_registry_add?name={}&return=/ui/servers", encoded(&name));
-            vec![open_page("Add it", &add, Look::Primary)]
-        }),
+        actions: Vec::new(),
         changing: vec![Section::Facts(facts), Section::Prose { title: String::new(), text: text(&entry, "about") }],
-        fixed: vec![Section::Pre { title: "Entry".into(), id: "entry", text: pretty(&entry) }],
+        fixed,
         live: String::new(),
         name: name.clone(),
+    })
+}
+
+/// What is put in for a variable where only its place is to be shown.
+fn reference(name: &str, variable: &Value) -> String {
+    format!("{name}-{}", text(variable, "name").to_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "-"))
+}
+
+/// The definition that adding it would write. Nothing where that takes an answer that no one can guess.
+async fn written(request: &PageRequest, name: &str, entry: &Value) -> Option<Section> {
+    let variables = rows(&entry["authorization"], "variables").iter();
+    let needed = variables.filter(|variable| variable["required"] == true && variable["default"].is_null());
+    let value = |variable: &Value| match variable["secret"] == true {
+        true => format!("vault:{}", reference(name, variable)),
+        false => "…".to_owned(),
+    };
+    let values: serde_json::Map<String, Value> =
+        needed.map(|variable| (text(variable, "name"), value(variable).into())).collect();
+    let asked = json!({ "operation": "core_registry_add", "arguments": { "name": name, "values": values } });
+    let shown = request.operate("core_write_preview", asked).await.ok()?.to_value();
+    let file = rows(&shown, "files").first()?.clone();
+    let note =
+        format!("`{}`, without your answers. Secrets stand in the vault, for this server alone.", text(&file, "file"));
+    Some(Section::Difference { title: "What is written".to_owned(), note, text: text(&file, "difference") })
+}
+
+/// The form of what an entry asks for.
+fn requirements(name: &str, entry: &Value) -> Section {
+    let one = |variable: &Value| {
+        let is_secret = variable["secret"] == true;
+        let parts = [text(variable, "title"), text(variable, "description")];
+        Requirement {
+            argument: format!("{}.{}", if is_secret { "secrets" } else { "values" }, text(variable, "name")),
+            name: text(variable, "name"),
+            note: parts.iter().filter(|part| !part.is_empty()).map(|part| sentence(part)).collect::<Vec<_>>().join(" "),
+            help: variable["help_url"].as_str().filter(|url| url.starts_with("https://")).map(str::to_owned),
+            pattern: text(variable, "pattern"),
+            default: if is_secret { String::new() } else { text(variable, "default") },
+            options: rows(variable, "options").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            is_secret,
+            is_required: variable["required"] == true && variable["default"].is_null(),
+        }
+    };
+    Section::Requirements(RequirementForm {
+        title: "Add it".to_owned(),
+        tool: "core_registry_add",
+        hidden: vec![("name", name.to_owned())],
+        requirements: rows(&entry["authorization"], "variables").iter().map(one).collect(),
+        button: "Add it",
+        next: format!("/ui/registry/{}", encoded(name)),
     })
 }

@@ -70,7 +70,7 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
     ];
     let listing = Listing {
         title: "Servers",
-        empty: ("There are no servers.", "Add one here, or import those of your clients with `toolcrib init`."),
+        empty: ("There are no servers.", "Add one here, or take over those of your clients at `/ui/setup`."),
         actions: request.if_changing(|| {
             vec![
                 open_page("Add from the registry", "/ui/registry", Look::Plain),

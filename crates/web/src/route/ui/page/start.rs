@@ -2,11 +2,12 @@
 
 use serde_json::json;
 use toolcrib_base::Problem;
+use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::StartPage;
 use toolcrib_ui::page::start::{GrantedProfile, Need, Status};
 use toolcrib_ui::part::Level;
 
-use super::json::level;
+use super::json::{level, rows, text};
 use super::{Page, rendered};
 use crate::route::ui::PageRequest;
 use crate::route::ui::write::sentence;
@@ -48,7 +49,31 @@ async fn page(request: &PageRequest) -> Result<StartPage, Problem> {
         let hint = warning["hint"].as_str().map(sentence);
         needs.push(Need { level: "warn", word: "setting", text: sentence(text), hint, link: None });
     }
-    Ok(StartPage { frame: request.frame("Start"), needs, profiles: granted(request), status })
+    let found = clients(request).await;
+    let setup = status.servers.is_empty().then_some(found.as_ref().map_or(0, Vec::len));
+    let setup = setup.filter(|_| request.may_change() && request.allows("core_mcpserver_create"));
+    let clients = found.unwrap_or_default().into_iter().flatten().filter(|_| setup.is_none()).collect();
+    Ok(StartPage { frame: request.frame("Start"), setup, clients, needs, profiles: granted(request), status })
+}
+
+/// The clients on this machine, with what is to be done about each. Not where they may not be looked at, nor for the part
+/// of the page that changes.
+async fn clients(request: &PageRequest) -> Option<Vec<Option<Need>>> {
+    if request.is_live() || !request.allows("core_client_list") {
+        return None;
+    }
+    let answer = request.operate("core_client_list", json!({})).await.ok()?.to_value();
+    let need = |client: &serde_json::Value| {
+        let (title, path) = (text(client, "title"), text(client, "path"));
+        let (level, text) = match client["state"].as_str() {
+            Some("not connected") => ("warn", format!("{title} calls its servers itself (`{path}`)")),
+            Some("unreadable") => ("bad", format!("{title}: {}", text(client, "problem"))),
+            _ => return None,
+        };
+        let link = (format!("/ui/clients/{}", encoded(client["name"].as_str().unwrap_or_default())), "Open".to_owned());
+        Some(Need { level, word: "client", text, hint: None, link: Some(link) })
+    };
+    Some(rows(&answer, "clients").iter().map(need).collect())
 }
 
 /// The profiles of who signed in at an issuer.
