@@ -188,15 +188,16 @@ const EDITED: &str = r#"{"type":"object","properties":{"name":{"type":"string"},
 
 /// The files of clients, for the holder of the gateway's token, who is the person whose files they are.
 fn clients(gateway: &Gateway, caller: &Caller) -> Result<Arc<dyn EditClients>, Problem> {
+    let clients = gateway.clients.clone().ok_or_else(|| {
+        let message = "this gateway serves other machines too, so it does not touch clients' settings";
+        Problem::new(Kind::Conflict, message).hint("Run `toolcrib connect --endpoint URL` on the client's machine.")
+    })?;
     if caller.principal.identity.proof != Proof::GatewayToken {
         let message = "clients' settings belong to the person at this machine: only the gateway's token opens them";
         return Err(Problem::new(Kind::Forbidden, message)
             .hint("Run `toolcrib connect` on the client's machine, or sign in with `toolcrib ui`."));
     }
-    gateway.clients.clone().ok_or_else(|| {
-        let message = "this gateway serves other machines too, so it does not touch clients' settings";
-        Problem::new(Kind::Conflict, message).hint("Run `toolcrib connect --endpoint URL` on the client's machine.")
-    })
+    Ok(clients)
 }
 
 async fn list(gateway: &Arc<Gateway>, caller: &Caller) -> Result<Value, Problem> {
