@@ -22,6 +22,7 @@ mod serve;
 mod single;
 mod sinks;
 mod soak;
+mod ui;
 mod wire;
 
 use std::io::Write as _;
@@ -52,6 +53,8 @@ enum Command {
     Sinks(sinks::SinkBench),
     /// Measure runs of agents
     Agents(agents::AgentBench),
+    /// Measure the pages of the web user interface
+    Ui(ui::UiBench),
     /// Load one URL and print what was found
     Load(single::LoadOne),
     /// Load `find_tools` of a running gateway
@@ -107,6 +110,7 @@ fn perform(command: Command) -> anyhow::Result<()> {
         Command::Policies(bench) => policies::run(&bench),
         Command::Sinks(bench) => all_threads()?.block_on(Box::pin(sinks::run(&bench))),
         Command::Agents(bench) => all_threads()?.block_on(Box::pin(agents::run(&bench))),
+        Command::Ui(bench) => one_thread()?.block_on(Box::pin(ui::run(&bench))),
         Command::Load(load) => one_thread()?.block_on(Box::pin(single::load(&load))),
         Command::Search(search) => one_thread()?.block_on(Box::pin(single::search(&search))),
         Command::IdleStreams(idle) => one_thread()?.block_on(Box::pin(single::idle_streams(&idle))),

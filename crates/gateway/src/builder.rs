@@ -30,6 +30,7 @@ use crate::learning::UsageLearner;
 use crate::object_events::{Followers, ServerEvents};
 use crate::operation;
 use crate::policies::{IssuerNames, PoliciesInForce};
+use crate::server_logs::ReadServerLogs;
 use crate::ui_mode::UiMode;
 use crate::vault::KeepSecrets;
 use crate::verification::Verifications;
@@ -48,6 +49,7 @@ pub struct GatewayBuilder {
     events: LiveEvents,
     vault: Option<Arc<dyn KeepSecrets>>,
     clients: Option<Arc<dyn EditClients>>,
+    logs: Option<Arc<dyn ReadServerLogs>>,
     logins: Option<Arc<dyn Logins>>,
     embed: Option<Arc<dyn Embed>>,
     sources: Vec<Arc<dyn Source>>,
@@ -74,6 +76,7 @@ impl Gateway {
             events: LiveEvents::default(),
             vault: None,
             clients: None,
+            logs: None,
             logins: None,
             embed: None,
             sources: Vec::new(),
@@ -154,6 +157,11 @@ impl GatewayBuilder {
         Self { clients, ..self }
     }
 
+    /// Where the logs of servers are read.
+    pub fn logs(self, logs: Arc<dyn ReadServerLogs>) -> Self {
+        Self { logs: Some(logs), ..self }
+    }
+
     /// What logs in to servers.
     pub fn logins(self, logins: Arc<dyn Logins>) -> Self {
         Self { logins: Some(logins), ..self }
@@ -229,6 +237,8 @@ impl GatewayBuilder {
             examples,
             vault: self.vault,
             clients: self.clients,
+            logs: self.logs,
+            lists: Mutex::default(),
             embed: self.embed,
             followers: Followers::default(),
             server_events,

@@ -1,6 +1,7 @@
 //! The gateway: the path of calls, and beside it what only its own meta-tools and operations need. It takes new
 //! definitions and builds the views; the modules above this one hold what it can do.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -30,6 +31,7 @@ use crate::learning::UsageLearner;
 use crate::object_events::{self, Followers, ObjectEvent, ServerEvents};
 use crate::policies::PoliciesInForce;
 use crate::routing::RouteIntents;
+use crate::server_logs::ReadServerLogs;
 use crate::ui_mode::UiMode;
 use crate::vault::KeepSecrets;
 use crate::verification::Verifications;
@@ -58,6 +60,10 @@ pub struct Gateway {
     pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
     /// The settings of clients, where this gateway may change them.
     pub(crate) clients: Option<Arc<dyn EditClients>>,
+    /// The logs of servers, where they are kept.
+    pub(crate) logs: Option<Arc<dyn ReadServerLogs>>,
+    /// How often clients were given the tools of a profile since that was written down.
+    pub(crate) lists: Mutex<BTreeMap<ProfileName, u64>>,
     pub(crate) embed: Option<Arc<dyn Embed>>,
     /// The sessions that follow events.
     pub(crate) followers: Followers,

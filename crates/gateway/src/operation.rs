@@ -17,10 +17,12 @@ mod clients;
 mod config;
 mod definition;
 mod events;
+mod figures;
 mod halts;
 mod learning;
 mod lifecycle;
 mod logins;
+mod logs;
 mod policies;
 mod profiles;
 mod prompts;
@@ -44,7 +46,7 @@ use toolcrib_call::{Invocation, ProfileSnapshot, Source};
 use toolcrib_catalog::Rehearsal;
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
-use toolcrib_view::arguments::text;
+use toolcrib_view::arguments::{number, text};
 use toolcrib_view::view::View;
 use toolcrib_view::{Operation, OperationScope, OperationTable};
 
@@ -127,10 +129,12 @@ const FILES: &[&[Row]] = &[
     clients::ROWS,
     config::ROWS,
     events::ROWS,
+    figures::ROWS,
     halts::ROWS,
     learning::ROWS,
     lifecycle::ROWS,
     logins::ROWS,
+    logs::ROWS,
     policies::ROWS,
     profiles::ROWS,
     prompts::ROWS,
@@ -195,6 +199,28 @@ pub(crate) async fn run(
 tokio::task_local! {
     /// Set where an operation is only rehearsed, to show what it would write.
     static REHEARSAL: Arc<Rehearsal>;
+}
+
+/// The words of the argument `query`, which a text must have, in any order and case.
+struct Words(Vec<String>);
+
+impl Words {
+    fn of(arguments: &Raw) -> Result<Self, Problem> {
+        let query = text(arguments, "query")?.unwrap_or_default();
+        Ok(Self(query.split_whitespace().map(str::to_lowercase).collect()))
+    }
+
+    /// Whether each word is in one of these texts.
+    fn fit(&self, texts: &[&str]) -> bool {
+        let text = texts.join(" ").to_lowercase();
+        self.0.iter().all(|word| text.contains(word.as_str()))
+    }
+}
+
+/// How many are wanted at most, if that is limited, and how many are left out before.
+fn page(arguments: &Raw) -> Result<(Option<usize>, usize), Problem> {
+    let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Ok((number(arguments, "limit")?.map(size), number(arguments, "offset")?.map_or(0, size)))
 }
 
 /// Does something that may wait for the disk.

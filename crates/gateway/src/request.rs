@@ -298,6 +298,10 @@ impl RequestHandler<'_> {
     fn tools_list(&self, params: &Raw) -> Result<Raw, RpcError> {
         let (context, view) = (&self.context, self.context.view());
         let fixed = context.listed(params, view.listed_for(context.caller.session.as_deref()))?;
+        // A further page belongs to the list that was counted with its first one.
+        if !params.may_have("cursor") {
+            self.gateway.count_list(&context.caller.profile);
+        }
         let revision = context.caller.revision;
         if view.profile.exposure != Exposure::Dynamic || revision.era() != Era::Legacy {
             return Ok(fixed);

@@ -25,6 +25,8 @@ const SWEEP: Duration = Duration::from_secs(30);
 impl Gateway {
     /// Keeps snapshots and views in step with what happens to servers, until the gateway stops.
     pub async fn keep_in_step(self: Arc<Self>, mut events: mpsc::Receiver<Event>, mut stop: Stop) {
+        let house = self.path.servers.scope();
+        house.spawn(Arc::clone(&self).keep_counting(house.stop_signal()));
         let mut sweep = tokio::time::interval(SWEEP);
         // From when on a change need not wait for others.
         let mut rested = Instant::now();

@@ -16,6 +16,7 @@ mod database;
 mod error;
 pub mod events;
 mod facts;
+mod figures;
 mod folder;
 mod halts;
 mod logins;
@@ -52,6 +53,7 @@ pub use canaries::{Canaries, CanaryRecord};
 pub use error::StoreError;
 pub use events::{EventFilter, EventRecord, Events};
 pub use facts::{Fact, Facts};
+pub use figures::{Durations, FigureKind, FigureQuery, FigureSpan, FigureTable, Figures};
 pub use halts::{HaltRecord, Halts};
 pub use logins::{
     ClientRegistrations, CredentialRecord, Credentials, Generation, LogoutRecord, Logouts, PendingLogin, PendingLogins,

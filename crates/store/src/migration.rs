@@ -31,6 +31,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0019_logout.sql"),
     include_str!("../migrations/0020_halt.sql"),
     include_str!("../migrations/0021_agent_run.sql"),
+    include_str!("../migrations/0022_figure.sql"),
 ];
 
 /// "Crib" in ASCII: marks the file as ours, so that we do not write into another program's database.

@@ -17,6 +17,7 @@ use crate::database::{Database, installation_secret};
 use crate::error::StoreError;
 use crate::events::Events;
 use crate::facts::Facts;
+use crate::figures::FigureTable;
 use crate::halts::Halts;
 use crate::logins::{ClientRegistrations, Credentials, Logouts, PendingLogins, UserValues};
 use crate::names::Names;
@@ -63,6 +64,7 @@ pub struct Store {
     clock: Arc<dyn Clock>,
     audit: AuditLog,
     events: Events,
+    figures: FigureTable,
     runs: Retention,
 }
 
@@ -92,7 +94,8 @@ impl Store {
             config.checkpoint_every,
         )?;
         let events = Events::start(Arc::clone(&database), Arc::clone(&config.clock), config.events)?;
-        Ok(Self { database, clock: config.clock, audit, events, runs: config.runs })
+        let figures = FigureTable::new(Arc::clone(&database), Arc::clone(&config.clock));
+        Ok(Self { database, clock: config.clock, audit, events, figures, runs: config.runs })
     }
 
     /// Whether the state had another database before, of which nothing is left: its history is gone.
@@ -113,6 +116,11 @@ impl Store {
     /// What happened to servers, services, workflows and runs.
     pub fn events(&self) -> &Events {
         &self.events
+    }
+
+    /// Figures of calls over time.
+    pub fn figures(&self) -> &FigureTable {
+        &self.figures
     }
 
     /// The last good inventories of the servers.

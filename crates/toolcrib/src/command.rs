@@ -30,6 +30,7 @@ mod eval;
 mod events;
 mod example;
 mod explain;
+mod figures;
 mod find;
 mod get;
 mod halt;

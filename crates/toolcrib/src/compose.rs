@@ -45,7 +45,6 @@ use toolcrib_transport::http::server::Listener;
 use toolcrib_transport::http::workers::Workers;
 use toolcrib_transport::process::GuardCommand;
 use toolcrib_upstream::{Credentials, Server, ServerDeps, Start};
-use toolcrib_view::metrics::Metrics;
 use toolcrib_web::{Front, Guard, Site};
 
 use crate::clients::edit::ClientFiles;
@@ -56,6 +55,7 @@ use crate::memory;
 use crate::ready::{self, ReadyFile};
 use crate::secrets::HomeSecrets;
 use crate::settings::ProcessSettings;
+use crate::telemetry::LogFolder;
 use crate::token;
 
 use approvals::ApprovalParts;
@@ -324,12 +324,12 @@ impl RunningGateway {
         let services = Services::new(config.home.path(), store.services(), Arc::clone(&clock), &house);
         let builder = Gateway::builder(store, clock, servers, sessions)
             .loaded(loaded)
-            .metrics(Arc::new(Metrics::new()))
             .keep_arguments(config.audit_arguments)
             .secret_actions(config.secret_actions)
             .events(told)
             .vault(Arc::clone(&secrets) as Arc<dyn KeepSecrets>)
             .clients(ClientFiles::of(&config, address.map(|it| url(it, false)).as_deref()))
+            .logs(Arc::new(LogFolder(config.home.logs())))
             .logins(Arc::clone(&logins) as Arc<dyn toolcrib_call::Logins>)
             .embed(crate::model::start(&config.home.state()))
             .sources([Arc::clone(&services) as Arc<dyn Source>, Arc::clone(&workflows) as _, Arc::clone(&agents) as _])

@@ -19,6 +19,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 use crate::config::{Config, LogFormat};
 use crate::text;
 
+pub(crate) use server_log::LogFolder;
 use server_log::ServerLogs;
 use traces::Exporter;
 

@@ -41,3 +41,102 @@ document.addEventListener("keydown", (event) => {
     event.target.form?.requestSubmit();
   }
 });
+
+// Ctrl+K finds pages, servers, tools and actions from everywhere; without a script the link leads to a page that does.
+const finder = document.querySelector("a[data-find]");
+if (finder) {
+  const make = (name, attributes) => {
+    const element = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    return element;
+  };
+  const dialog = make("dialog", { class: "palette", "aria-label": "Find" });
+  const input = make("input", {
+    type: "text", role: "combobox", "aria-label": "Pages, servers, tools, actions", "aria-expanded": "true",
+    "aria-controls": "palette-hits", "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false",
+    placeholder: "Pages, servers, tools, actions",
+  });
+  const list = make("ul", { id: "palette-hits", role: "listbox", "aria-label": "Found" });
+  const status = make("p", { class: "quiet small", role: "status" });
+  dialog.append(input, list, status);
+  document.body.append(dialog);
+  let wanted = 0;
+  let timer = null;
+
+  const choose = (option) => {
+    list.querySelector("[aria-selected=true]")?.setAttribute("aria-selected", "false");
+    if (!option) return input.removeAttribute("aria-activedescendant");
+    option.setAttribute("aria-selected", "true");
+    input.setAttribute("aria-activedescendant", option.id);
+    option.scrollIntoView({ block: "nearest" });
+  };
+  const chosen = () => list.querySelector("[aria-selected=true]");
+  const show = async () => {
+    clearTimeout(timer);
+    timer = null;
+    const number = ++wanted;
+    const response = await fetch("/ui/find?q=" + encodeURIComponent(input.value)).catch(() => null);
+    const text = response && response.ok ? await response.text() : "";
+    // An older answer must not replace a newer one.
+    if (number !== wanted) return;
+    const found = new DOMParser().parseFromString(text, "text/html");
+    const hits = [...found.querySelectorAll("#hits > li")].map((hit, index) => {
+      const option = make("li", { role: "option", id: "hit-" + index, "aria-selected": "false" });
+      option.dataset.path = hit.querySelector("a").getAttribute("href");
+      option.textContent = "";
+      const [name, ...rest] = hit.children;
+      const label = make("span", { class: "id" });
+      label.textContent = name.textContent;
+      option.append(label, " ");
+      for (const part of rest) option.append(document.importNode(part, true), " ");
+      return option;
+    });
+    list.replaceChildren(...hits);
+    status.textContent = !text ? "The gateway does not answer." : hits.length ? "" : "Nothing matches.";
+    choose(hits[0]);
+  };
+  const open = () => {
+    if (dialog.open) return;
+    input.value = "";
+    list.replaceChildren();
+    dialog.showModal();
+    show();
+  };
+  const go = (option) => {
+    if (option) location.assign(option.dataset.path);
+  };
+
+  finder.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    open();
+  });
+  document.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
+      event.preventDefault();
+      open();
+    }
+  });
+  input.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(show, 120);
+  });
+  input.addEventListener("keydown", (event) => {
+    const options = [...list.children];
+    const at = options.indexOf(chosen());
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step && options.length) {
+      event.preventDefault();
+      choose(options[(at + step + options.length) % options.length]);
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      // What was typed just now counts.
+      if (timer === null) go(chosen());
+      else show().then(() => go(chosen()));
+    }
+  });
+  list.addEventListener("click", (event) => go(event.target.closest("[role=option]")));
+  dialog.addEventListener("click", (event) => {
+    if (event.target === dialog) dialog.close();
+  });
+}

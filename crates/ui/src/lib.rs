@@ -5,6 +5,7 @@
 //! `route/ui/page/` of `web`.
 
 pub mod asset;
+pub mod chart;
 pub mod diff;
 pub mod filters;
 pub mod form;

@@ -4,9 +4,11 @@
 //! default, so that a page does not fail because an answer lacks a part. A part that changes while the page is open is
 //! the block `live` of its template.
 
+pub mod activity;
 pub mod call;
 pub mod detail;
 pub mod enter;
+pub mod find;
 pub mod list;
 pub mod operation;
 pub mod operations;
@@ -16,9 +18,11 @@ pub mod setup;
 pub mod sign_in;
 pub mod start;
 
+pub use activity::ActivityPage;
 pub use call::CallPage;
 pub use detail::DetailPage;
 pub use enter::EnterPage;
+pub use find::FindPage;
 pub use list::ListPage;
 pub use operation::OperationPage;
 pub use operations::OperationsPage;

@@ -1,10 +1,12 @@
 //! What pages are made of: cells, tables, facts, actions, filters. Lists and details look alike everywhere because they are
 //! made of these.
 
+use askama::Template;
+
 use crate::filters;
 use crate::graph::Graph;
 pub use crate::level::Level;
-use askama::Template;
+use crate::schema::SchemaTree;
 
 /// One value of a table or a fact.
 #[derive(Debug, Clone, Template)]
@@ -149,6 +151,17 @@ pub enum Section {
     },
     /// A form to choose some of several things.
     Choices(ChoiceForm),
+    /// A schema as a tree, with its JSON beside it.
+    Schema {
+        /// The heading.
+        title: String,
+        /// The id of the JSON in the page.
+        id: &'static str,
+        /// The tree.
+        tree: SchemaTree,
+        /// The JSON.
+        text: String,
+    },
     /// Words of ours.
     Prose {
         /// The heading; empty for none.
@@ -260,7 +273,8 @@ pub struct Choice {
 }
 
 /// A filter of a list.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Template)]
+#[template(path = "part/filter.html")]
 pub enum Filter {
     /// Words.
     Search {
@@ -271,6 +285,17 @@ pub enum Filter {
         /// What may be put in.
         hint: &'static str,
         /// What was put in.
+        value: String,
+    },
+    /// One of these.
+    Switch {
+        /// The parameter.
+        name: &'static str,
+        /// Its label.
+        label: &'static str,
+        /// What there is.
+        options: Vec<String>,
+        /// What was chosen.
         value: String,
     },
     /// One of these, or all.
@@ -352,6 +377,7 @@ impl Filter {
     pub fn is_set(&self) -> bool {
         match self {
             Self::Search { value, .. } | Self::Choice { value, .. } => !value.is_empty(),
+            Self::Switch { .. } => false,
         }
     }
 }

@@ -87,6 +87,12 @@ impl SchemaTree {
     }
 }
 
+impl From<Json> for SchemaTree {
+    fn from(schema: Json) -> Self {
+        Self { schema }
+    }
+}
+
 impl fmt::Display for SchemaTree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut writer = TreeWriter { document: &self.schema, out: String::new(), lines: 0, is_cut: false };

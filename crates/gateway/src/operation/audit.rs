@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json as value};
 use toolcrib_base::{Kind, Problem, Timestamp};
-use toolcrib_protocol::{Raw, json};
+use toolcrib_protocol::Raw;
 use toolcrib_store::{
     AuditFilter, AuditLog, AuditOrder, CHECKPOINTS_MAX, Checkpoint, CheckpointError, CheckpointKey, ReadCheckpoints,
     Verification,
 };
 use toolcrib_view::{Effect, Method, Operation};
 
+use super::audit_export::moment;
 use super::{ROW, Row, Run, blocking, row};
 use crate::gateway::Gateway;
 use toolcrib_view::arguments::{number, text};
@@ -118,21 +119,14 @@ const OPENING: Duration = Duration::from_secs(5);
 const LIMIT: usize = 50;
 
 async fn list(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
-    let moment = |key: &str| {
-        let Some(raw) = arguments.get(key) else { return Ok(None) };
-        let written = json::text(raw.as_str()).unwrap_or_else(|| raw.as_str().into());
-        let wrong =
-            || Problem::new(Kind::InvalidParams, format!("`{key}` must be a time such as 2026-11-20T12:00:00Z"));
-        Timestamp::parse(&written).map(Some).ok_or_else(wrong)
-    };
     let limit = number(arguments, "limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(LIMIT);
     let filter = AuditFilter {
         target: text(arguments, "target")?,
         principal: text(arguments, "principal")?,
         profile: text(arguments, "profile")?,
         outcome: text(arguments, "outcome")?,
-        since: moment("since")?,
-        until: moment("until")?,
+        since: moment(arguments, "since")?,
+        until: moment(arguments, "until")?,
         order: AuditOrder::NewestFirst { before: number(arguments, "before")? },
         limit,
     };

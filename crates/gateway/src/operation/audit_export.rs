@@ -29,7 +29,7 @@ pub(super) const ROWS: &[Row] = &[row(
     },
 )];
 
-const EXPORT: &str = r#"{"type":"object","properties":{"format":{"enum":["jsonl","cef","otlp"],"default":"jsonl"},"since":{"type":["string","integer"],"description":"RFC 3339, a date, or milliseconds since 1970"},"after":{"type":"integer","minimum":0,"description":"Only events with a larger seq"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":500},"wait":{"type":"integer","minimum":0,"maximum":30,"default":0,"description":"While there is no event but exports, wait so many seconds for one"}},"additionalProperties":false}"#;
+const EXPORT: &str = r#"{"type":"object","properties":{"format":{"enum":["jsonl","cef","otlp"],"default":"jsonl"},"target":{"type":"string","description":"Glob on the target, such as files/*"},"principal":{"type":"string"},"profile":{"type":"string"},"outcome":{"type":"string","description":"ok, tool_error, error:*, cancelled, denied"},"since":{"type":["string","integer"],"description":"RFC 3339, a date, or milliseconds since 1970"},"until":{"type":["string","integer"]},"after":{"type":"integer","minimum":0,"description":"Only events with a larger seq"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":500},"wait":{"type":"integer","minimum":0,"maximum":30,"default":0,"description":"While there is no event but exports, wait so many seconds for one"}},"additionalProperties":false}"#;
 
 const EXPORTED: &str = r#"{"type":"object","properties":{"lines":{"type":"array","items":{"type":"string"},"description":"One for each event"},"next":{"type":"integer","description":"The seq of the last one"},"truncated":{"type":"boolean"}},"required":["lines","next","truncated"]}"#;
 
@@ -40,11 +40,11 @@ const EXPORT_LIMIT: usize = 500;
 /// The longest wait for an event: below what proxies allow an answer to take.
 const WAIT_MOST: u64 = 30;
 
-/// From when on, if the arguments say.
-fn since(arguments: &Raw) -> Result<Option<Timestamp>, Problem> {
-    let Some(raw) = arguments.get("since") else { return Ok(None) };
+/// A moment, if the arguments name one.
+pub(super) fn moment(arguments: &Raw, key: &str) -> Result<Option<Timestamp>, Problem> {
+    let Some(raw) = arguments.get(key) else { return Ok(None) };
     let written = json::text(raw.as_str()).unwrap_or_else(|| raw.as_str().into());
-    let wrong = || Problem::new(Kind::InvalidParams, "`since` must be a time such as 2026-11-20T12:00:00Z");
+    let wrong = || Problem::new(Kind::InvalidParams, format!("`{key}` must be a time such as 2026-11-20T12:00:00Z"));
     Timestamp::parse(&written).map(Some).ok_or_else(wrong)
 }
 
@@ -58,10 +58,14 @@ async fn export(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
     let limit = number(arguments, "limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(EXPORT_LIMIT);
     let after = number(arguments, "after")?.unwrap_or(0);
     let filter = AuditFilter {
-        since: since(arguments)?,
+        target: text(arguments, "target")?,
+        principal: text(arguments, "principal")?,
+        profile: text(arguments, "profile")?,
+        outcome: text(arguments, "outcome")?,
+        since: moment(arguments, "since")?,
+        until: moment(arguments, "until")?,
         order: AuditOrder::OldestFirst { after },
         limit,
-        ..AuditFilter::default()
     };
     let wait = number(arguments, "wait")?.unwrap_or(0).min(WAIT_MOST);
     let deadline = tokio::time::Instant::now() + Duration::from_secs(wait);

@@ -4,6 +4,7 @@
 mod flat;
 mod shown;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_view::{Effect, Method, Operation, Permission, ServerEntry};
 
-use super::{ROW, Row, Run, blocking, definition, row};
+use super::{ROW, Row, Run, Words, blocking, definition, page, row};
 use crate::gateway::Gateway;
 use flat::{Flat, flat_properties};
 use toolcrib_view::Visibility;
@@ -84,8 +85,8 @@ pub(super) const ROWS: &[Row] = &[
             summary: "List the servers",
             description: "List the servers with their state, tools and last error. With `showAll` false, which the muster dialect takes for granted, those that failed are only counted. Who does not administer sees the servers of the profile.",
             permission: Permission::Open,
-            input: r#"{"type":"object","properties":{"showAll":{"type":"boolean","description":"Also those that failed"},"verbose":{"type":"boolean","description":"Also why"}},"additionalProperties":false}"#,
-            output: r#"{"type":"object","properties":{"mcpServers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string","description":"idle, starting, installing, ready, failed, needs-login, stopped; in the muster dialect muster's words"}},"required":["name","state"]}},"total":{"type":"integer"},"mode":{"const":"filesystem"},"hiddenFailed":{"type":"integer"},"hint":{"type":"string"},"problems":{"type":"array"}},"required":["mcpServers","total","mode","problems"]}"#,
+            input: r#"{"type":"object","properties":{"showAll":{"type":"boolean","description":"Also those that failed"},"verbose":{"type":"boolean","description":"Also why"},"query":{"type":"string","description":"Words of its name or title, in any order"},"state":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":1000,"description":"At most so many; the answer then also names all states"},"offset":{"type":"integer","minimum":0,"default":0}},"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"mcpServers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string","description":"idle, starting, installing, ready, failed, needs-login, stopped; in the muster dialect muster's words"}},"required":["name","state"]}},"total":{"type":"integer"},"states":{"type":"array","items":{"type":"string"}},"mode":{"const":"filesystem"},"hiddenFailed":{"type":"integer"},"hint":{"type":"string"},"problems":{"type":"array"}},"required":["mcpServers","total","mode","problems"]}"#,
             ..ROW
         },
     ),
@@ -216,8 +217,21 @@ fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Valu
     let (table, scope) = (gateway.path.servers.table(), gateway.visibility(caller));
     let known = table.values().filter(|running| scope.has_server(running.definition.name.as_str()));
     let (hidden, listed): (Vec<_>, Vec<_>) = known.partition(|it| !shows_all && shown::is_hidden(it));
-    let servers: Vec<Value> = listed
+    let (words, state, (limit, offset)) = (Words::of(arguments)?, text(arguments, "state")?, page(arguments)?);
+    let states: BTreeSet<&str> = listed.iter().map(|running| running.server.status().state.as_str()).collect();
+    let wanted: Vec<_> = listed
         .into_iter()
+        .filter(|running| {
+            let definition = &running.definition;
+            words.fit(&[definition.name.as_str(), definition.title.as_deref().unwrap_or_default()])
+                && state.as_deref().is_none_or(|state| state == running.server.status().state.as_str())
+        })
+        .collect();
+    let total = wanted.len();
+    let servers: Vec<Value> = wanted
+        .into_iter()
+        .skip(offset)
+        .take(limit.unwrap_or(usize::MAX))
         .map(|running| {
             let mut server = info(gateway, caller, &scope, running);
             if let Some(members) = server.as_object_mut().filter(|_| !explains) {
@@ -228,8 +242,10 @@ fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Valu
         .collect();
     let problems = &gateway.loaded().problems;
     let problems: Vec<Value> = problems.iter().filter(|_| scope.is_everything()).map(definition::problem).collect();
-    let mut value =
-        json!({ "mcpServers": servers, "total": servers.len(), "mode": "filesystem", "problems": problems });
+    let mut value = json!({ "mcpServers": servers, "total": total, "mode": "filesystem", "problems": problems });
+    if limit.is_some() {
+        value["states"] = states.into_iter().collect();
+    }
     if !hidden.is_empty() {
         value["hiddenFailed"] = hidden.len().into();
         value["hint"] = "Servers that failed are not shown; use showAll: true to see them.".into();

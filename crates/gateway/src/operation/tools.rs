@@ -1,14 +1,17 @@
 //! The tools of a profile: list, find, describe, call.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_search::budget::{self, DEFAULT_HITS};
 use toolcrib_search::{Detail, Explanation, Part, Query, Ranker};
 use toolcrib_view::view::{SearchHit, View};
-use toolcrib_view::{Effect, Method, Operation, Permission};
+use toolcrib_view::{Effect, Method, Operation, Permission, Tool};
 
-use super::{ROW, Row, Run, row};
+use super::{ROW, Row, Run, Words, page, row};
 use crate::search::SearchRequest;
 use toolcrib_view::arguments::{flag, number, required, text};
 use toolcrib_view::resolve;
@@ -84,8 +87,8 @@ pub(super) const ROWS: &[Row] = &[
             description: "List the tools of this profile with their ids, names and states.",
             permission: Permission::Open,
             problems: &[Kind::NotFound],
-            input: r#"{"type":"object","properties":{"server":{"type":"string"},"pattern":{"type":"string","description":"Glob on server/tool"}},"additionalProperties":false}"#,
-            output: r#"{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"server":{"type":"string"},"description":{"type":"string"},"state":{"type":"string"}},"required":["id","name","server","description","state"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
+            input: r#"{"type":"object","properties":{"server":{"type":"string"},"pattern":{"type":"string","description":"Glob on server/tool"},"query":{"type":"string","description":"Words of its id, title or description, in any order"},"state":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":1000,"description":"At most so many; the answer then also names all servers and states"},"offset":{"type":"integer","minimum":0,"default":0}},"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"servers":{"type":"array","items":{"type":"string"}},"states":{"type":"array","items":{"type":"string"}},"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"server":{"type":"string"},"description":{"type":"string"},"state":{"type":"string"}},"required":["id","name","server","description","state"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
             ..ROW
         },
     ),
@@ -98,19 +101,39 @@ fn list(view: &View, arguments: &Raw) -> Result<Value, Problem> {
         Some(pattern) => Glob::new(&pattern)
             .map_err(|error| Problem::new(Kind::InvalidParams, format!("`pattern` is not a glob: {error}")))?,
     };
-    let tools: Vec<Value> = view
-        .tools
-        .iter()
-        .filter(|tool| server.as_deref().is_none_or(|server| server == tool.id.server.as_str()))
-        .filter(|tool| pattern.matches_id(tool.id.server.as_str(), &tool.id.tool))
-        .map(|tool| {
-            json!({
+    let words = Words::of(arguments)?;
+    let state = text(arguments, "state")?;
+    let (limit, offset) = page(arguments)?;
+    let fits = |tool: &&Arc<Tool>| {
+        server.as_deref().is_none_or(|server| server == tool.id.server.as_str())
+            && pattern.matches_id(tool.id.server.as_str(), &tool.id.tool)
+            && state.as_deref().is_none_or(|state| state == tool.state())
+            && (words.0.is_empty() || {
+                let title = tool.entry.title.as_deref().unwrap_or_default();
+                words.fit(&[&tool.id.to_string(), title, tool.description()])
+            })
+    };
+    let mut total = 0;
+    let mut tools = Vec::new();
+    for tool in view.tools.iter().filter(fits) {
+        total += 1;
+        if total > offset && limit.is_none_or(|limit| tools.len() < limit) {
+            tools.push(json!({
                 "id": tool.id.to_string(), "name": &*tool.name, "server": tool.id.server.as_str(),
                 "title": tool.entry.title, "description": budget::summary(tool.description()), "state": tool.state(),
-            })
-        })
-        .collect();
-    Ok(json!({ "tools": tools, "total": tools.len() }))
+            }));
+        }
+    }
+    let mut answer = json!({ "tools": tools, "total": total });
+    if limit.is_some() {
+        // Tools are sorted by their servers.
+        let mut servers: Vec<&str> = view.tools.iter().map(|tool| tool.id.server.as_str()).collect();
+        servers.dedup();
+        let states: BTreeSet<&str> = view.tools.iter().map(|tool| tool.state()).collect();
+        answer["servers"] = servers.into();
+        answer["states"] = states.into_iter().collect();
+    }
+    Ok(answer)
 }
 
 fn find(view: &View, asked: &SearchRequest<'_>, arguments: &Raw) -> Result<Value, Problem> {

@@ -250,6 +250,8 @@ async fn an_export_is_in_the_formats_of_others_and_waits_for_events_of_others() 
     assert_eq!(rest["lines"].as_array().unwrap().len(), 2, "the third call, and the first export: {rest}");
     let empty = exported(json!({"since": "2099-01-01T00:00:00Z"})).await;
     assert_eq!((&empty["lines"], &empty["next"]), (&json!([]), &json!(0)));
+    let narrow = exported(json!({"target": "core_st*", "outcome": "ok"})).await;
+    assert_eq!(narrow["lines"].as_array().unwrap().len(), 3, "as the list is narrowed: {narrow}");
     let after = house.audited().await.len();
 
     let waiting = async { exported(json!({"after": after, "wait": 30})).await };

@@ -24,6 +24,7 @@ mod examples;
 mod exposure;
 mod families;
 mod fidelity;
+mod figures;
 mod first_requests;
 mod guards;
 mod halts;

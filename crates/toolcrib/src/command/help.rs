@@ -37,7 +37,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "embedding",
         ],
     ),
-    ("Troubleshoot", &["status", "doctor", "logs", "events", "check", "explain"]),
+    ("Troubleshoot", &["status", "doctor", "logs", "events", "figures", "check", "explain"]),
     ("Review", &["verify", "approve", "reject", "approval", "policy", "halt", "canary", "audit", "tokens", "learning"]),
     ("Automate", &["api", "auth", "test", "eval", "completion", "man", "self-update", "version", "help"]),
 ];

@@ -1,5 +1,5 @@
-//! `toolcrib logs`: what a server's program wrote to stderr and what the gateway saw of it, from the log file that the
-//! gateway keeps for each server on its own machine.
+//! `toolcrib logs`: what a server's program wrote to stderr and what the gateway saw of it: from the log file that the
+//! gateway keeps for each server on its own machine, also when it does not run; or of a gateway elsewhere.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -9,12 +9,16 @@ use std::time::Duration;
 
 use toolcrib_base::{Kind, Problem, ServerName};
 
+use crate::client::{ClientFlags, Rest, encoded};
 use crate::home::{Environment, Home};
 use crate::output::print;
 use crate::text;
 
 /// How often a followed file is looked at.
 const LOOK: Duration = Duration::from_millis(300);
+/// How often a gateway elsewhere is asked, and for how many lines at most.
+const ASK: Duration = Duration::from_secs(1);
+const PAGE: usize = 1_000;
 /// How much of a file is read: the gateway puts files aside at 1 MiB.
 const FILE_BYTES: u64 = 4 << 20;
 
@@ -29,12 +33,43 @@ pub(crate) struct Arguments {
     /// Show the last N lines
     #[arg(long, visible_alias = "lines", value_name = "N", default_value_t = 200)]
     tail: usize,
+    /// Only lines that have these words, in any order
+    #[arg(long, value_name = "WORDS")]
+    search: Option<String>,
+    /// Ask the gateway at this URL in place of reading the file
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+    /// Ask the gateway of this context, of `toolcrib context list`
+    #[arg(long, value_name = "CONTEXT", conflicts_with = "endpoint")]
+    context: Option<String>,
+    /// A file with the token [env: TOOLCRIB_TOKEN, the token itself]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// The home folder of the gateway [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
 }
 
+/// Words that a line must have.
+#[derive(Debug, Clone)]
+struct Words(Vec<String>);
+
+impl Words {
+    fn of(text: Option<&str>) -> Self {
+        Self(text.unwrap_or_default().split_whitespace().map(str::to_lowercase).collect())
+    }
+
+    fn fit(&self, line: &str) -> bool {
+        let line = line.to_lowercase();
+        self.0.iter().all(|word| line.contains(word.as_str()))
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<ExitCode> {
+    if arguments.endpoint.is_some() || arguments.context.is_some() {
+        return super::until_interrupted(remote(arguments, environment));
+    }
+    let words = Words::of(arguments.search.as_deref());
     let home = Home::find(arguments.home.as_deref(), environment)?;
     let path = home.state().join("logs").join(format!("{}.log", arguments.server));
     let older = path.with_extension("log.1");
@@ -44,24 +79,25 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     }
     let begin = now.unwrap_or_default();
     if !arguments.follow {
-        return newest(arguments.tail, &begin.1, &older).map(|()| ExitCode::SUCCESS);
+        return newest(arguments.tail, &begin.1, &older, &words).map(|()| ExitCode::SUCCESS);
     }
     super::until_interrupted(async {
-        newest(arguments.tail, &begin.1, &older)?;
-        follow(&path, begin.0).await
+        newest(arguments.tail, &begin.1, &older, &words)?;
+        follow(&path, begin.0, &words).await
     })
 }
 
 /// Shows the newest lines of the file, and before them those of the one that was moved aside.
-fn newest(lines: usize, recent: &str, older: &Path) -> anyhow::Result<()> {
-    let before = if recent.matches('\n').count() < lines { read(older, 0)? } else { None };
+fn newest(lines: usize, recent: &str, older: &Path, words: &Words) -> anyhow::Result<()> {
+    let is_enough = recent.lines().filter(|line| words.fit(line)).count() >= lines;
+    let before = if is_enough { None } else { read(older, 0)? };
     let all = before.unwrap_or_default().1 + recent;
-    let all: Vec<&str> = all.lines().collect();
+    let all: Vec<&str> = all.lines().filter(|line| words.fit(line)).collect();
     all[all.len().saturating_sub(lines)..].iter().try_for_each(|line| show(line))
 }
 
 /// Shows what comes, from a place of the file on.
-async fn follow(path: &Path, mut at: u64) -> anyhow::Result<()> {
+async fn follow(path: &Path, mut at: u64, words: &Words) -> anyhow::Result<()> {
     let mut rest = String::new();
     loop {
         tokio::time::sleep(LOOK).await;
@@ -74,8 +110,38 @@ async fn follow(path: &Path, mut at: u64) -> anyhow::Result<()> {
         at = end;
         rest.push_str(&more);
         while let Some(line) = rest.find('\n') {
-            show(&rest[..line])?;
+            if words.fit(&rest[..line]) {
+                show(&rest[..line])?;
+            }
             rest.drain(..=line);
+        }
+    }
+}
+
+/// The same of a gateway elsewhere, by its operation.
+async fn remote(arguments: &Arguments, environment: &Environment) -> anyhow::Result<()> {
+    let flags =
+        ClientFlags::of_bridge(arguments.endpoint.clone(), None, arguments.token_file.clone(), arguments.home.clone());
+    let flags = arguments.context.as_deref().map_or(flags.clone(), |context| flags.at_context(context));
+    let rest = Rest::open(&flags, environment)?;
+    let path = format!("/servers/{}/logs", encoded(arguments.server.as_str()));
+    let words = arguments.search.as_deref().map_or_else(String::new, |words| format!("&query={}", encoded(words)));
+    let mut place = format!("limit={}", arguments.tail.clamp(1, PAGE));
+    loop {
+        let answer = rest.get(&format!("{path}?{place}{words}")).await?.to_value();
+        if answer["missed"] == true {
+            print("… lines are missing here: the log went on faster than it was read\n")?;
+        }
+        for line in answer["lines"].as_array().into_iter().flatten() {
+            let part = |key: &str| line[key].as_str().unwrap_or_default();
+            show(&format!("{} {:5} {}", part("at"), part("level"), part("line")))?;
+        }
+        if !arguments.follow {
+            return Ok(());
+        }
+        place = format!("limit={PAGE}&after={}", encoded(answer["next"].as_str().unwrap_or_default()));
+        if answer["truncated"] != true {
+            tokio::time::sleep(ASK).await;
         }
     }
 }
@@ -111,8 +177,7 @@ fn no_log(server: &ServerName, home: &Home) -> Problem {
         return problem.hint(format!("the log is created when the server starts: `toolcrib start server {server}`"));
     }
     problem.hint(
-        "list servers with `toolcrib list servers`; logs can only be read on the gateway's machine, from the home \
-         folder (`--home`)",
+        "list servers with `toolcrib list servers`; of a gateway elsewhere, name it by `--context` or `--endpoint`",
     )
 }
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use super::decide::{self, Decision};
 use super::login::place::LoginGateway;
 use super::{
-    api, approval, audit, auth, call, canary, describe, doctor, explain, find, halt, learning, login, logout,
+    api, approval, audit, auth, call, canary, describe, doctor, explain, figures, find, halt, learning, login, logout,
     on_this_thread, policy, profile, registry, run as agent_run, server, status, tokens, ui, until_interrupted, verify,
     version, with_gateway, with_own_interrupts, with_rest, with_session,
 };
@@ -56,6 +56,8 @@ pub(crate) enum RemoteCommand {
     Halt(halt::Arguments),
     /// Mint, list and remove canaries: tokens that halt anyone who sends one
     Canary(canary::Arguments),
+    /// Show how many calls there were, how they ended and how long they took
+    Figures(figures::Arguments),
     /// List, verify or prove audit events
     Audit(audit::Arguments),
     /// Call any operation of the control API
@@ -137,6 +139,7 @@ pub(super) fn run(command: RemoteCommand, environment: &Environment) -> anyhow::
         RemoteCommand::Explain(arguments) => {
             with_rest(&arguments.client, environment, async |rest, output| explain::run(&arguments, rest, output).await)
         }
+        RemoteCommand::Figures(arguments) => figures::start(&arguments, environment),
         RemoteCommand::Doctor(arguments) => {
             with_rest(&arguments.client, environment, async |rest, output| doctor::run(&arguments, rest, output).await)
         }

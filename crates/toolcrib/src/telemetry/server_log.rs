@@ -1,6 +1,8 @@
 //! A log file for each server: `state/logs/<server>.log`, bounded, written by a thread so that no one waits for the
 //! disk.
 
+mod reading;
+
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -22,6 +24,8 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::text;
+
+pub(crate) use reading::LogFolder;
 
 /// The targets of events about one server: what we see of it, and what its program writes to stderr.
 const TARGETS: [&str; 2] = ["toolcrib::server", "toolcrib::stderr"];

@@ -1,5 +1,8 @@
 //! The web user interface of the real binary in a real browser: Chromium, driven by its own driver.
 
+mod looks;
+mod record;
+
 use std::process::Stdio;
 use std::sync::Arc;
 
@@ -13,9 +16,6 @@ use toolcrib_testkit::{eventually, fake_server};
 
 use crate::serving::GatewayFixture;
 use crate::toolcrib::{run, run_with_stdin};
-
-/// The widths at which every page is looked at, in pixels.
-const WIDTHS: [u32; 2] = [1280, 320];
 
 /// A browser, and the driver that it ends with.
 pub(crate) struct Browser {
@@ -117,8 +117,14 @@ impl Pages {
         self.driver.execute(script, Vec::new()).await.unwrap().json().clone()
     }
 
+    /// Clicks an element, which what happens meanwhile may replace.
     pub(crate) async fn click(&self, css: &str) {
-        self.until(css).await.click().await.unwrap();
+        eventually(css, async { while self.until(css).await.click().await.is_err() {} }).await;
+    }
+
+    /// Presses keys where the focus is.
+    async fn press(&self, keys: impl Into<TypingData>) {
+        self.driver.active_element().await.unwrap().send_keys(keys).await.unwrap();
     }
 
     pub(crate) async fn types(&self, css: &str, text: &str) {
@@ -131,8 +137,14 @@ impl Pages {
         let driver = self.cdp.clone();
         let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         driver.send_raw("Emulation.setDeviceMetricsOverride", size).await.unwrap();
-        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": theme }] });
-        driver.send_raw("Emulation.setEmulatedMedia", media).await.unwrap();
+        self.media(&[("prefers-color-scheme", theme)]).await;
+    }
+
+    /// Sets what the page asks of the person's settings.
+    async fn media(&self, features: &[(&str, &str)]) {
+        let features: Vec<Value> =
+            features.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
+        self.cdp.send_raw("Emulation.setEmulatedMedia", json!({ "features": features })).await.unwrap();
     }
 
     /// What the console says, and what the policy of content refused.
@@ -153,56 +165,6 @@ async fn gateway() -> GatewayFixture {
     let servers: Vec<(&str, &str)> = servers.iter().map(|(name, text)| (*name, text.as_str())).collect();
     GatewayFixture::start(&servers).await
 }
-
-#[tokio::test]
-async fn every_page_is_quiet_and_fits_in_both_themes_wide_and_narrow() {
-    let gateway = gateway().await;
-    Browser::start()
-        .await
-        .signed_in(&gateway, |pages| async move {
-            let paths =
-                pages.eval("return [...document.querySelectorAll('nav a')].map(it => it.getAttribute('href'))").await;
-            let mut paths: Vec<String> = serde_json::from_value(paths).unwrap();
-            assert!(paths.len() >= 20, "{paths:?}");
-            paths.extend(
-                ["/ui/servers/try", "/ui/tools/try%2Fecho", "/ui/call/try%2Fecho", "/ui/profiles/default"]
-                    .map(str::to_owned),
-            );
-            paths.extend(["/ui/operations/core_halt_add", "/ui/registry/github", "/ui/models/demo"].map(str::to_owned));
-            for (width, theme) in [(WIDTHS[0], "light"), (WIDTHS[1], "dark")] {
-                pages.look(width, theme).await;
-                for path in &paths {
-                    pages.go(path).await;
-                    let seen = pages.eval(LOOK).await;
-                    assert_eq!(seen["wide"], false, "{path} does not fit {width} pixels");
-                    assert_eq!(seen["headings"], 1, "{path} has one first heading");
-                    assert_eq!(seen["unnamed"], json!([]), "{path}: controls without a name");
-                    assert_eq!(seen["twice"], json!([]), "{path}: ids that stand twice");
-                    assert_eq!(seen["elsewhere"], json!([]), "{path}: requests elsewhere");
-                    assert_eq!(seen["dark"], theme == "dark", "{path}: {theme}");
-                    assert_eq!(pages.complaints().await, [""; 0], "{path}");
-                }
-            }
-        })
-        .await;
-}
-
-/// What is looked at on a page.
-const LOOK: &str = r#"
-const all = (css) => [...document.querySelectorAll(css)];
-const name = (it) => it.getAttribute("aria-label") || it.labels?.[0]?.textContent.trim() || it.textContent.trim() || it.title;
-const ids = all("[id]").map((it) => it.id);
-const light = getComputedStyle(document.documentElement).backgroundColor.match(/\d+/g).map(Number);
-return {
-  wide: document.documentElement.scrollWidth > document.documentElement.clientWidth,
-  headings: all("h1").length,
-  unnamed: all("button, a, input:not([type=hidden]), select, textarea").filter((it) => !name(it)).map((it) => it.outerHTML),
-  twice: ids.filter((id, at) => ids.indexOf(id) !== at),
-  elsewhere: performance.getEntriesByType("resource").map((it) => it.name)
-    .filter((it) => !it.startsWith(location.origin) && !it.startsWith("data:")),
-  dark: light[0] < 128,
-};
-"#;
 
 #[tokio::test]
 async fn a_person_repairs_a_server_calls_a_tool_and_sees_what_happens_elsewhere() {

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::filters;
 use crate::frame::Frame;
+use crate::part::Cell;
 
 /// The first page.
 #[derive(Debug, Template)]
@@ -22,6 +23,8 @@ pub struct StartPage {
     pub needs: Vec<Need>,
     /// The profiles that are granted to who signed in at an issuer.
     pub profiles: Vec<GrantedProfile>,
+    /// The figures of the last day; none where the person may not see them.
+    pub day: Vec<(&'static str, Cell)>,
     /// How the gateway is, as `core_status` answers.
     pub status: Status,
 }
@@ -67,7 +70,10 @@ pub struct Status {
     /// How many servers are in each state.
     #[serde(default)]
     pub states: BTreeMap<String, usize>,
-    /// The servers.
+    /// How many tools the servers have.
+    #[serde(default)]
+    pub tools: usize,
+    /// The servers that need someone.
     #[serde(default)]
     pub servers: Vec<ServerRow>,
     /// What is wrong with definitions.
@@ -103,9 +109,6 @@ pub struct ServerRow {
     /// Its state.
     #[serde(default)]
     pub state: String,
-    /// How many tools it has.
-    #[serde(default)]
-    pub tools: usize,
     /// Why it failed.
     #[serde(default, rename = "lastError")]
     pub last_error: Option<String>,
@@ -122,9 +125,9 @@ impl Status {
         duration(self.uptime_s)
     }
 
-    /// How many tools ready servers have.
-    pub fn tools(&self) -> usize {
-        self.servers.iter().map(|server| server.tools).sum()
+    /// How many servers there are.
+    pub fn all_servers(&self) -> usize {
+        self.states.values().sum()
     }
 
     /// How many servers are in which state.

@@ -63,6 +63,7 @@ pub(super) async fn answer(site: &Arc<Site>, visitor: Visitor, request: Request<
         session::SESSION => session::redeem(&page),
         path if path.starts_with(live::ROOT) => live::answer(page).await,
         _ if page.viewer.is_none() => session::to_sign_in(&page),
+        page::audit::EXPORT => page::audit::export(&page).await,
         _ => page::answer(&page).await,
     }
 }

@@ -212,9 +212,16 @@ async fn every_page_is_made_and_says_what_is_not_there() {
         }
         assert!(reply.status == 200 && text(&reply).contains("aria-current=\"page\""), "{path}: {}", text(&reply));
     }
-    for path in
-        ["/ui/servers/files", "/ui/tools/files%2Fread", "/ui/profiles/default", "/ui/models/demo", "/ui/registry/git"]
-    {
+    for path in [
+        "/ui/servers/files",
+        "/ui/tools/files%2Fread",
+        "/ui/profiles/default",
+        "/ui/models/demo",
+        "/ui/registry/git",
+        "/ui/activity?by=tool&range=1h&until=2026-11-20T00%3A00%3A00Z",
+        "/ui/audit/verify",
+        "/ui/find?q=read",
+    ] {
         let reply = pages.page(path, &cookie).await;
         assert_eq!(reply.status, 200, "{path}: {}", text(&reply));
     }
@@ -222,6 +229,13 @@ async fn every_page_is_made_and_says_what_is_not_there() {
         let reply = pages.page(path, &cookie).await;
         assert!(reply.status == 404 && text(&reply).contains(words), "{path}: {}", text(&reply));
     }
+    let found = text(&pages.page("/ui/find?q=files%2Fre", &cookie).await);
+    assert!(found.contains("href=\"/ui/tools/files%2Fread\""), "{found}");
+    let file = pages.page("/ui/audit/export?target=core_status", &cookie).await;
+    assert_eq!(file.headers["content-disposition"], "attachment; filename=\"audit.jsonl\"");
+    assert!(text(&file).lines().all(|line| line.contains("core_status")) && !text(&file).is_empty());
+    let wrong = pages.page("/ui/audit/export?since=soon", &cookie).await;
+    assert!(wrong.status == 400 && text(&wrong).contains("2026-11-20T12:00:00Z"), "{}", text(&wrong));
     let none = pages.page("/ui/tools?q=nothing-like-this", &cookie).await;
     assert!(text(&none).contains("Nothing matches"));
 }

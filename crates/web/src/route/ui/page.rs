@@ -1,11 +1,16 @@
 //! The pages: one file each, and this table.
 
+mod activity;
 mod agents;
 mod approvals;
+pub(super) mod audit;
 pub(super) mod call;
 mod clients;
+mod connectors;
+mod find;
 mod gateway;
 mod json;
+mod logs;
 mod offers;
 pub(super) mod operation;
 mod people;
@@ -65,6 +70,7 @@ const PAGES: &[&Page] = &[
     &search::PAGE,
     &servers::PAGE,
     &servers::ONE,
+    &logs::PAGE,
     &registry::PAGE,
     &registry::ONE,
     &profiles::PAGE,
@@ -86,7 +92,11 @@ const PAGES: &[&Page] = &[
     &agents::AGENT,
     &agents::MODELS,
     &agents::MODEL,
-    &record::AUDIT,
+    &connectors::PAGE,
+    &connectors::ONE,
+    &activity::PAGE,
+    &audit::PAGE,
+    &audit::VERIFY,
     &record::EVENTS,
     &writes::PAGE,
     &writes::ONE,
@@ -95,6 +105,7 @@ const PAGES: &[&Page] = &[
     &gateway::SECRETS,
     &gateway::SETTINGS,
     &people::SESSIONS,
+    &find::PAGE,
     &operation::LIST,
     &operation::ONE,
 ];

@@ -139,7 +139,7 @@ async fn model(request: &PageRequest) -> Result<DetailPage, Problem> {
 }
 
 /// The buttons that change and remove a definition.
-fn edit(about: &str, list: &str, name: &str, [update, delete]: [&str; 2]) -> Vec<Action> {
+pub(super) fn edit(about: &str, list: &str, name: &str, [update, delete]: [&str; 2]) -> Vec<Action> {
     let page = |tool: &str, next: &str| format!("/ui/operations/{tool}?name={}&return={next}", encoded(name));
     let edit = open_page("Edit", &page(update, &format!("{list}/{}", encoded(name))), Look::Plain);
     let remove = open_page("Remove", &page(delete, list), Look::Danger);

@@ -50,8 +50,8 @@ pub(super) fn state(word: &str) -> Cell {
 /// How a state looks, of whatever it is.
 pub(super) fn level(word: &str) -> Level {
     match word {
-        "ready" | "running" | "healthy" | "done" | "ok" | "permit" | "completed" | "connected" | "approved"
-        | "logged-in" => Level::Ok,
+        "ready" | "active" | "running" | "healthy" | "done" | "ok" | "permit" | "completed" | "connected"
+        | "approved" | "logged-in" => Level::Ok,
         "failed" | "unreachable" | "error" | "deny" | "denied" | "dead" | "unhealthy" | "unknown" => Level::Bad,
         "open" | "held" | "needs-login" | "unverified" | "warn" | "expired" | "waiting" | "paused" | "quarantined"
         | "degraded" => Level::Warn,

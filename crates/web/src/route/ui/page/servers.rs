@@ -1,7 +1,5 @@
 //! `/ui/servers`: the servers, and one of them with what changed at it.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_ui::filters::encoded;
@@ -9,7 +7,8 @@ use toolcrib_ui::page::{DetailPage, ListPage};
 use toolcrib_ui::part::{Action, Cell, Column, Filter, Look, Section, Table};
 
 use super::json::{cell, level, link, number, pretty, rows, state, text, time};
-use super::{Listing, Page, name, open_page, operation, rendered, run};
+use super::logs::log_of;
+use super::{Listing, Page, ROWS, name, open_page, operation, rendered, run};
 use crate::route::ui::PageRequest;
 
 pub(super) const PAGE: Page = Page {
@@ -38,16 +37,14 @@ const COLUMNS: [Column; 6] = [
 ];
 
 async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
-    let answer = request.operate("core_mcpserver_list", json!({})).await?.to_value();
-    let servers = rows(&answer, "mcpServers");
-    let chosen = request.parameter("state").unwrap_or_default();
-    let states: BTreeSet<String> = servers.iter().map(|row| text(row, "state")).collect();
-    let words = request.words("q");
-    let wanted = servers.iter().filter(|row| {
-        (chosen.is_empty() || row["state"] == chosen)
-            && words.fit(&format!("{} {}", text(row, "name"), text(row, "title")))
-    });
-    let table = wanted.map(|row| {
+    let (chosen, query) = (request.value("state"), request.value("q"));
+    let mut arguments = json!({ "query": query, "limit": ROWS, "offset": request.offset() });
+    if !chosen.is_empty() {
+        arguments["state"] = chosen.as_str().into();
+    }
+    let answer = request.operate("core_mcpserver_list", arguments).await?.to_value();
+    let states = rows(&answer, "states").iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    let table = rows(&answer, "mcpServers").iter().map(|row| {
         let word = text(row, "state");
         let shown = Cell::State { level: level(&word), word, note: text(row, "lastError") };
         vec![
@@ -60,13 +57,8 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
         ]
     });
     let filters = vec![
-        Filter::Search { name: "q", label: "Find", hint: "name or title", value: words.text() },
-        Filter::Choice {
-            name: "state",
-            label: "State",
-            options: states.into_iter().collect(),
-            value: chosen.to_owned(),
-        },
+        Filter::Search { name: "q", label: "Find", hint: "name or title", value: query },
+        Filter::Choice { name: "state", label: "State", options: states, value: chosen },
     ];
     let listing = Listing {
         title: "Servers",
@@ -78,6 +70,8 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
             ]
         }),
         is_live: true,
+        total: answer["total"].as_u64().and_then(|total| usize::try_from(total).ok()),
+        offset: request.offset(),
         ..Listing::new(&COLUMNS, filters, table.collect())
     };
     Ok(request.list(listing))
@@ -110,7 +104,7 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
         frame: request.frame(&title),
         above: ("/ui/servers", "Servers"),
         intro: String::new(),
-        actions: request.if_changing(|| actions(request, &name)),
+        actions: actions(request, &name),
         changing: vec![Section::Facts(facts(&server, &name))],
         fixed,
         live: request.live_path(),
@@ -123,14 +117,18 @@ fn actions(request: &PageRequest, name: &str) -> Vec<Action> {
     let edit =
         format!("/ui/operations/core_mcpserver_update?name={}&return={}", encoded(name), encoded(&request.here()));
     let remove = format!("/ui/operations/core_mcpserver_delete?name={}&return=/ui/servers", encoded(name));
-    vec![
-        button("Start", "core_mcpserver_start"),
-        button("Restart", "core_mcpserver_restart"),
-        button("Stop", "core_mcpserver_stop"),
-        button("Verify", "core_mcpserver_verify"),
-        open_page("Edit", &edit, Look::Plain),
-        open_page("Remove", &remove, Look::Danger),
-    ]
+    let log = request.allows("core_mcpserver_logs").then(|| open_page("Log", &log_of(name), Look::Plain));
+    let changing = request.if_changing(|| {
+        vec![
+            button("Start", "core_mcpserver_start"),
+            button("Restart", "core_mcpserver_restart"),
+            button("Stop", "core_mcpserver_stop"),
+            button("Verify", "core_mcpserver_verify"),
+            open_page("Edit", &edit, Look::Plain),
+            open_page("Remove", &remove, Look::Danger),
+        ]
+    });
+    log.into_iter().chain(changing).collect()
 }
 
 fn facts(server: &Value, name: &str) -> Vec<(&'static str, Cell)> {

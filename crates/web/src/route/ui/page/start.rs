@@ -7,6 +7,7 @@ use toolcrib_ui::page::StartPage;
 use toolcrib_ui::page::start::{GrantedProfile, Need, Status};
 use toolcrib_ui::part::Level;
 
+use super::activity::totals;
 use super::json::{level, rows, text};
 use super::{Page, rendered};
 use crate::route::ui::PageRequest;
@@ -21,7 +22,13 @@ pub(super) const PAGE: Page = Page {
 };
 
 async fn page(request: &PageRequest) -> Result<StartPage, Problem> {
-    let status: Status = request.read("core_status", json!({})).await?;
+    let status: Status = request.read("core_status", json!({ "attention": true })).await?;
+    // What happened within the last minute may be missing: a first page does not wait for it.
+    let day = match request.allows("core_figures") {
+        true => request.operate("core_figures", json!({ "by": "profile", "fresh": false })).await.ok(),
+        false => None,
+    };
+    let day = day.map(|day| totals(&day.to_value()["totals"])).unwrap_or_default();
     let mut needs = Vec::new();
     for problem in &status.problems {
         let place = problem.line.map_or_else(|| problem.file.clone(), |line| format!("{} line {line}", problem.file));
@@ -50,10 +57,10 @@ async fn page(request: &PageRequest) -> Result<StartPage, Problem> {
         needs.push(Need { level: "warn", word: "setting", text: sentence(text), hint, link: None });
     }
     let found = clients(request).await;
-    let setup = status.servers.is_empty().then_some(found.as_ref().map_or(0, Vec::len));
+    let setup = (status.all_servers() == 0).then_some(found.as_ref().map_or(0, Vec::len));
     let setup = setup.filter(|_| request.may_change() && request.allows("core_mcpserver_create"));
     let clients = found.unwrap_or_default().into_iter().flatten().filter(|_| setup.is_none()).collect();
-    Ok(StartPage { frame: request.frame("Start"), setup, clients, needs, profiles: granted(request), status })
+    Ok(StartPage { frame: request.frame("Start"), setup, clients, needs, profiles: granted(request), day, status })
 }
 
 /// The clients on this machine, with what is to be done about each. Not where they may not be looked at, nor for the part

@@ -1,16 +1,17 @@
 //! `/ui/tools`: the tools that a profile shows, and one of them: what it takes, who sees it and by which rule.
 
-use std::collections::BTreeSet;
-
-use serde_json::json;
+use serde_json::{Value, json};
 use toolcrib_base::Problem;
+use toolcrib_protocol::Raw;
 use toolcrib_ui::filters::encoded;
+use toolcrib_ui::json::Json;
 use toolcrib_ui::page::{DetailPage, ListPage};
 use toolcrib_ui::part::{Cell, Column, Filter, Level, Look, Section, Table};
+use toolcrib_ui::schema::SchemaTree;
 
-use super::json::{level, link, pretty, rows, text};
-use super::record::audit_of;
-use super::{Listing, Page, name, open_page, rendered};
+use super::audit::audit_of;
+use super::json::{level, link, rows, text};
+use super::{Listing, Page, ROWS, name, open_page, rendered};
 use crate::route::ui::PageRequest;
 
 pub(super) const PAGE: Page = Page {
@@ -33,18 +34,16 @@ const COLUMNS: [Column; 4] =
     [Column::text("Tool"), Column::text("What it does"), Column::text("Server"), Column::text("State")];
 
 async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
-    let answer = request.operate("core_tool_list", request.in_profile(json!({}))).await?.to_value();
-    let tools = rows(&answer, "tools");
-    let servers: BTreeSet<String> = tools.iter().map(|row| text(row, "server")).collect();
-    let states: BTreeSet<String> = tools.iter().map(|row| text(row, "state")).collect();
-    let (server, state) = (request.value("server"), request.value("state"));
-    let words = request.words("q");
-    let wanted = tools.iter().filter(|row| {
-        (server.is_empty() || row["server"] == server.as_str())
-            && (state.is_empty() || row["state"] == state.as_str())
-            && words.fit(&format!("{} {} {}", text(row, "id"), text(row, "title"), text(row, "description")))
-    });
-    let table = wanted.map(|row| {
+    let (server, state, query) = (request.value("server"), request.value("state"), request.value("q"));
+    let mut arguments = json!({ "query": query, "limit": ROWS, "offset": request.offset() });
+    for (key, value) in [("server", &server), ("state", &state)] {
+        if !value.is_empty() {
+            arguments[key] = value.as_str().into();
+        }
+    }
+    let answer = request.operate("core_tool_list", request.in_profile(arguments)).await?.to_value();
+    let options = |key: &str| rows(&answer, key).iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    let table = rows(&answer, "tools").iter().map(|row| {
         let word = text(row, "state");
         vec![
             link("/ui/tools", row, "id", "title"),
@@ -54,20 +53,17 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
         ]
     });
     let filters = vec![
-        Filter::Search { name: "q", label: "Find", hint: "words of its name or description", value: words.text() },
-        Filter::Choice {
-            name: "server",
-            label: "Server",
-            options: servers.into_iter().collect(),
-            value: server.clone(),
-        },
-        Filter::Choice { name: "state", label: "State", options: states.into_iter().collect(), value: state.clone() },
+        Filter::Search { name: "q", label: "Find", hint: "words of its name or description", value: query },
+        Filter::Choice { name: "server", label: "Server", options: options("servers"), value: server },
+        Filter::Choice { name: "state", label: "State", options: options("states"), value: state },
         request.profile_filter(),
     ];
     let listing = Listing {
         title: "Tools",
         empty: ("This profile shows no tools.", "Add a server, or see what the profile allows at `/ui/profiles`."),
         actions: vec![open_page("Search as an agent does", "/ui/search", Look::Plain)],
+        total: answer["total"].as_u64().and_then(|total| usize::try_from(total).ok()),
+        offset: request.offset(),
         ..Listing::new(&COLUMNS, filters, table.collect())
     };
     Ok(request.list(listing))
@@ -75,7 +71,8 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
 
 async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     let id = name(request);
-    let tool = request.operate("core_tool_get", request.in_profile(json!({ "name": id }))).await?.to_value();
+    let raw = request.operate("core_tool_get", request.in_profile(json!({ "name": id }))).await?;
+    let tool = raw.to_value();
     let explained = request.operate("core_tool_explain", request.in_profile(json!({ "tool": id }))).await;
     let mut tags = Vec::new();
     for (key, word, level) in [
@@ -110,10 +107,8 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
         let table = Table { label: "Why it is there".into(), columns, rows: steps.collect() };
         fixed.push(Section::Table { title, table, empty: String::new() });
     }
-    fixed.push(Section::Pre { title: "What it takes".into(), id: "input", text: pretty(&tool["inputSchema"]) });
-    if !tool["outputSchema"].is_null() {
-        fixed.push(Section::Pre { title: "What it answers".into(), id: "output", text: pretty(&tool["outputSchema"]) });
-    }
+    fixed.extend(schema(&raw, "inputSchema", "What it takes", "input"));
+    fixed.extend(schema(&raw, "outputSchema", "What it answers", "output"));
     let profile = request.parameter("profile").map_or_else(String::new, |it| format!("?profile={}", encoded(it)));
     let call = format!("/ui/call/{}{profile}", encoded(&id));
     let title = match text(&tool, "title") {
@@ -130,4 +125,14 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
         fixed,
         live: String::new(),
     })
+}
+
+/// A schema of a tool, from its text: a value would lose the digits of large numbers.
+fn schema(tool: &Raw, key: &str, title: &str, id: &'static str) -> Option<Section> {
+    let (raw, title) = (tool.get(key)?, title.to_owned());
+    let Ok(json) = Json::parse(raw.as_str()) else {
+        return Some(Section::Pre { title, id, text: raw.as_str().to_owned() });
+    };
+    let tree = SchemaTree::from(json.clone());
+    Some(Section::Schema { title, id, tree, text: json.pretty() })
 }

@@ -1,0 +1,223 @@
+//! `/ui/audit`: the audit log, whether it is intact, and its events as a file.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
+use http::{HeaderValue, Response};
+use serde_json::{Value, json};
+use toolcrib_base::{Kind, Problem};
+use toolcrib_transport::http::body::Body;
+use toolcrib_ui::filters::encoded;
+use toolcrib_ui::page::{DetailPage, ListPage};
+use toolcrib_ui::part::{Cell, Column, Filter, Level, Look, Section};
+
+use super::json::{cell, level, rows, text, time};
+use super::{Listing, Page, open_page, rendered};
+use crate::respond;
+use crate::route::ui::{PageRequest, write};
+
+pub(super) const PAGE: Page = Page {
+    path: "/ui/audit",
+    nav: Some(("Record", "Audit log")),
+    needs: "core_audit_list",
+    make: |request| Box::pin(async move { rendered(&list(request).await?) }),
+    live: None,
+};
+
+pub(super) const VERIFY: Page = Page {
+    path: "/ui/audit/verify",
+    nav: None,
+    needs: "",
+    make: |request| Box::pin(async move { rendered(&verification(request).await?) }),
+    live: None,
+};
+
+/// Where events are given as a file.
+pub(in crate::route::ui) const EXPORT: &str = "/ui/audit/export";
+
+/// How many rows a page has.
+const ROWS: usize = 100;
+const OUTCOMES: [&str; 5] = ["ok", "tool_error", "error:*", "denied", "cancelled"];
+/// The parameters that narrow the list and the file.
+const NARROWING: [&str; 6] = ["target", "principal", "profile", "outcome", "since", "until"];
+/// How many events are taken of the log at a time, and how many a file has at most: some 50 MB.
+const EXPORTED: usize = 1_000;
+const FILE_EVENTS: usize = 50_000;
+
+fn narrowed(request: &PageRequest, mut arguments: Value) -> Value {
+    for key in NARROWING {
+        if let Some(value) = request.parameter(key) {
+            arguments[key] = value.into();
+        }
+    }
+    arguments
+}
+
+async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
+    const COLUMNS: [Column; 8] = [
+        Column::number("#"),
+        Column::text("At (UTC)"),
+        Column::text("Who"),
+        Column::text("What"),
+        Column::text("Outcome"),
+        Column::text("Decided"),
+        Column::number("Took"),
+        Column::text("Door"),
+    ];
+    let mut arguments = narrowed(request, json!({ "limit": ROWS }));
+    let before = request.parameter("before").and_then(|before| before.parse::<u64>().ok());
+    if let Some(before) = before {
+        arguments["before"] = before.into();
+    }
+    let answer = request.operate("core_audit_list", arguments).await?.to_value();
+    let events = rows(&answer, "events");
+    let table = events.iter().map(|row| {
+        let outcome = text(row, "outcome");
+        let took = row["duration_us"].as_u64().map_or_else(String::new, duration);
+        vec![
+            Cell::Figure(text(row, "seq")),
+            time(row, "at"),
+            Cell::Id(text(row, "principal")),
+            Cell::Id(text(row, "target")),
+            Cell::state(level(outcome.split(':').next().unwrap_or_default()), outcome),
+            Cell::Summary(text(row, "decision")),
+            Cell::Figure(took),
+            cell(row, "door"),
+        ]
+    });
+    let last = events.last().and_then(|row| row["seq"].as_u64()).filter(|_| answer["truncated"] == true);
+    let after = last.map(|seq| request.with("before", &seq.to_string()));
+    let file = format!("{EXPORT}?format=jsonl{}", query(request));
+    let listing = Listing {
+        title: "Audit log",
+        intro: "Who did what, and who decided. Each event holds the hash of the one before.",
+        empty: ("Nothing is on record.", "Every call leaves an event here."),
+        actions: vec![
+            open_page("Verify", VERIFY.path, Look::Primary),
+            open_page("Export as JSON Lines", &file, Look::Plain),
+        ],
+        after,
+        is_open_ended: true,
+        ..Listing::new(&COLUMNS, filters(request), table.collect())
+    };
+    Ok(request.list(listing))
+}
+
+fn filters(request: &PageRequest) -> Vec<Filter> {
+    let search = |name, label, hint| Filter::Search { name, label, hint, value: request.value(name) };
+    let mut filters = vec![
+        search("target", "What", "files/*"),
+        search("principal", "Who", "user:acme/ann"),
+        Filter::Choice {
+            name: "outcome",
+            label: "Outcome",
+            options: OUTCOMES.iter().map(|outcome| (*outcome).to_owned()).collect(),
+            value: request.value("outcome"),
+        },
+        search("since", "Since", "2026-11-20"),
+        search("until", "Before", "2026-11-21"),
+    ];
+    if !request.value("profile").is_empty() {
+        filters.push(search("profile", "Profile", "default"));
+    }
+    filters
+}
+
+/// The narrowing parameters as the rest of a query.
+fn query(request: &PageRequest) -> String {
+    let given = NARROWING.iter().filter_map(|key| Some((key, request.parameter(key)?)));
+    given.map(|(key, value)| format!("&{key}={}", encoded(value))).collect()
+}
+
+/// Microseconds in a unit that people read.
+pub(super) fn duration(micros: u64) -> String {
+    match micros {
+        0..1_000 => format!("{micros} µs"),
+        1_000..1_000_000 => format!("{} ms", micros / 1_000),
+        _ => format!("{}.{} s", micros / 1_000_000, micros % 1_000_000 / 100_000),
+    }
+}
+
+/// Where the audit log is shown for one target.
+pub(super) fn audit_of(target: &str) -> String {
+    format!("/ui/audit?target={}", encoded(target))
+}
+
+/// Whether the log is intact: the whole chain and its signatures are read.
+async fn verification(request: &PageRequest) -> Result<DetailPage, Problem> {
+    let found = request.operate("core_audit_verify", json!({})).await?.to_value();
+    let mut facts = Vec::new();
+    let broken = &found["broken"];
+    if found["intact"] == true {
+        facts.push(("The log", Cell::state(Level::Ok, "intact")));
+        facts.push(("Events", Cell::Number(found["events"].as_u64().unwrap_or_default())));
+        facts.push(("Signed up to event", Cell::Number(found["signed"].as_u64().unwrap_or_default())));
+        if !found["key"].is_null() {
+            facts.push(("By the key", Cell::Id(text(&found, "key"))));
+        }
+        facts.push(("Newest hash", Cell::Id(text(&found["head"], "hash"))));
+    } else {
+        let seq = broken["seq"].as_u64().unwrap_or_default();
+        facts.push(("The log", Cell::state(Level::Bad, "broken")));
+        facts.push((
+            "First wrong event",
+            Cell::link(format!("/ui/audit?before={}", seq.saturating_add(1)), seq.to_string()),
+        ));
+        facts.push(("What is wrong", Cell::Text(text(broken, "fault").replace('_', " "))));
+    }
+    let next = match found["intact"] == true {
+        true => {
+            "Keep the newest checkpoint elsewhere: `toolcrib audit checkpoints`. It shows later whether the log was cut."
+        }
+        false => {
+            "Rows were changed, removed or added outside Toolcrib. Compare with a sink or a backup: `toolcrib audit verify --kept FILE`."
+        }
+    };
+    Ok(DetailPage {
+        frame: request.frame("Verification"),
+        above: (PAGE.path, "Audit log"),
+        name: "verify".into(),
+        intro: "Every event, its hash, and the checkpoints that are signed for them.".into(),
+        actions: vec![open_page("Verify again", VERIFY.path, Look::Plain)],
+        changing: vec![Section::Facts(facts)],
+        fixed: vec![Section::Prose { title: String::new(), text: next.into() }],
+        live: String::new(),
+    })
+}
+
+/// The events that the list shows, all of them, as a file.
+pub(in crate::route::ui) async fn export(request: &PageRequest) -> Response<Body> {
+    match Box::pin(exported(request)).await {
+        Ok(file) => file,
+        Err(problem) => write::problem(request, "Nothing was exported", &problem),
+    }
+}
+
+async fn exported(request: &PageRequest) -> Result<Response<Body>, Problem> {
+    let format = request.parameter("format").unwrap_or("jsonl");
+    let arguments = narrowed(request, json!({ "format": format, "limit": EXPORTED }));
+    let (mut pieces, mut after, mut count) = (Vec::new(), 0, 0);
+    loop {
+        let mut page = arguments.clone();
+        page["after"] = after.into();
+        let answer = request.operate("core_audit_export", page).await?.to_value();
+        let lines = rows(&answer, "lines");
+        count += lines.len();
+        let text: String = lines.iter().filter_map(Value::as_str).flat_map(|line| [line, "\n"]).collect();
+        pieces.push(Bytes::from(text));
+        if answer["truncated"] != true {
+            break;
+        }
+        if count >= FILE_EVENTS {
+            return Err(Problem::new(Kind::TooLarge, format!("more than {FILE_EVENTS} events match"))
+                .hint("Narrow the list by time, or run `toolcrib audit export`, which has no limit."));
+        }
+        after = answer["next"].as_u64().unwrap_or(u64::MAX);
+    }
+    let mut response = respond::status(http::StatusCode::OK);
+    *response.body_mut() = Body::pieces(pieces);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"audit.jsonl\""));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
