@@ -168,10 +168,11 @@ impl<'a> Builder<'a> {
         Some(State::Object { rows: rows.collect(), fields })
     }
 
-    /// The alternative that shows a value best: with the fewest parts that are JSON, then with the least that is wrong.
+    /// The alternative that shows a value best: with the fewest parts that are JSON, then the one that says just this
+    /// value, then with the least that is wrong.
     fn fill_pick(&mut self, field: &Field, alternatives: &[Alternative], value: &Json) -> Option<State> {
         let before = self.fields;
-        let mut best: Option<((usize, usize), usize, Field, usize)> = None;
+        let mut best: Option<((usize, bool, usize), usize, Field, usize)> = None;
         for chosen in 0..alternatives.len() {
             self.fields = before;
             let place = alternative_place(field, alternatives, chosen);
@@ -179,11 +180,14 @@ impl<'a> Builder<'a> {
             if inner.is_unfit() {
                 continue;
             }
-            let rank = (inner.unfit_count(), evaluate(&inner, &mut Walk::default()).faults.len());
+            let reading = evaluate(&inner, &mut Walk::default());
+            // A part that is required and missing may have been filled in.
+            let is_other = reading.value.is_some_and(|said| !said.is_same(value));
+            let rank = (inner.unfit_count(), is_other, reading.faults.len());
             if best.as_ref().is_none_or(|(known, ..)| rank < *known) {
                 best = Some((rank, chosen, inner, self.fields));
             }
-            if rank == (0, 0) {
+            if rank == (0, false, 0) {
                 break;
             }
         }

@@ -160,3 +160,15 @@ fn maps_have_rows_of_keys_and_values() {
     let pairs = sent(&form, &[("key:/env/~+1", "B")]);
     assert_eq!(form.read(&pairs), Submission::Complete(r#"{"env":{"A":"1","B":"2"}}"#.to_owned()));
 }
+
+#[test]
+fn the_alternative_is_picked_that_says_just_the_value() {
+    let schema = r#"{"anyOf": [
+        {"type": "object", "required": ["p"], "properties": {"p": {"type": ["object", "null"], "properties": {"a": {"type": "string"}}}}},
+        {"type": "null"},
+        {"type": "object"}
+    ]}"#;
+    for value in ["{}", r#"{"p":{}}"#, r#"{"p":null}"#, "null"] {
+        check_kept(schema, value);
+    }
+}
