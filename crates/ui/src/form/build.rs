@@ -172,7 +172,7 @@ impl<'a> Builder<'a> {
     /// value, then with the least that is wrong.
     fn fill_pick(&mut self, field: &Field, alternatives: &[Alternative], value: &Json) -> Option<State> {
         let before = self.fields;
-        let mut best: Option<((usize, bool, usize), usize, Field, usize)> = None;
+        let mut best: Option<(PickRank, usize, Field, usize)> = None;
         for chosen in 0..alternatives.len() {
             self.fields = before;
             let place = alternative_place(field, alternatives, chosen);
@@ -302,6 +302,9 @@ impl<'a> Builder<'a> {
         State::Pick { chosen, inner: Box::new(inner) }
     }
 }
+
+/// How badly an alternative shows a value: its parts that are JSON, whether it says another value, what is wrong.
+type PickRank = (usize, bool, usize);
 
 fn property_places(field: &Field, rules: &ObjectRules) -> Vec<Place> {
     let place = |(name, schema, is_required): &(Arc<str>, Json, bool)| {
