@@ -86,7 +86,7 @@ pub(crate) async fn run(bench: &UiBench) -> anyhow::Result<()> {
     gateway.stop().await?;
     if let Some(document) = &bench.write {
         let head = format!(
-            "{facts}; {} servers with {} tools each, {} loads of each page.\n\n",
+            "{facts}.\n{} servers with {} tools each, {} loads of each page.\n\n",
             bench.servers, bench.tools, bench.loads
         );
         write_region(document, "ui", &(head + table.markdown()))?;

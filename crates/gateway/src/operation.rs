@@ -57,6 +57,7 @@ pub use approvals::{is_same_person, may_decide_here};
 pub(crate) use definition::problem;
 pub use running::ServerOrder;
 pub(crate) use servers::{limited, unanswered};
+pub use writes::is_previewed;
 
 pub(crate) type AsCallerFn = for<'a> fn(&'a Arc<Gateway>, &'a Caller, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
 pub(crate) type GlobalFn = for<'a> fn(&'a Arc<Gateway>, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;

@@ -61,22 +61,12 @@ impl UiMode {
 #[cfg(test)]
 mod tests {
     use toolcrib_base::ProfileName;
-    use toolcrib_protocol::{RequestTrace, Revision};
     use toolcrib_session::Principal;
 
     use super::*;
 
     fn caller(door: Door) -> Caller {
-        Caller {
-            principal: Principal::admin("admin"),
-            profile: ProfileName::new("default").unwrap(),
-            door,
-            revision: Revision::LATEST_LEGACY,
-            session: None,
-            meta: None,
-            trace: RequestTrace::default(),
-            chain: None,
-        }
+        Caller::without_message(Principal::admin("admin"), ProfileName::new("default").unwrap(), door)
     }
 
     #[test]

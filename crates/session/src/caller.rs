@@ -62,6 +62,20 @@ impl Caller {
         }
     }
 
+    /// The caller of what came by no message of MCP: an operation, or what the gateway does in a principal's name.
+    pub fn without_message(principal: Principal, profile: ProfileName, door: Door) -> Self {
+        Self {
+            principal,
+            profile,
+            door,
+            revision: Revision::LATEST_LEGACY,
+            session: None,
+            meta: None,
+            trace: RequestTrace::default(),
+            chain: None,
+        }
+    }
+
     /// The same caller with what is known of the request beside its message.
     #[must_use]
     pub fn traced(self, trace: RequestTrace) -> Self {

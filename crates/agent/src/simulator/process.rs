@@ -428,7 +428,7 @@ impl Simulation {
         self.run.asking_calls().iter().any(|call| call.id.to_string() == what)
     }
 
-    /// Whether a person paused the run and nobody let it go on.
+    /// Whether a person paused the run and it has not been resumed since.
     fn is_paused(&self) -> bool {
         self.journal.iter().fold(false, |paused, entry| match &entry.event {
             Event::Paused { .. } => true,

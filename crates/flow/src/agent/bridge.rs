@@ -16,7 +16,6 @@ use toolcrib_call::admission::closing_problem;
 use toolcrib_call::{ApprovalEnd, ApprovalOutcome, Invocation};
 use toolcrib_catalog::{AgentDefinition, Catalog, Dollars};
 use toolcrib_gateway::{Gateway, ObjectEvent};
-use toolcrib_protocol::{RequestTrace, Revision};
 use toolcrib_session::{Caller, Principal};
 use toolcrib_store::{AgentDayLimits, AgentRunRecord, AgentRuns};
 use toolcrib_view::ObjectKind;
@@ -353,16 +352,8 @@ impl Bridge {
 
 /// For whom a run calls that no request stands behind.
 pub(super) fn caller_of(record: &AgentRunRecord) -> Caller {
-    Caller {
-        principal: Principal::restored(record.principal.clone(), record.role),
-        profile: record.profile.clone(),
-        door: Invocation::DOOR,
-        revision: Revision::LATEST_LEGACY,
-        session: None,
-        meta: None,
-        trace: RequestTrace::default(),
-        chain: None,
-    }
+    let principal = Principal::restored(record.principal.clone(), record.role);
+    Caller::without_message(principal, record.profile.clone(), Invocation::DOOR)
 }
 
 /// The bridge as the driver has it: the bridge has the driver, and neither keeps the other and the store from ending.

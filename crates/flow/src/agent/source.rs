@@ -156,7 +156,7 @@ impl Inner {
     }
 
     /// Waits until a run ends, or waits for something outside and `patience` is over. `seen` hears how many entries the
-    /// run has, each number once.
+    /// run has whenever something happened to it, which may be the same number twice.
     ///
     /// # Errors
     /// There is no such run; it cannot go on; the gateway ends.
@@ -167,7 +167,7 @@ impl Inner {
         mut seen: impl FnMut(u64),
     ) -> Result<Outcome, Problem> {
         let unknown = || Problem::new(Kind::NotFound, format!("there is no run `{run}`"));
-        let (mut waited, mut alone, mut highest) = (Duration::ZERO, Duration::ZERO, 0);
+        let (mut waited, mut alone) = (Duration::ZERO, Duration::ZERO);
         loop {
             let record = self.record(run).await?.ok_or_else(unknown)?;
             match record.state.status.as_str() {
@@ -198,11 +198,7 @@ impl Inner {
                     let now = feed.borrow_and_update();
                     (now.entries, now.rest.clone())
                 };
-                // The feed also changes when the run comes to rest, and a protocol's progress must rise.
-                if entries > highest {
-                    highest = entries;
-                    seen(entries);
-                }
+                seen(entries);
                 match rest {
                     Some(Ok(Rest::Stopped)) => return Err(toolcrib_call::admission::closing_problem()),
                     Some(Ok(_)) => break,
@@ -576,7 +572,7 @@ async fn run(inner: Arc<Inner>, scope: Scope, invocation: Invocation) -> Result<
         Within::Workflow(_) => Duration::MAX,
         Within::Request => PATIENCE,
     };
-    // A protocol's progress must rise, over all looks.
+    // A protocol's progress must rise; each look begins with the number of the last one.
     let (told, mut highest) = (invocation.clone(), 0);
     let mut tell = |entries: u64| {
         if entries > highest {

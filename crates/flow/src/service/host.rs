@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use toolcrib_base::{PrincipalId, Problem, ProfileName, Role};
 use toolcrib_call::Invocation;
 use toolcrib_gateway::{Gateway, ObjectEvent};
-use toolcrib_protocol::{Raw, RequestTrace, Revision};
+use toolcrib_protocol::Raw;
 use toolcrib_session::{Caller, Principal};
 use toolcrib_store::Door;
 
@@ -118,16 +118,8 @@ impl GatewayHost {
 
 impl ServiceHost for GatewayHost {
     fn hands(&self, owner: &Owner, label: &str) -> Option<Arc<dyn ToolCaller>> {
-        let caller = Caller {
-            principal: Principal::restored(owner.principal.clone(), owner.role),
-            profile: owner.profile.clone(),
-            door: Door::new("service"),
-            revision: Revision::LATEST_LEGACY,
-            session: None,
-            meta: None,
-            trace: RequestTrace::default(),
-            chain: None,
-        };
+        let principal = Principal::restored(owner.principal.clone(), owner.role);
+        let caller = Caller::without_message(principal, owner.profile.clone(), Door::new("service"));
         let mut invocation = Invocation::new(self.gateway()?, caller);
         label.clone_into(&mut invocation.label);
         Some(Arc::new(invocation))

@@ -15,7 +15,7 @@ use toolcrib_base::{Kind, Problem, Timestamp, random};
 use toolcrib_call::{Halts, InterruptedCall, Invocation};
 use toolcrib_catalog::WorkflowDefinition;
 use toolcrib_gateway::{Gateway, ObjectEvent};
-use toolcrib_protocol::{Raw, RequestTrace, Revision};
+use toolcrib_protocol::Raw;
 use toolcrib_session::{Caller, Principal};
 use toolcrib_store::{RunRecord, RunStepRecord, Runs};
 use toolcrib_view::ObjectKind;
@@ -299,16 +299,7 @@ impl RunTable {
 
     async fn go_on(self: Arc<Self>, gateway: Arc<Gateway>, record: RunRecord) {
         let principal = Principal::restored(record.principal.clone(), record.role);
-        let caller = Caller {
-            principal,
-            profile: record.profile.clone(),
-            door: Invocation::DOOR,
-            revision: Revision::LATEST_LEGACY,
-            session: None,
-            meta: None,
-            trace: RequestTrace::default(),
-            chain: None,
-        };
+        let caller = Caller::without_message(principal, record.profile.clone(), Invocation::DOOR);
         let invocation = Invocation::new(Arc::<Gateway>::clone(&gateway), caller);
         let prepared = match self.order_again(invocation, record.clone()).await {
             Ok(order) => self.prepare(order, true),

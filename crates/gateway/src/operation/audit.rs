@@ -7,12 +7,11 @@ use serde_json::{Value, json as value};
 use toolcrib_base::{Kind, Problem, Timestamp};
 use toolcrib_protocol::Raw;
 use toolcrib_store::{
-    AuditFilter, AuditLog, AuditOrder, CHECKPOINTS_MAX, Checkpoint, CheckpointError, CheckpointKey, ReadCheckpoints,
-    Verification,
+    AuditLog, AuditOrder, CHECKPOINTS_MAX, Checkpoint, CheckpointError, CheckpointKey, ReadCheckpoints, Verification,
 };
 use toolcrib_view::{Effect, Method, Operation};
 
-use super::audit_export::moment;
+use super::audit_export::filter;
 use super::{ROW, Row, Run, blocking, row};
 use crate::gateway::Gateway;
 use toolcrib_view::arguments::{number, text};
@@ -120,16 +119,7 @@ const LIMIT: usize = 50;
 
 async fn list(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
     let limit = number(arguments, "limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(LIMIT);
-    let filter = AuditFilter {
-        target: text(arguments, "target")?,
-        principal: text(arguments, "principal")?,
-        profile: text(arguments, "profile")?,
-        outcome: text(arguments, "outcome")?,
-        since: moment(arguments, "since")?,
-        until: moment(arguments, "until")?,
-        order: AuditOrder::NewestFirst { before: number(arguments, "before")? },
-        limit,
-    };
+    let filter = filter(arguments, AuditOrder::NewestFirst { before: number(arguments, "before")? }, limit)?;
     // What happened a moment ago is listed too.
     let _ = gateway.path.store.audit().flush().await;
     let log = gateway.path.store.audit().clone();

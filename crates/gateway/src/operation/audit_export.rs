@@ -48,6 +48,20 @@ pub(super) fn moment(arguments: &Raw, key: &str) -> Result<Option<Timestamp>, Pr
     Timestamp::parse(&written).map(Some).ok_or_else(wrong)
 }
 
+/// Which events the arguments want.
+pub(super) fn filter(arguments: &Raw, order: AuditOrder, limit: usize) -> Result<AuditFilter, Problem> {
+    Ok(AuditFilter {
+        target: text(arguments, "target")?,
+        principal: text(arguments, "principal")?,
+        profile: text(arguments, "profile")?,
+        outcome: text(arguments, "outcome")?,
+        since: moment(arguments, "since")?,
+        until: moment(arguments, "until")?,
+        order,
+        limit,
+    })
+}
+
 /// Rows as lines of a format. An export is an event too: only events of others end a wait, or each export would bring the
 /// next one.
 async fn export(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
@@ -57,16 +71,7 @@ async fn export(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
         format.ok_or_else(|| Problem::new(Kind::InvalidParams, "`format` must be `jsonl`, `cef` or `otlp`"))?;
     let limit = number(arguments, "limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(EXPORT_LIMIT);
     let after = number(arguments, "after")?.unwrap_or(0);
-    let filter = AuditFilter {
-        target: text(arguments, "target")?,
-        principal: text(arguments, "principal")?,
-        profile: text(arguments, "profile")?,
-        outcome: text(arguments, "outcome")?,
-        since: moment(arguments, "since")?,
-        until: moment(arguments, "until")?,
-        order: AuditOrder::OldestFirst { after },
-        limit,
-    };
+    let filter = filter(arguments, AuditOrder::OldestFirst { after }, limit)?;
     let wait = number(arguments, "wait")?.unwrap_or(0).min(WAIT_MOST);
     let deadline = tokio::time::Instant::now() + Duration::from_secs(wait);
     let log = gateway.path.store.audit();

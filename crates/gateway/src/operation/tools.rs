@@ -88,7 +88,7 @@ pub(super) const ROWS: &[Row] = &[
             permission: Permission::Open,
             problems: &[Kind::NotFound],
             input: r#"{"type":"object","properties":{"server":{"type":"string"},"pattern":{"type":"string","description":"Glob on server/tool"},"query":{"type":"string","description":"Words of its id, title or description, in any order"},"state":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":1000,"description":"At most so many; the answer then also names all servers and states"},"offset":{"type":"integer","minimum":0,"default":0}},"additionalProperties":false}"#,
-            output: r#"{"type":"object","properties":{"servers":{"type":"array","items":{"type":"string"}},"states":{"type":"array","items":{"type":"string"}},"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"server":{"type":"string"},"description":{"type":"string"},"state":{"type":"string"}},"required":["id","name","server","description","state"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
+            output: r#"{"type":"object","properties":{"servers":{"type":"array","items":{"type":"string"}},"states":{"type":"array","items":{"type":"string"}},"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"server":{"type":"string"},"description":{"type":"string"},"state":{"type":"string"},"readOnly":{"const":true}},"required":["id","name","server","description","state"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
             ..ROW
         },
     ),
@@ -118,10 +118,14 @@ fn list(view: &View, arguments: &Raw) -> Result<Value, Problem> {
     for tool in view.tools.iter().filter(fits) {
         total += 1;
         if total > offset && limit.is_none_or(|limit| tools.len() < limit) {
-            tools.push(json!({
+            let mut row = json!({
                 "id": tool.id.to_string(), "name": &*tool.name, "server": tool.id.server.as_str(),
                 "title": tool.entry.title, "description": budget::summary(tool.description()), "state": tool.state(),
-            }));
+            });
+            if tool.annotations.read_only == Some(true) {
+                row["readOnly"] = true.into();
+            }
+            tools.push(row);
         }
     }
     let mut answer = json!({ "tools": tools, "total": total });

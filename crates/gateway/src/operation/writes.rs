@@ -110,8 +110,8 @@ impl Gateway {
     }
 }
 
-/// Whether an operation writes definitions, and does nothing else before.
-fn is_previewed(tool: &str) -> bool {
+/// Whether an operation writes definitions, and does nothing else before: `core_write_preview` shows what.
+pub fn is_previewed(tool: &str) -> bool {
     let is_of_kind =
         |rest: &str| rest.rsplit_once('_').is_some_and(|(kind, act)| KINDS.contains(&kind) && ACTS.contains(&act));
     tool == "core_registry_add" || tool.strip_prefix("core_").is_some_and(is_of_kind)

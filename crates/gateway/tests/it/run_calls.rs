@@ -17,7 +17,7 @@ use toolcrib_catalog::{Catalog, DefinitionProblem};
 use toolcrib_protocol::Raw;
 use toolcrib_store::{Config, Store};
 use toolcrib_testgateway::{Setup, TestGateway, server, text_of};
-use toolcrib_testkit::eventually;
+use toolcrib_testkit::{eventually, eventually_finds};
 use toolcrib_view::{ObjectKind, Offer, Operation, ToolSource, VisibleNames};
 
 use crate::approvals::{approve, call, direct, id_of, ops, owner, policy, until, until_open};
@@ -419,9 +419,15 @@ async fn a_call_that_waits_within_a_run_waits_until_the_end_and_gives_up_with_it
     };
     let end = world.end_of(&own).await;
     assert_eq!((end.outcome, &*end.note), (ApprovalOutcome::Expired, "expired: its run does not wait for it any more"));
-    let audited = world.house.audited().await;
-    let ended = audited.iter().filter(|it| it.method == "approval/expire");
-    assert_eq!(ended.map(|it| it.approval.clone()).collect::<Vec<_>>(), [Some(own)]);
+    // Who waits for the end is told before it is on record.
+    let ended = eventually_finds("the end on record", async || {
+        let audited = world.house.audited().await;
+        let ended = audited.iter().filter(|it| it.method == "approval/expire");
+        let ended: Vec<_> = ended.map(|it| it.approval.clone()).collect();
+        if ended.is_empty() { Err(ended) } else { Ok(ended) }
+    })
+    .await;
+    assert_eq!(ended, [Some(own)]);
     assert_eq!(world.house.gateway.path.approval_end(&direct).await.unwrap(), None);
     // When the process ends, the run is left to the next one, and what it waits for, too.
     let left = {

@@ -1,39 +1,20 @@
 //! Counting, adding up, forgetting.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use toolcrib_base::{Kind, ManualClock, PrincipalId};
 
 use super::*;
-use crate::{AuditEvent, Config, Custody, Decision, Door, Outcome, Store};
+use crate::{AuditEvent, Config, Door, Outcome, Store};
 
 const DAY: i64 = 24 * 3_600 * SECOND;
 
 fn event(at: i64, target: &str, outcome: Outcome, millis: u64) -> AuditEvent {
     AuditEvent {
-        at: Timestamp(at),
-        principal: PrincipalId::new("local"),
         profile: Some(ProfileName::new("default").unwrap()),
-        door: Door::MCP,
-        method: "tools/call".into(),
-        target: target.into(),
-        args_hash: None,
-        arguments: None,
-        decision: Decision::Permit(Cow::Borrowed("allow")),
         outcome,
         duration: Duration::from_millis(millis),
-        request_id: "1".into(),
-        session: None,
-        credential: None,
-        address: None,
-        guard: None,
-        custody: Custody::default(),
-        policies: None,
-        approval: None,
-        approver: None,
-        halt: None,
-        canary: None,
+        ..AuditEvent::new(Timestamp(at), PrincipalId::new("local"), Door::MCP, "tools/call".into(), target.into())
     }
 }
 

@@ -58,7 +58,7 @@ async fn serve(home: &Path, servers: usize) -> Program {
     program
 }
 
-async fn json(home: &Path, arguments: &[&str]) -> Value {
+pub(crate) async fn json(home: &Path, arguments: &[&str]) -> Value {
     let mut all = arguments.to_vec();
     all.extend(["-o", "json"]);
     let answer = run(home, &all, &[]).await;
@@ -66,7 +66,7 @@ async fn json(home: &Path, arguments: &[&str]) -> Value {
 }
 
 /// Waits until a run is in a state.
-async fn until(home: &Path, id: &str, status: &str) -> Value {
+pub(crate) async fn until(home: &Path, id: &str, status: &str) -> Value {
     let mut shown = Value::Null;
     let reached = async {
         loop {

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::process::Signal;
-use serde_json::Value;
 use toolcrib_testkit::eventually;
 use toolcrib_testkit::launch::{Program, write};
 use toolcrib_testkit::script::{ScriptedServer, Speaks};
 
+use crate::agent_runs::{json, until};
 use crate::terminal::Terminal;
 use crate::toolcrib::{run, toolcrib};
 
@@ -58,25 +58,6 @@ async fn serve(home: &Path) -> Program {
 async fn end(mut gateway: Program, signal: Signal) {
     gateway.signal(signal);
     gateway.end().await;
-}
-
-async fn json(home: &Path, arguments: &[&str]) -> Value {
-    let answer = run(home, &[arguments, &["-o", "json"]].concat(), &[]).await;
-    serde_json::from_str(&answer.stdout).unwrap_or_else(|_| panic!("{answer:?}"))
-}
-
-async fn until(home: &Path, id: &str, status: &str) -> Value {
-    let mut shown = Value::Null;
-    let reached = async {
-        loop {
-            shown = json(home, &["run", "show", id]).await;
-            if shown["status"] == status {
-                return;
-            }
-        }
-    };
-    eventually(&format!("run `{id}` to be {status}"), reached).await;
-    shown
 }
 
 async fn detached(home: &Path, model: &str) -> String {

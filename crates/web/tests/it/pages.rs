@@ -294,6 +294,18 @@ async fn resources_and_prompts_are_asked_for_on_their_pages() {
     assert!(near.contains("not found"), "{near}");
 }
 
+#[tokio::test]
+async fn the_first_call_of_the_setup_only_reads() {
+    let tool =
+        |name: &str, hint: &str| json!({"name": name, "inputSchema": {"type": "object"}, "annotations": {hint: true}});
+    let tools = json!([tool("drop", "destructiveHint"), tool("look", "readOnlyHint")]);
+    let definition = format!("name: files\ncommand: never-started\nstart: manual\ntools: {tools}\n");
+    let pages = Pages::open_with(&[("servers/files.yaml".to_owned(), definition)]).await;
+    let cookie = pages.sign_in().await;
+    let page = text(&pages.page("/ui/setup?step=call", &cookie).await);
+    assert!(page.contains("/ui/call/files%2Flook") && !page.contains("/ui/call/files%2Fdrop"), "{page}");
+}
+
 /// What a hidden field of a page holds.
 fn hidden(page: &str, name: &str) -> String {
     let start = format!("<input type=\"hidden\" name=\"{name}\" value=\"");

@@ -11,7 +11,7 @@ use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_gateway::{OperationRound, UiMode};
 use toolcrib_identity::KnownToken;
 use toolcrib_protocol::meta::RequestMeta;
-use toolcrib_protocol::{Raw, RequestTrace, Revision};
+use toolcrib_protocol::{Raw, Revision};
 use toolcrib_session::{Caller, Principal, ShareKey};
 use toolcrib_store::Door;
 use toolcrib_ui::{Frame, Mode, Notice};
@@ -265,9 +265,7 @@ impl PageRequest {
             },
             None => viewer.principal.clone(),
         };
-        let trace: RequestTrace = self.visitor.trace.clone();
-        let (door, revision) = (Door::UI, Revision::LATEST_LEGACY);
-        Ok(Caller { principal, profile, door, revision, session: None, meta: None, trace, chain: None })
+        Ok(Caller::without_message(principal, profile, Door::UI).traced(self.visitor.trace.clone()))
     }
 
     /// Reads a form.

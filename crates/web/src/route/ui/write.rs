@@ -48,9 +48,14 @@ pub(super) fn problem(request: &PageRequest, title: &str, problem: &Problem) -> 
 
 /// A problem as a notice on a page; what stands on further lines are its details.
 pub(super) fn notice(problem: &Problem) -> Notice {
-    let (first, details) = problem.message.split_once('\n').unwrap_or((&problem.message, ""));
+    let (first, details) = with_details(&problem.message);
     let notice = Notice::failed(sentence(first), problem.hint.as_deref().map(sentence));
     Notice { details: details.to_owned(), ..notice }
+}
+
+/// The first line of a message, and the lines that follow it: its details.
+pub(super) fn with_details(message: &str) -> (&str, &str) {
+    message.split_once('\n').unwrap_or((message, ""))
 }
 
 /// What is wrong with a form, as a notice above it.

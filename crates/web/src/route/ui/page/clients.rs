@@ -10,7 +10,7 @@ use toolcrib_ui::part::{Action, Cell, Column, Level, Look, Section, Table, Targe
 use super::json::{cell, link, number, rows, text, time, words};
 use super::{Page, name, open_page, rendered, run};
 use crate::route::ui::PageRequest;
-use crate::route::ui::write::sentence;
+use crate::route::ui::write::{sentence, with_details};
 
 pub(super) const PAGE: Page = Page {
     path: "/ui/clients",
@@ -218,7 +218,7 @@ pub(super) async fn change(request: &PageRequest, client: &Value, action: &str) 
 
 /// Why a change cannot be made, with what differs.
 fn not_possible(title: String, problem: &Problem) -> Vec<Section> {
-    let (first, details) = problem.message.split_once('\n').unwrap_or((&problem.message, ""));
+    let (first, details) = with_details(&problem.message);
     let note = format!("{} {}", sentence(first), problem.hint.as_deref().map(sentence).unwrap_or_default());
     match details.is_empty() {
         true => vec![Section::Prose { title, text: note }],

@@ -3,6 +3,7 @@
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
+use toolcrib_gateway::is_previewed;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::Notice;
 use toolcrib_ui::diff::{self, Diff};
@@ -131,8 +132,7 @@ pub(in crate::route::ui) async fn read(
 
 /// What an operation on definitions would write; `None` for others, and where it would write nothing.
 async fn preview(request: &PageRequest, operation: &Operation, arguments: &str) -> Result<Option<Preview>, Problem> {
-    let is_of_definition = ["_create", "_update", "_delete"].iter().any(|act| operation.tool.ends_with(act));
-    if !is_of_definition && operation.tool != "core_registry_add" {
+    if !is_previewed(operation.tool) {
         return Ok(None);
     }
     let given: Value = serde_json::from_str(arguments).unwrap_or_default();
@@ -141,14 +141,7 @@ async fn preview(request: &PageRequest, operation: &Operation, arguments: &str) 
         return Ok(None);
     }
     let asked = json!({ "operation": operation.tool, "arguments": given });
-    let answer = match request.operate("core_write_preview", asked).await {
-        Ok(answer) => answer.to_value(),
-        // It writes no definition: whatever it does is done at once.
-        Err(problem) if problem.kind == Kind::InvalidParams && problem.message.contains("does not write") => {
-            return Ok(None);
-        }
-        Err(problem) => return Err(problem),
-    };
+    let answer = request.operate("core_write_preview", asked).await?.to_value();
     let files = rows(&answer, "files").iter().map(|file| FilePreview {
         file: text(file, "file"),
         change: text(file, "change"),

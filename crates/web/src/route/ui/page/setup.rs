@@ -261,7 +261,7 @@ async fn connect(request: &PageRequest, ground: &Ground) -> Vec<Section> {
 async fn call(request: &PageRequest) -> Result<Vec<Section>, Problem> {
     let answer = request.operate("core_tool_list", json!({})).await?.to_value();
     let tools = rows(&answer, "tools");
-    let first = tools.iter().find(|tool| tool["annotations"]["readOnlyHint"] == true).or_else(|| tools.first());
+    let first = tools.iter().find(|tool| tool["readOnly"] == true).or_else(|| tools.first());
     let Some(tool) = first else {
         let text = "No server has shown a tool yet. Go back and see why.";
         return Ok(vec![Section::Prose { title: String::new(), text: text.to_owned() }]);

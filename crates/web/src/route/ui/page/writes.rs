@@ -9,7 +9,7 @@ use toolcrib_ui::part::{Action, Cell, Column, Look, Section};
 use super::json::{rows, text, time};
 use super::{Listing, Page, name, rendered, run};
 use crate::route::ui::PageRequest;
-use crate::route::ui::write::sentence;
+use crate::route::ui::write::{sentence, with_details};
 
 pub(super) const PAGE: Page = Page {
     path: "/ui/writes",
@@ -66,7 +66,7 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     let mut fixed: Vec<Section> = rows(&write, "files").iter().map(difference).collect();
     if !can_undo {
         let why = text(&write, "why");
-        let (first, details) = why.split_once('\n').unwrap_or((&why, ""));
+        let (first, details) = with_details(&why);
         let title = "It cannot be undone".to_owned();
         fixed.insert(0, Section::Difference { title, note: sentence(first), text: details.to_owned() });
     }
