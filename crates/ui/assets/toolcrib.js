@@ -20,8 +20,13 @@ document.addEventListener("click", (event) => {
 });
 
 // A live part that is not connected says so; what happened meanwhile is shown when it is back.
-document.addEventListener("htmx:sse:error", () => document.body.classList.add("lost"));
-document.addEventListener("htmx:sse:after:connection", () => document.body.classList.remove("lost"));
+document.addEventListener("htmx:sse:error", (event) => {
+  // The gateway answers and knows this session no longer.
+  const ended = event.detail?.status === 401;
+  document.body.classList.toggle("ended", ended);
+  document.body.classList.toggle("lost", !ended);
+});
+document.addEventListener("htmx:sse:after:connection", () => document.body.classList.remove("lost", "ended"));
 
 // A select that filters acts at once; without a script its form has a button.
 document.addEventListener("change", (event) => {

@@ -41,7 +41,7 @@ type EventSequence = Arc<Mutex<Vec<Value>>>;
 
 /// Calls of tools with names of their own, so that each is found in what was recorded.
 #[derive(Debug, Clone)]
-struct Calls {
+pub(crate) struct Calls {
     scope: Scope,
     client: HttpClient,
     url: Arc<Mutex<Uri>>,
@@ -50,6 +50,13 @@ struct Calls {
 }
 
 impl Calls {
+    /// Calls of the gateway at a URL.
+    pub(crate) fn to(url: &str) -> Self {
+        let url = Arc::new(Mutex::new(url.parse().unwrap()));
+        let client = HttpClient::new().unwrap();
+        Self { scope: Scope::new(), client, url, next: Arc::default(), answered: Arc::default() }
+    }
+
     /// One call; whether it was answered.
     async fn make(&self) -> bool {
         let number = self.next.fetch_add(1, Ordering::SeqCst);
@@ -111,7 +118,7 @@ impl Calls {
     }
 
     /// So many calls, all of which are answered.
-    async fn all(&self, count: usize) {
+    pub(crate) async fn all(&self, count: usize) {
         assert_eq!(self.storm(count).await, count.div_ceil(CALLERS) * CALLERS, "no sink delays a call");
     }
 }
@@ -270,10 +277,7 @@ async fn nothing_is_lost_or_reordered_in_a_storm_of_calls_whatever_happens_to_re
     );
     write(home.path(), "config.toml", &settings);
     let path = home.path().join("audit.jsonl").to_str().unwrap().to_owned();
-    let url = Arc::new(Mutex::new(Uri::from_static("http://127.0.0.1/mcp")));
-    let scope = Scope::new();
-    let calls =
-        Calls { scope, client: HttpClient::new().unwrap(), url, next: Arc::default(), answered: Arc::default() };
+    let calls = Calls::to("http://127.0.0.1/mcp");
     let mut gateway = start(home.path(), &calls).await;
 
     // One receiver is dead and one says nothing: every call is answered.

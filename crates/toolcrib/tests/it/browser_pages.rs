@@ -1,8 +1,10 @@
 //! The web user interface of the real binary in a real browser: Chromium, driven by its own driver.
 
+mod busy;
 mod looks;
 mod record;
 
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use thirtyfour::prelude::*;
 use thirtyfour::session::handle::SessionHandle;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
-use toolcrib_testkit::{eventually, fake_server};
+use toolcrib_testkit::{eventually, eventually_finds, fake_server};
 
 use crate::serving::GatewayFixture;
 use crate::toolcrib::{run, run_with_stdin};
@@ -25,21 +27,15 @@ pub(crate) struct Browser {
 
 impl Browser {
     pub(crate) async fn start() -> Self {
-        let mut command = Command::new("chromedriver");
-        command.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
-        let mut program = command.spawn().expect("`chromedriver` starts: `cargo xtask test` installs chromium-driver");
-        let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
-        let port = eventually("the driver names its port", async {
-            while let Some(line) = lines.next_line().await.unwrap() {
-                if let Some(port) = line.strip_prefix("ChromeDriver was started successfully on port ") {
-                    return port.trim_end_matches('.').to_owned();
+        let (program, port) = eventually("the driver names its port", async {
+            loop {
+                // Another program may take the port that it chose before it listens there.
+                if let Some(started) = start_driver().await {
+                    return started;
                 }
             }
-            panic!("the driver ended");
         })
         .await;
-        // What it says further is read by no one.
-        drop(lines);
         let mut wanted = DesiredCapabilities::chrome();
         for argument in
             ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
@@ -56,7 +52,15 @@ impl Browser {
     where
         F: Future<Output = ()>,
     {
-        let done = run(gateway.home(), &["ui", "--print"], &[]).await;
+        self.signed_in_at(gateway.home(), visit).await;
+    }
+
+    /// The same at the gateway that serves a home.
+    pub(crate) async fn signed_in_at<F>(self, home: &Path, visit: impl FnOnce(Pages) -> F)
+    where
+        F: Future<Output = ()>,
+    {
+        let done = run(home, &["ui", "--print"], &[]).await;
         let url = done.stdout.trim().rsplit(' ').next().unwrap().to_owned();
         assert!(url.contains(".localhost:"), "{} {}", done.stdout, done.stderr);
         let origin = url.split("/ui/").next().unwrap().to_owned();
@@ -69,6 +73,21 @@ impl Browser {
         });
         visited.await.expect("the browser does what it is asked");
     }
+}
+
+/// The browser's driver and its port; none if it ended before it had one.
+async fn start_driver() -> Option<(Child, String)> {
+    let mut command = Command::new("chromedriver");
+    command.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    let mut program = command.spawn().expect("`chromedriver` starts: `cargo xtask test` installs chromium-driver");
+    let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if let Some(port) = line.strip_prefix("ChromeDriver was started successfully on port ") {
+            // What it says further is read by no one.
+            return Some((program, port.trim_end_matches('.').to_owned()));
+        }
+    }
+    None
 }
 
 /// The pages in a browser.
@@ -98,10 +117,9 @@ impl Pages {
 
     /// Waits until the page holds a text.
     pub(crate) async fn reads(&self, text: &str) {
-        eventually(text, async {
-            while !self.text().await.contains(text) {
-                tokio::task::yield_now().await;
-            }
+        eventually_finds(text, async || {
+            let shown = self.text().await;
+            if shown.contains(text) { Ok(()) } else { Err(shown) }
         })
         .await;
     }

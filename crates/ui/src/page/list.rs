@@ -30,6 +30,8 @@ pub struct ListPage {
     pub before: Option<String>,
     /// The page after it.
     pub after: Option<String>,
+    /// What is said of rows that are not shown; empty for nothing.
+    pub unseen: String,
     /// What is said where there is nothing at all, and what to do then.
     pub empty: (&'static str, &'static str),
     /// Where its live part is; empty where nothing changes.

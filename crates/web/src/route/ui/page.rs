@@ -97,6 +97,7 @@ const PAGES: &[&Page] = &[
     &activity::PAGE,
     &audit::PAGE,
     &audit::VERIFY,
+    &audit::ONE,
     &record::EVENTS,
     &writes::PAGE,
     &writes::ONE,
@@ -205,6 +206,8 @@ struct Listing {
     after: Option<String>,
     /// Whether how many there are is not known.
     is_open_ended: bool,
+    /// What is said of rows that are not shown.
+    unseen: String,
 }
 
 impl Listing {
@@ -224,6 +227,7 @@ impl Listing {
             size: ROWS,
             after: None,
             is_open_ended: false,
+            unseen: String::new(),
         }
     }
 }
@@ -319,6 +323,7 @@ impl PageRequest {
             place: (offset, total),
             before,
             after,
+            unseen: listing.unseen,
             empty: listing.empty,
             live: if listing.is_live { self.live_path() } else { String::new() },
         }

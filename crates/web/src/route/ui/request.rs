@@ -1,6 +1,7 @@
 //! A request for a page: who asks, with which query, and the operations that the page is made of.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::header::HOST;
 use http::request::Parts;
@@ -37,6 +38,15 @@ pub(in crate::route) struct PageRequest {
     pub(super) query: Vec<(String, String)>,
     /// Whether it shows again what was asked for and recorded before.
     pub(super) is_again: bool,
+    /// What the live part has shown of a log.
+    pub(super) shown: ShownRows,
+}
+
+/// The rows of a log that a live part has shown. Where more happens than a page has rows, some pass unseen.
+#[derive(Debug, Default)]
+pub(super) struct ShownRows {
+    newest: AtomicU64,
+    passed: AtomicU64,
 }
 
 /// Who is signed in.
@@ -61,7 +71,7 @@ impl PageRequest {
         let query = head.uri.query().unwrap_or_default();
         let query = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         let viewer = session::viewer(site, &head);
-        Self { site: Arc::clone(site), head, viewer, visitor, query, is_again: false }
+        Self { site: Arc::clone(site), head, viewer, visitor, query, is_again: false, shown: ShownRows::default() }
     }
 
     /// The first parameter of a name that is not empty.
@@ -285,6 +295,18 @@ fn has_argument(operation: &Operation, name: &str) -> bool {
     operation.input_schema()["properties"].get(name).is_some()
 }
 
+// === impl ShownRows ===
+
+impl ShownRows {
+    /// Takes the numbers of the newest and the oldest row that are shown now. Gives how many rows have passed between two
+    /// views and were in neither, since the page was opened.
+    pub(super) fn take(&self, newest: u64, oldest: u64) -> u64 {
+        let before = self.newest.fetch_max(newest, Ordering::Relaxed);
+        let passed = if before == 0 { 0 } else { oldest.saturating_sub(before.saturating_add(1)) };
+        self.passed.fetch_add(passed, Ordering::Relaxed) + passed
+    }
+}
+
 // === impl Fields ===
 
 impl Fields {
@@ -297,5 +319,21 @@ impl Fields {
     pub(super) fn next(&self) -> &str {
         let named = self.text("return").or_else(|| self.text("next"));
         named.filter(|place| sign_in::is_page(place)).unwrap_or(UI)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ShownRows;
+
+    #[test]
+    fn rows_that_no_view_had_are_counted_once() {
+        let shown = ShownRows::default();
+        assert_eq!(shown.take(100, 1), 0, "what was before the page is opened did not pass");
+        assert_eq!(shown.take(150, 51), 0, "the views overlap");
+        assert_eq!(shown.take(250, 151), 0, "one follows the other");
+        assert_eq!(shown.take(500, 401), 150);
+        assert_eq!(shown.take(500, 401), 150, "nothing happened");
+        assert_eq!(shown.take(601, 502), 151);
     }
 }

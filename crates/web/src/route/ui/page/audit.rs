@@ -10,8 +10,8 @@ use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::{DetailPage, ListPage};
 use toolcrib_ui::part::{Cell, Column, Filter, Level, Look, Section};
 
-use super::json::{cell, level, rows, text, time};
-use super::{Listing, Page, open_page, rendered};
+use super::json::{cell, level, link, pretty, rows, text, time};
+use super::{Listing, Page, name, open_page, rendered};
 use crate::respond;
 use crate::route::ui::{PageRequest, write};
 
@@ -20,6 +20,15 @@ pub(super) const PAGE: Page = Page {
     nav: Some(("Record", "Audit log")),
     needs: "core_audit_list",
     make: |request| Box::pin(async move { rendered(&list(request).await?) }),
+    // The newest page follows the log. What is before a row or a moment stays as it is.
+    live: Some(|request| Box::pin(async move { rendered(&list(request).await?.as_live()) })),
+};
+
+pub(super) const ONE: Page = Page {
+    path: "/ui/audit/*",
+    nav: None,
+    needs: "",
+    make: |request| Box::pin(async move { rendered(&one(request).await?) }),
     live: None,
 };
 
@@ -39,6 +48,39 @@ const ROWS: usize = 100;
 const OUTCOMES: [&str; 5] = ["ok", "tool_error", "error:*", "denied", "cancelled"];
 /// The parameters that narrow the list and the file.
 const NARROWING: [&str; 6] = ["target", "principal", "profile", "outcome", "since", "until"];
+/// What is on record of an event, in the order of its page.
+const FACTS: [(&str, &str); 30] = [
+    ("at", "At (UTC)"),
+    ("principal", "Who"),
+    ("user", "User"),
+    ("actor", "On whose behalf"),
+    ("role", "Role"),
+    ("target", "What"),
+    ("method", "Method"),
+    ("outcome", "Outcome"),
+    ("decision", "Decided by"),
+    ("policies", "Policies"),
+    ("duration_us", "Took"),
+    ("door", "Door"),
+    ("profile", "Profile"),
+    ("client", "Client"),
+    ("address", "From"),
+    ("credential", "Credential"),
+    ("token", "Token"),
+    ("issuer", "Issuer"),
+    ("oauth_client", "OAuth client"),
+    ("bridge", "Bridge"),
+    ("session", "Session"),
+    ("approval", "Approval"),
+    ("approver", "Approved by"),
+    ("halt", "Halt"),
+    ("canary", "Canary"),
+    ("guard", "Guard"),
+    ("proof", "Proof"),
+    ("args_hash", "Hash of the arguments"),
+    ("prev_hash", "Hash of the event before"),
+    ("hash", "Hash"),
+];
 /// How many events are taken of the log at a time, and how many a file has at most: some 50 MB.
 const EXPORTED: usize = 1_000;
 const FILE_EVENTS: usize = 50_000;
@@ -54,7 +96,7 @@ fn narrowed(request: &PageRequest, mut arguments: Value) -> Value {
 
 async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
     const COLUMNS: [Column; 8] = [
-        Column::number("#"),
+        Column::text("Event"),
         Column::text("At (UTC)"),
         Column::text("Who"),
         Column::text("What"),
@@ -74,7 +116,7 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
         let outcome = text(row, "outcome");
         let took = row["duration_us"].as_u64().map_or_else(String::new, duration);
         vec![
-            Cell::Figure(text(row, "seq")),
+            Cell::link(format!("{}/{}", PAGE.path, text(row, "seq")), text(row, "seq")),
             time(row, "at"),
             Cell::Id(text(row, "principal")),
             Cell::Id(text(row, "target")),
@@ -86,6 +128,7 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
     });
     let last = events.last().and_then(|row| row["seq"].as_u64()).filter(|_| answer["truncated"] == true);
     let after = last.map(|seq| request.with("before", &seq.to_string()));
+    let is_live = before.is_none() && request.parameter("until").is_none();
     let file = format!("{EXPORT}?format=jsonl{}", query(request));
     let listing = Listing {
         title: "Audit log",
@@ -97,9 +140,71 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
         ],
         after,
         is_open_ended: true,
+        is_live,
+        unseen: unseen(request, events),
         ..Listing::new(&COLUMNS, filters(request), table.collect())
     };
     Ok(request.list(listing))
+}
+
+/// What is said of events that passed between two views of the live list.
+fn unseen(request: &PageRequest, events: &[Value]) -> String {
+    let number = |event: Option<&Value>| event.and_then(|event| event["seq"].as_u64()).unwrap_or_default();
+    // With room left in the list, none passed.
+    let oldest = if events.len() < ROWS { 0 } else { number(events.last()) };
+    let passed = request.shown.take(number(events.first()), oldest);
+    let at_most = if NARROWING.iter().any(|key| request.parameter(key).is_some()) { "up to " } else { "" };
+    match passed {
+        0 => String::new(),
+        passed => format!("Since this page was opened {at_most}{passed} events passed too fast to be shown."),
+    }
+}
+
+/// One event: all that is on record of it.
+async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
+    let given = name(request);
+    let seq = given.parse::<u64>().ok().filter(|seq| *seq > 0);
+    let missing = || {
+        Problem::new(Kind::NotFound, format!("there is no audit event `{given}`"))
+            .hint("Events are kept as long as `[audit]` in `config.toml` says; the list begins with the newest.")
+    };
+    let seq = seq.ok_or_else(missing)?;
+    let arguments = json!({ "before": seq.saturating_add(1), "limit": 1 });
+    let answer = request.operate("core_audit_list", arguments).await?.to_value();
+    let event = rows(&answer, "events").first().filter(|event| event["seq"].as_u64() == Some(seq));
+    let event = event.ok_or_else(missing)?;
+    let facts = FACTS.iter().filter(|(key, _)| !event[*key].is_null()).map(|(key, label)| {
+        let value = match *key {
+            "at" => time(event, key),
+            "outcome" => Cell::state(level(text(event, key).split(':').next().unwrap_or_default()), text(event, key)),
+            "duration_us" => Cell::Figure(event[*key].as_u64().map_or_else(String::new, duration)),
+            "target" => Cell::link(audit_of(&text(event, key)), text(event, key)),
+            "halt" => Cell::link("/ui/halts".to_owned(), text(event, key)),
+            "approval" => link("/ui/approvals", event, key, ""),
+            "profile" => link("/ui/profiles", event, key, ""),
+            _ => Cell::Id(text(event, key)),
+        };
+        (*label, value)
+    });
+    let mut fixed = Vec::new();
+    if !event["arguments"].is_null() {
+        fixed.push(Section::Pre {
+            title: "Arguments, as they are on record".into(),
+            id: "arguments",
+            text: text(event, "arguments"),
+        });
+    }
+    fixed.push(Section::Pre { title: "As JSON".into(), id: "event", text: pretty(event) });
+    Ok(DetailPage {
+        frame: request.frame(&format!("Audit event {seq}")),
+        above: (PAGE.path, "Audit log"),
+        name: text(event, "request_id"),
+        intro: String::new(),
+        actions: Vec::new(),
+        changing: vec![Section::Facts(facts.collect())],
+        fixed,
+        live: String::new(),
+    })
 }
 
 fn filters(request: &PageRequest) -> Vec<Filter> {
