@@ -9,6 +9,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde_json::{Map, Value};
 use tokio::sync::{oneshot, watch};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, PrincipalId, Problem, ProfileName, Timestamp, random};
@@ -151,7 +152,7 @@ impl OwnTask {
 
     /// Asks the client and waits for its answer, which comes by `tasks/update`. The task's own life is the deadline.
     ///
-    /// Cancel-safe: a question that no one waits for any more stays open until it is answered.
+    /// When the future is dropped the question is taken back: the task does not ask it any more.
     pub async fn ask(&self, asked: &InputRequest) -> Result<Raw, TaskQuestionError> {
         let question = InputKind::of(&asked.method, &asked.params);
         let question = question.ok_or_else(|| TaskQuestionError::NoQuestion(asked.method.clone()))?;
@@ -162,13 +163,15 @@ impl OwnTask {
         request.text("method", &asked.method);
         request.member("params", asked.params.as_str());
         let (sender, answered) = oneshot::channel();
-        {
+        let key = {
             let mut state = lock(&self.shared.state);
             state.asked += 1;
             let key = format!("question-{}", state.asked);
             state.record.ask(self.shared.clock.now(), &key, request.finish())?;
-            state.waiting.insert(key, sender);
-        }
+            state.waiting.insert(key.clone(), sender);
+            key
+        };
+        let _open = OpenQuestion { task: self, key };
         self.changed();
         // The end of the task drops the other half.
         answered
@@ -229,6 +232,26 @@ impl OwnTask {
 
     fn belongs_to(&self, caller: &Caller) -> bool {
         self.shared.principal == caller.principal.id && self.shared.profile == caller.profile
+    }
+}
+
+/// A question that is asked; one that no one waits for any more is taken back.
+struct OpenQuestion<'a> {
+    task: &'a OwnTask,
+    key: String,
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        {
+            let mut state = lock(&self.task.shared.state);
+            if state.waiting.remove(&self.key).is_none() {
+                return;
+            }
+            let nothing = Raw::from_value(&Map::from_iter([(self.key.clone(), Value::Null)]));
+            state.record.answer(self.task.shared.clock.now(), &nothing);
+        }
+        self.task.changed();
     }
 }
 

@@ -11,14 +11,16 @@ use toolcrib_base::{Kind, PrincipalId, Problem, random};
 use toolcrib_call::{ClientDialog, ClientRound, Invocation, OwnTask};
 use toolcrib_protocol::ask::{self, InputKind, InputRequest, InputRequired};
 use toolcrib_protocol::{Capabilities, Raw, Revision, json as wire};
-use toolcrib_session::{Channel, Session};
+use toolcrib_session::{Channel, QuestionError, Session};
 
 use super::keep;
 use super::question::{Question, folded};
-use super::source::Inner;
+use super::source::{Inner, Outcome};
 
 /// How long a person may take for one answer.
 const ANSWER: Duration = Duration::from_secs(10 * 60);
+/// How often is looked again for what a client can be asked.
+const AGAIN: Duration = Duration::from_secs(1);
 /// How often is looked whether the question still waits.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -43,8 +45,17 @@ pub(super) enum QuestionOutcome {
     Here,
     /// The client is asked by this result.
     ByResult(Raw),
-    /// There is nothing that this client can be asked.
+    /// There is nothing that this client can be asked now.
     Nothing,
+}
+
+/// What a client said to one question.
+enum ClientAnswer {
+    Given(Raw),
+    /// It did not answer, or refused to.
+    Nothing,
+    /// There was no way to ask it right now.
+    NotAsked,
 }
 
 /// What a client gives back that is asked by results: which question of which run it answers.
@@ -122,22 +133,30 @@ impl Dialog {
         if let Way::Rounds(_) = self.way {
             return Ok(QuestionOutcome::ByResult(self.result(run, question)));
         }
-        self.asked.insert(key(question));
         let mut answers = Map::new();
         for (name, asked) in &question.questions {
             let answered = tokio::select! {
                 answered = self.ask_one(asked) => answered,
                 // Answered elsewhere, or ended: dropping the question takes it back.
-                () = no_longer_waits(inner, question) => return Ok(QuestionOutcome::Here),
+                () = no_longer_waits(inner, question) => {
+                    self.asked.insert(key(question));
+                    return Ok(QuestionOutcome::Here);
+                }
             };
             match answered {
-                Some(answer) if answer.text("action").is_some_and(|action| action != "cancel") => {
+                ClientAnswer::Given(answer) if answer.text("action").is_some_and(|action| action != "cancel") => {
                     answers.insert(name.clone(), answer.to_value());
                 }
+                // It may be asked later.
+                ClientAnswer::NotAsked => return Ok(QuestionOutcome::Nothing),
                 // The window was closed, or the client is gone: the run waits, and the question stays in it.
-                _ => return Ok(QuestionOutcome::Here),
+                ClientAnswer::Given(_) | ClientAnswer::Nothing => {
+                    self.asked.insert(key(question));
+                    return Ok(QuestionOutcome::Here);
+                }
             }
         }
+        self.asked.insert(key(question));
         match inner.bridge.take_answer(&self.by, question, &Value::Object(answers)).await {
             Ok(()) => inner.bridge.steps_on(question).await,
             Err(problem) => tracing::info!(run, %problem, "an answer of a client is of no use"),
@@ -145,14 +164,21 @@ impl Dialog {
         Ok(QuestionOutcome::Here)
     }
 
-    async fn ask_one(&self, asked: &InputRequest) -> Option<Raw> {
+    async fn ask_one(&self, asked: &InputRequest) -> ClientAnswer {
         match &self.way {
             Way::Session(session, channel) => {
                 let asked = ask::question_for(self.revision, asked, &random::hex_128(), None);
-                session.ask(channel.as_ref(), &asked.method, asked.params, ANSWER).await.ok()?.ok()
+                match session.ask(channel.as_ref(), &asked.method, asked.params, ANSWER).await {
+                    Ok(Ok(answer)) => ClientAnswer::Given(answer),
+                    Err(QuestionError::NoStream | QuestionError::Busy) => ClientAnswer::NotAsked,
+                    Ok(Err(_)) | Err(_) => ClientAnswer::Nothing,
+                }
             }
-            Way::Task(task) => task.ask(&ask::question_for(self.revision, asked, "", None)).await.ok(),
-            Way::Rounds(_) => None,
+            Way::Task(task) => {
+                let answer = task.ask(&ask::question_for(self.revision, asked, "", None)).await;
+                answer.map_or(ClientAnswer::Nothing, ClientAnswer::Given)
+            }
+            Way::Rounds(_) => ClientAnswer::Nothing,
         }
     }
 
@@ -165,6 +191,59 @@ impl Dialog {
         let questions = question.questions.iter().map(asked).collect();
         InputRequired { questions, state: Some(state.text()) }.to_raw()
     }
+}
+
+/// What came of a run whose client is asked what the run asks.
+pub(super) enum DialogOutcome {
+    Run(Box<Outcome>),
+    /// The client is asked by this result.
+    Asks(Raw),
+}
+
+/// Waits for a run as [`Inner::outcome`] does, and asks its client whatever the run asks meanwhile that can be asked
+/// there.
+///
+/// # Errors
+/// As there.
+pub(super) async fn outcome(
+    inner: &Arc<Inner>,
+    run: &str,
+    patience: Duration,
+    dialog: Option<Dialog>,
+    mut seen: impl FnMut(u64),
+) -> Result<DialogOutcome, Problem> {
+    let Some(mut dialog) = dialog else {
+        return inner.outcome(run, patience, seen).await.map(|outcome| DialogOutcome::Run(Box::new(outcome)));
+    };
+    let mut waited = Duration::ZERO;
+    loop {
+        let record = match inner.outcome(run, Duration::ZERO, &mut seen).await? {
+            Outcome::Waits(record) => record,
+            ended @ Outcome::Ended(_) => return Ok(DialogOutcome::Run(Box::new(ended))),
+        };
+        match dialog.ask(inner, run).await? {
+            QuestionOutcome::Here => waited = Duration::ZERO,
+            QuestionOutcome::ByResult(result) => return Ok(DialogOutcome::Asks(result)),
+            QuestionOutcome::Nothing if waited >= patience || record.state.status == "paused" => {
+                return Ok(DialogOutcome::Run(Box::new(Outcome::Waits(record))));
+            }
+            // It may ask something else in a while, or this in another way.
+            QuestionOutcome::Nothing => waited += still_waits(inner, run).await,
+        }
+    }
+}
+
+/// Waits as long as a run waits for the same, or for a moment; how long.
+async fn still_waits(inner: &Inner, run: &str) -> Duration {
+    let mut waited = Duration::ZERO;
+    while waited < AGAIN {
+        tokio::time::sleep(LOOK).await;
+        waited += LOOK;
+        if !inner.record(run).await.is_ok_and(|record| record.is_some_and(|it| it.state.status == "waiting")) {
+            break;
+        }
+    }
+    waited
 }
 
 /// The run to which a call leads that a client makes again, after it has taken the answers; `None` for a first call.

@@ -23,7 +23,7 @@ use super::audit::{self, AuditedRun, RunEvent};
 use super::bridge::{Bridge, caller_of};
 use super::call::SPENT;
 use super::context::as_agent;
-use super::dialog::{self, Dialog, QuestionOutcome, Return};
+use super::dialog::{self, Dialog, DialogOutcome, Return};
 use super::keep;
 use super::operation;
 use super::place::{self, RunPlace, Within};
@@ -580,24 +580,13 @@ async fn run(inner: Arc<Inner>, scope: Scope, invocation: Invocation) -> Result<
             told.report_progress(usize::try_from(entries).unwrap_or(usize::MAX), None, &format!("entry {entries}"));
         }
     };
-    let mut dialog = Dialog::of(&invocation).filter(|_| !is_direct);
-    let outcome = loop {
-        let patience = if dialog.is_some() { Duration::ZERO } else { patience };
-        let outcome = inner.outcome(&id, patience, &mut tell).await;
-        let Some(asks) = dialog.as_mut().filter(|_| matches!(outcome, Ok(Outcome::Waits(_)))) else { break outcome };
-        match asks.ask(&inner, &id).await {
-            Ok(QuestionOutcome::Here) => {}
-            Ok(QuestionOutcome::ByResult(result)) => {
-                guard.run = None;
-                return Ok(result);
-            }
-            // It waits as any other does.
-            Ok(QuestionOutcome::Nothing) => dialog = None,
-            Err(problem) => break Err(problem),
-        }
-    };
+    let dialog = Dialog::of(&invocation).filter(|_| !is_direct);
+    let outcome = dialog::outcome(&inner, &id, patience, dialog, &mut tell).await;
     guard.run = None;
-    let outcome = outcome?;
+    let outcome = match outcome? {
+        DialogOutcome::Run(outcome) => *outcome,
+        DialogOutcome::Asks(result) => return Ok(result),
+    };
     if let (Within::Workflow(Some(above)), Outcome::Ended(record)) = (&within, &outcome) {
         above.add_spending(Cost { tokens: record.state.tokens, money: record.state.money });
     }

@@ -198,6 +198,82 @@ async fn the_task_that_a_call_of_an_agent_became_asks_its_client() {
     assert_eq!(text_of(&done["result"]), "It is done.", "{done}");
 }
 
+/// A model that calls these tools one after the other.
+fn calling(calls: &[(&str, Value)]) -> File {
+    let turns = calls.iter().map(|(tool, arguments)| json!({"calls": [{"name": tool, "arguments": arguments}]}));
+    let turns: Vec<Value> = turns.chain([json!({"say": "It is done."})]).collect();
+    let model = json!({"name": "said", "wire": "script", "script": {"turns": turns}});
+    ("models/said.yaml".to_owned(), model.to_string())
+}
+
+#[tokio::test]
+async fn a_question_of_a_task_is_closed_when_it_is_answered_elsewhere() {
+    let mut files = files("old_ask", &json!({}));
+    files.push(calling(&[("old_ask", json!({})), ("old_echo", json!({"text": "hi"}))]));
+    let mill = Mill::whole(&files).await;
+    let client = mill.house.modern("default");
+    let params = json!({"name": "agent_helper", "arguments": {"task": "Do it."}, "_meta": declared(true)});
+    let task = client.ask("tools/call", &params).await.unwrap()["taskId"].clone();
+    let about = async |method: &str, more: Value| {
+        let mut params = json!({"taskId": task, "_meta": declared(true)});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        client.ask(method, &params).await.unwrap()
+    };
+    let asks = async |part: &str| {
+        eventually_finds(&format!("a task that asks `{part}` alone"), async || {
+            let task = about("tasks/get", json!({})).await;
+            let asked = task["inputRequests"].as_object().cloned().unwrap_or_default();
+            let only =
+                asked.len() == 1 && asked.values().all(|it| it["params"]["message"].as_str().unwrap().contains(part));
+            if only { Ok(asked.keys().next().unwrap().clone()) } else { Err(task) }
+        })
+        .await
+    };
+    let first = asks("Your name?").await;
+    let run = asked_by(&mill).await["runs"][0]["run"].clone();
+    client.operate("core_run_resume", &json!({"run": run, "answer": {"name": "Ann"}})).await.unwrap();
+    // The next question stands alone: the first one is closed.
+    let second = asks("make this call?").await;
+    assert_ne!(first, second);
+    let late = json!({"action": "accept", "content": {"name": "Eve"}});
+    about("tasks/update", json!({"inputResponses": {first: late}})).await;
+    let confirm = json!({"action": "accept", "content": {"confirm": true}});
+    about("tasks/update", json!({"inputResponses": {second: confirm}})).await;
+    let done = eventually_finds("the end of the task", async || {
+        let task = about("tasks/get", json!({})).await;
+        if task["status"] == "completed" { Ok(task) } else { Err(task) }
+    })
+    .await;
+    assert_eq!(text_of(&done["result"]), "It is done.", "{done}");
+    let text = asked_text(&mill, &run).await;
+    assert!(text.contains("Ann") && !text.contains("Eve"), "{text}");
+}
+
+#[tokio::test]
+async fn a_client_that_could_not_be_asked_first_is_asked_later_in_the_same_call() {
+    let mut files = files("old_ask", &json!({}));
+    files.push(profile("default", "exposure: direct\ntools: {approve: [old/echo]}\n"));
+    files.push(calling(&[("old_echo", json!({"text": "hi"})), ("old_ask", json!({}))]));
+    let mill = Mill::whole(&files).await;
+    let client = mill.house.legacy_asked("default", &json!({"elicitation": {"form": {}}}));
+    let name = json!({"action": "accept", "content": {"name": "Ann"}});
+    // The first call waits for another person, whom this client cannot ask.
+    let approving = async {
+        let id = eventually_finds("an open approval", async || {
+            let open = mill.store().call_approvals().list(Some(toolcrib_store::ApprovalState::Open)).unwrap();
+            open.first().map(|it| it.id.clone()).ok_or(())
+        })
+        .await;
+        let mut operator = mill.house.modern_of("user:acme/olga", "default");
+        operator.caller.principal.role = toolcrib_base::Role::Operator;
+        operator.operate("core_approval_approve", &json!({"id": id})).await.unwrap();
+    };
+    let ((result, questions), ()) = tokio::join!(dialog(&client, std::slice::from_ref(&name)), approving);
+    assert!(questions.len() == 1 && questions[0].contains("Your name?"), "{questions:?}");
+    assert_eq!((text_of(&result).as_str(), &result["isError"]), ("It is done.", &json!(false)), "{result}");
+    assert_eq!(asked_by(&mill).await["total"], 1);
+}
+
 #[tokio::test]
 async fn a_halt_of_an_agent_that_runs_as_itself_ends_its_run_that_waits() {
     let mut files = files("old_ask", &json!({}));
