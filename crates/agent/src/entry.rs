@@ -133,6 +133,9 @@ pub struct Start {
     /// Why the task waits for a person before anything is done with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<String>,
+    /// What was spent to judge the task before the run began.
+    #[serde(default, skip_serializing_if = "Cost::is_nothing")]
+    pub judged: Cost,
 }
 
 /// The call of another run that a run was begun for.
@@ -241,6 +244,9 @@ pub struct CallResult {
     /// What a sub-agent spent.
     #[serde(default)]
     pub spent: Cost,
+    /// Whose results sub-agents have read to make it, as `server/tool`. The loop does not read it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seen: Vec<String>,
 }
 
 impl CallResult {
@@ -530,6 +536,14 @@ pub enum Event {
         text: String,
         /// Why.
         why: String,
+    },
+    /// A message is judged before it is taken in: what that may cost, and afterwards what it did.
+    Judged {
+        /// What it may cost at most. It counts as spent until the judgement is there.
+        reserved: Cost,
+        /// What it cost; `None` before the request leaves.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spent: Option<Cost>,
     },
     /// A person has looked at what stands in quarantine: the task or a message.
     Reviewed {

@@ -9,7 +9,7 @@ use crate::entry::{Entry, Event, WaitFor};
 
 /// The newest version of lines that this program writes and reads. A line has the version of what it says, so that an
 /// older program reads the journals of runs in which nothing new to it happened.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The version that first knew what an entry says.
 fn version_of(event: &Event) -> u32 {
@@ -24,7 +24,18 @@ fn version_of(event: &Event) -> u32 {
         Event::Arrived(on) => is_new_wait(on),
         _ => false,
     };
-    if is_new { 2 } else { 1 }
+    // An older program would not count what was spent, and forget whose results a run has read.
+    let is_newest = match event {
+        Event::Judged { .. } => true,
+        Event::Started(start) => !start.judged.is_nothing(),
+        Event::Result { result, .. } => !result.seen.is_empty(),
+        _ => false,
+    };
+    match (is_newest, is_new) {
+        (true, _) => 3,
+        (false, true) => 2,
+        (false, false) => 1,
+    }
 }
 
 /// Why a journal cannot be used.
@@ -137,7 +148,7 @@ mod tests {
 
     use super::*;
     use crate::answer::{Answer, Finish};
-    use crate::entry::{CallId, End, Question};
+    use crate::entry::{CallId, CallResult, End, Question};
     use crate::spending::Cost;
 
     fn two_lines() -> String {
@@ -204,6 +215,10 @@ mod tests {
             (started(json!({})), 1),
             (started(json!({"held": "rule"})), 2),
             (started(json!({"runs_as": "service:agent/a"})), 2),
+            (started(json!({"held": "rule", "judged": {"tokens": 7, "money": 0}})), 3),
+            (Event::Judged { reserved: Cost::default(), spent: None }, 3),
+            (Event::Result { call, result: CallResult::default() }, 1),
+            (Event::Result { call, result: CallResult { seen: vec!["a/b".to_owned()], ..CallResult::default() } }, 3),
         ] {
             let text = written(event);
             assert!(text.starts_with(&format!("{{\"v\":{version},")), "{text}");
@@ -226,9 +241,9 @@ mod tests {
 
     #[test]
     fn a_newer_journal_and_a_broken_one_are_told_apart() {
-        let newer = two_lines() + "{\"v\":3,\"at\":7,\"event\":{\"teleported\":{}},\"more\":1}\n";
-        assert_eq!(read(newer.as_bytes()).unwrap_err(), JournalError::Newer { line: 3, version: 3 });
-        let text = "line 3 of the journal has version 3, and this program reads up to 2: update it";
+        let newer = two_lines() + "{\"v\":4,\"at\":7,\"event\":{\"teleported\":{}},\"more\":1}\n";
+        assert_eq!(read(newer.as_bytes()).unwrap_err(), JournalError::Newer { line: 3, version: 4 });
+        let text = "line 3 of the journal has version 4, and this program reads up to 3: update it";
         assert_eq!(read(newer.as_bytes()).unwrap_err().to_string(), text);
         for broken in ["{\"v\":1,\"at\":7,\"ev\n", "\n", "{\"v\":1,\"at\":7,\"event\":\"vanished\"}\n"] {
             let text = broken.to_owned() + &two_lines();

@@ -99,6 +99,23 @@ impl Cost {
     pub fn plus(self, other: Self) -> Self {
         Self { tokens: self.tokens.saturating_add(other.tokens), money: self.money.saturating_add(other.money) }
     }
+
+    /// What is left of this without `other`.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self { tokens: self.tokens.saturating_sub(other.tokens), money: self.money.saturating_sub(other.money) }
+    }
+
+    /// What was reserved for a judgement is replaced by what it cost; before that is known it is added.
+    #[must_use]
+    pub fn judged(self, reserved: Self, spent: Option<Self>) -> Self {
+        spent.map_or_else(|| self.plus(reserved), |spent| self.minus(reserved).plus(spent))
+    }
+
+    /// Whether it is nothing at all.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What a call may spend of its run: of a sub-agent, its own limits.

@@ -7,7 +7,7 @@ use toolcrib_agent::{Answer, CallId, CallResult, Decision, Entry, Event, Failure
 use toolcrib_base::Timestamp;
 
 /// The version of the protocol.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// `challenge`.
 #[derive(Debug, Serialize, Deserialize)]

@@ -445,6 +445,17 @@ impl AgentRuns {
         found.map_err(self.database.error("read what an agent spent"))
     }
 
+    /// Adds to what an agent has spent today what no run of it counts.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn spend_today(&self, agent: &str, tokens: u64, money: u64) -> Result<(), StoreError> {
+        let (agent, day) = (agent.to_owned(), self.clock.now().0.div_euclid(DAY));
+        let change = DayChange { runs: 0, tokens: signed(tokens), money: signed(money) };
+        let spent = self.database.write_soon(|transaction| spend(transaction, &agent, day, change));
+        spent.map_err(self.database.error("count what an agent spent"))
+    }
+
     /// Deletes a run that ended, with its journal. Whether there was one.
     ///
     /// # Errors

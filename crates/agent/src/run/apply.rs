@@ -152,6 +152,8 @@ impl Run {
             Event::Raised(limits) => return self.raised(limits),
             Event::Said { text } => self.said(text),
             Event::Quarantined { text, why } => self.quarantined(text, why),
+            // Also of a run that is done, before it goes on with the message.
+            Event::Judged { reserved, spent } => self.spent = self.spent.judged(*reserved, *spent),
             _ if self.ended.is_some() => return Effect::Repeated,
             Event::Started(start) => self.started(start),
             Event::Forked { run, .. } => self.forked(run),
@@ -195,6 +197,7 @@ impl Run {
         self.id.clone_from(&start.run);
         self.tools = Tools::new(&start.tools);
         self.limits = start.limits.clone();
+        self.spent = start.judged;
         self.conversation = Conversation::new(&start.instructions);
         self.conversation.push(Part::User(start.task.clone()));
         self.start = Some(Arc::new(start.clone()));

@@ -67,6 +67,7 @@ fn start() -> Start {
         parent: None,
         labels: Vec::new(),
         held: None,
+        judged: Cost::default(),
     }
 }
 

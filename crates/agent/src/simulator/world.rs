@@ -117,6 +117,7 @@ pub(super) fn start(random: &mut Random) -> Start {
         parent: None,
         labels: Vec::new(),
         held: random.chance(10).then(|| "a rule".to_owned()),
+        judged: Cost::default(),
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Bridge {
     contexts: Mutex<HashMap<String, Arc<RunContext>>>,
     /// What agents may start and spend on one day.
     day_limits: RwLock<HashMap<String, AgentDayLimits>>,
-    /// Those that look at what agents are given, of agents that have one.
+    /// Those that look at what agents are given, of agents whose definitions say how.
     sentinels: RwLock<HashMap<String, Arc<Sentinel>>>,
     /// The agents that run as themselves, each in its profile.
     own_rights: RwLock<HashMap<String, ProfileName>>,
@@ -112,9 +112,10 @@ impl Bridge {
         *self.own_rights.write().unwrap_or_else(PoisonError::into_inner) = rights.collect();
     }
 
-    /// What looks at what an agent is given.
-    pub(super) fn sentinel(&self, agent: &str) -> Option<Arc<Sentinel>> {
-        self.sentinels.read().unwrap_or_else(PoisonError::into_inner).get(agent).cloned()
+    /// What looks at what an agent, or a run without one, is given: without a definition the rules of the program.
+    pub(super) fn sentinel(&self, agent: &str) -> Arc<Sentinel> {
+        let sentinels = self.sentinels.read().unwrap_or_else(PoisonError::into_inner);
+        sentinels.get(agent).cloned().unwrap_or_else(Sentinel::plain)
     }
 
     /// What an agent may start and spend on one day.
@@ -199,10 +200,27 @@ impl Bridge {
     /// # Errors
     /// There is no such run; its journal cannot be read; the gateway ends.
     pub(super) async fn context(&self, run: &str) -> Result<Arc<RunContext>, Problem> {
-        let known = self.contexts().get(run).cloned();
+        let known = self.known(run);
         if let Some(context) = known {
             return Ok(context);
         }
+        let context = Arc::new(self.read_context(run).await?);
+        // Two may have read at once; one of them counts.
+        Ok(Arc::clone(self.contexts().entry(run.to_owned()).or_insert(context)))
+    }
+
+    /// Whose results a run has got, for the run above it.
+    ///
+    /// # Errors
+    /// As [`Bridge::context`].
+    pub(super) async fn seen_by(&self, run: &str) -> Result<Vec<String>, Problem> {
+        match self.known(run) {
+            Some(context) => Ok(context.all_seen()),
+            None => Ok(self.read_context(run).await?.all_seen()),
+        }
+    }
+
+    async fn read_context(&self, run: &str) -> Result<RunContext, Problem> {
         let gateway = self.gateway().ok_or_else(closing_problem)?;
         let Some((record, entries)) = keep::read(&self.store, run).await? else {
             return Err(Problem::new(Kind::NotFound, format!("there is no run `{run}`")));
@@ -216,12 +234,11 @@ impl Bridge {
         let caller = caller_of(&record);
         let mut written = JournalState::default();
         written.take_all(&entries);
-        let context = Arc::new(RunContext::new(Arc::new(start), Invocation::new(gateway, caller), written.clone()));
+        let context = RunContext::new(Arc::new(start), Invocation::new(gateway, caller), written.clone());
         // These events are in the audit log already.
         let _ = context.trail(&entries, &written);
         context.saw(&entries);
-        // Two may have read at once; one of them counts.
-        Ok(Arc::clone(self.contexts().entry(run.to_owned()).or_insert(context)))
+        Ok(context)
     }
 
     /// Reports what happened to a run, in the events of its agent.
@@ -432,7 +449,10 @@ impl Observe for BridgeHandle {
             Ok(Rest::Ended(end)) => {
                 let is_done = matches!(end, End::Done(_));
                 let reason = if is_done { "RunCompleted" } else { "RunEnded" };
-                bridge.happened(agent, reason, format!("run `{run}` ended: {}", end.name()), !is_done);
+                // One that had ended before, and for which a message was looked at, did not end once more.
+                if !context.written().only_judged {
+                    bridge.happened(agent, reason, format!("run `{run}` ended: {}", end.name()), !is_done);
+                }
                 let (bridge, what) = (Arc::clone(&bridge), WaitFor::Run(run.to_owned()));
                 let (scope, run) = (bridge.scope.clone(), run.to_owned());
                 scope.spawn(async move {

@@ -145,7 +145,7 @@ impl RunContext {
         if id.starts_with(AGENT) {
             return match result.get("_meta").and_then(|meta| meta.text(WAITS)) {
                 Some(run) => CallOutcome::Waits(WaitFor::Run(run)),
-                None => CallOutcome::Result(read(result)),
+                None => CallOutcome::Result(CallResult { seen: self.take_seen(), ..read(result) }),
             };
         }
         // What shows tools that are deferred reads the names that were found.
@@ -153,8 +153,8 @@ impl RunContext {
             let text = result.get("structuredContent").map_or_else(String::new, |found| found.as_str().to_owned());
             return CallOutcome::Result(CallResult { text, ..CallResult::default() });
         }
-        // What another server claims to have spent is nothing; what agents spent that it gave tasks to is known.
-        CallOutcome::Result(CallResult { spent: self.take_spending(), ..read(result) })
+        // What another server claims to have spent is nothing; what agents spent and read that it gave tasks to is known.
+        CallOutcome::Result(CallResult { spent: self.take_spending(), seen: self.take_seen(), ..read(result) })
     }
 
     /// What describes a tool does so for the tools of the run.
@@ -301,7 +301,7 @@ impl Bridge {
                 "the server requires a login, and agent `{agent}`, which runs as itself, has none: an administrator sets \
                  shared credentials"
             );
-            return CallOutcome::Result(CallResult { text, is_error: true, spent: Cost::default() });
+            return CallOutcome::Result(CallResult { text, is_error: true, ..CallResult::default() });
         }
         let question = Box::new(Question { asked: questions, state: state.as_ref().and_then(raw), in_process });
         let principal = &context.invocation.caller.principal.id;
@@ -329,7 +329,7 @@ const PIECE: usize = 12_000;
 impl Bridge {
     /// More of a result that was too long to be shown whole, from the journal.
     async fn read_result(&self, context: &RunContext, arguments: &Raw) -> CallOutcome {
-        let error = |text: String| CallOutcome::Result(CallResult { text, is_error: true, spent: Cost::default() });
+        let error = |text: String| CallOutcome::Result(CallResult { text, is_error: true, ..CallResult::default() });
         let value = arguments.to_value();
         let wanted = value["result"].as_str().and_then(CallId::parse);
         let Some(wanted) = wanted else { return error("`result` is a call, such as 3.1".to_owned()) };
@@ -393,6 +393,7 @@ pub(super) fn read(result: &Raw) -> CallResult {
         text: texts.join("\n"),
         is_error: value["isError"] == true,
         spent: Cost { tokens: count("tokens"), money: count("money") },
+        seen: Vec::new(),
     }
 }
 

@@ -1,13 +1,13 @@
 //! What is kept of a run while it has a task, or someone watches it: for whom it calls, and what has happened of it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 use toolcrib_agent::driver::Rest;
 use toolcrib_agent::{Allowance, Call, CallId, Cost, Entry, Event, Start};
-use toolcrib_base::{Glob, Identity, PrincipalId, ProfileName, Proof, Role, Timestamp};
+use toolcrib_base::{Glob, Identity, PrincipalId, ProfileName, Proof, Role, Timestamp, ToolId};
 use toolcrib_call::{CallLineage, ClientDialog, Invocation, ToolFilter};
 use toolcrib_protocol::Revision;
 use toolcrib_session::{Caller, Principal};
@@ -42,6 +42,8 @@ pub(super) struct RunContext {
     seen: Mutex<SeenResults>,
     /// What agents have spent in the course of that call without being called by it themselves.
     spending: Mutex<Cost>,
+    /// Whose results agents have read in the course of that call.
+    lent_sight: Mutex<BTreeSet<String>>,
 }
 
 /// What has happened of a run, for those who watch.
@@ -90,9 +92,9 @@ impl RunContext {
         let allowed = start.allowed.as_ref();
         let allowed = allowed.map(|patterns| patterns.iter().filter_map(|pattern| pattern.parse().ok()).collect());
         let (feed, _) = watch::channel(Feed { entries: written.entries, ..Feed::default() });
-        let (trail, loan, seen, spending) = Default::default();
+        let (trail, loan, seen, spending, lent_sight) = Default::default();
         let written = Mutex::new(written);
-        Self { start, owner, invocation, own, allowed, feed, written, trail, door, loan, seen, spending }
+        Self { start, owner, invocation, own, allowed, feed, written, trail, door, loan, seen, spending, lent_sight }
     }
 
     /// On whose behalf it works, in that one's own profile.
@@ -157,7 +159,8 @@ impl RunContext {
         for entry in entries {
             match &entry.event {
                 Event::Answered { answer, .. } if !answer.calls.is_empty() => seen.turn(&answer.calls),
-                Event::Result { call, .. } => {
+                Event::Result { call, result } => {
+                    result.seen.iter().filter_map(|id| ToolId::parse(id)).for_each(|tool| seen.got(tool));
                     if let Some((name, arguments)) = seen.call(*call)
                         && let Some(tool) = self.called(&name, &arguments)
                     {
@@ -167,6 +170,11 @@ impl RunContext {
                 _ => {}
             }
         }
+    }
+
+    /// All whose results the run has got.
+    pub(super) fn all_seen(&self) -> Vec<String> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).all()
     }
 
     /// The same invocation for calls of the turn, with the labels of what the run had seen when the model asked for them.
@@ -205,6 +213,16 @@ impl RunContext {
     /// What such agents have spent, once.
     pub(super) fn take_spending(&self) -> Cost {
         std::mem::take(&mut *self.spending.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// An agent has ended that was given a task in the course of a call: whose results it has read.
+    pub(super) fn add_seen(&self, seen: Vec<String>) {
+        self.lent_sight.lock().unwrap_or_else(PoisonError::into_inner).extend(seen);
+    }
+
+    /// Whose results such agents have read, once.
+    pub(super) fn take_seen(&self) -> Vec<String> {
+        std::mem::take(&mut *self.lent_sight.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect()
     }
 
     /// The call that is being made, and what it may spend.

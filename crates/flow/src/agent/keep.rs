@@ -27,6 +27,8 @@ pub(super) struct JournalState {
     spent: Cost,
     /// The request that is under way: what it reserves, and whether it is for a turn.
     asked: Option<(Cost, bool)>,
+    /// Nothing else happened since a message was judged.
+    pub(super) only_judged: bool,
 }
 
 impl JournalState {
@@ -44,6 +46,7 @@ impl JournalState {
 
     fn take(&mut self, entry: &Entry) {
         self.entries += 1;
+        self.only_judged = matches!(entry.event, Event::Judged { .. });
         self.take_spending(&entry.event);
         let state = &mut self.state;
         if !matches!(entry.event, Event::Waiting(_) | Event::Ended(_)) {
@@ -99,6 +102,8 @@ impl JournalState {
     /// What is reserved counts as spent until it is known.
     fn take_spending(&mut self, event: &Event) {
         match event {
+            Event::Started(start) => self.spent = start.judged,
+            Event::Judged { reserved, spent } => self.spent = self.spent.judged(*reserved, *spent),
             Event::Forked { .. } => (self.spent, self.asked) = (Cost::default(), None),
             Event::Asked(request) => self.asked = Some((request.reserved, request.purpose == Purpose::Turn)),
             Event::Answered { answer, .. } => {

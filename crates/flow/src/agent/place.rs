@@ -29,8 +29,8 @@ pub(super) struct RunPlace {
 pub(super) enum Within {
     /// The request of a client.
     Request,
-    /// A call of a run.
-    Call,
+    /// A call of this run.
+    Call(Arc<RunContext>),
     /// Something else of this process, such as a workflow; the run in whose course that is, if any.
     Workflow(Option<Arc<RunContext>>),
 }
@@ -81,7 +81,7 @@ pub(super) async fn find(
         may_stand_below(inner, agent, above).await?;
     }
     let within = match above {
-        _ if is_direct => Within::Call,
+        Some(above) if is_direct => Within::Call(above),
         above if invocation.depth > 0 => Within::Workflow(above),
         _ => Within::Request,
     };

@@ -42,6 +42,11 @@ impl SeenResults {
         }
     }
 
+    /// All whose results the run has got, as a run above it keeps them.
+    pub(super) fn all(&self) -> Vec<String> {
+        self.got.iter().map(ToString::to_string).collect()
+    }
+
     /// Whose results the model has read.
     pub(super) fn read(&self) -> Arc<BTreeSet<ToolId>> {
         Arc::clone(&self.read)

@@ -118,7 +118,13 @@ fn event(event: &Event) -> Value {
             if let Some(principal) = &start.runs_as {
                 shown["runs_as"] = principal.as_str().into();
             }
+            if !start.judged.is_nothing() {
+                shown["judged"] = cost(start.judged);
+            }
             shown
+        }
+        Event::Judged { reserved, spent } => {
+            json!({"event": "judged", "reserved": cost(*reserved), "spent": spent.map(cost)})
         }
         Event::Forked { from, run, round } => json!({"event": "forked", "from": from, "run": run, "round": round}),
         Event::Resumed => json!({"event": "resumed"}),

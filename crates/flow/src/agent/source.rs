@@ -29,6 +29,7 @@ use super::operation;
 use super::place::{self, RunPlace, Within};
 use super::route::Router;
 use super::send::SendRequest;
+use super::sentinel::{InputText, LookedText};
 use super::shown;
 use super::start::Order;
 use super::table::{self, Table};
@@ -129,13 +130,17 @@ impl Inner {
         let mut start = order.start(run.clone(), &invocation, &self.bridge.models)?;
         let (agent, caller) = (start.agent.clone(), invocation.caller.clone());
         // Before anything is written: what is turned away begins no run.
-        start.held = self.bridge.look_at_input(&caller, &agent, &run, &order.task).await?;
-        let is_held = start.held.is_some();
+        let (limits, text) = (&start.limits, order.task.as_str());
+        let input = InputText { caller: &caller, agent: &agent, run: &run, text, limits, spent: None };
+        let LookedText { held, judged } = self.bridge.look_at_input(input).await?;
+        let is_held = held.is_some();
+        (start.held, start.judged) = (held, judged);
         let start = Arc::new(start);
         self.bridge.begin(&start, invocation);
         self.message_sent(&caller, &agent, &run).await;
         if let Err(error) = self.bridge.runs().start((*start).clone()).await {
             self.bridge.forget(&run);
+            self.bridge.count_unbegun(&agent, judged).await;
             return Err(match error {
                 DriveError::Storage(problem) | DriveError::DayLimit(problem) => problem,
                 error => Problem::new(Kind::Unavailable, format!("the run does not start: {error}")),
@@ -564,10 +569,10 @@ async fn run(inner: Arc<Inner>, scope: Scope, invocation: Invocation) -> Result<
     if !is_known {
         inner.begin(&order, id.clone(), invocation.clone()).await?;
     }
-    let is_direct = matches!(within, Within::Call);
+    let is_direct = matches!(within, Within::Call(_));
     let mut guard = CancelGuard { bridge: Arc::clone(&inner.bridge), scope, run: (!is_direct).then(|| id.clone()) };
     let patience = match within {
-        Within::Call => Duration::ZERO,
+        Within::Call(_) => Duration::ZERO,
         // A step waits as long as it may take.
         Within::Workflow(_) => Duration::MAX,
         Within::Request => PATIENCE,
@@ -589,6 +594,10 @@ async fn run(inner: Arc<Inner>, scope: Scope, invocation: Invocation) -> Result<
     };
     if let (Within::Workflow(Some(above)), Outcome::Ended(record)) = (&within, &outcome) {
         above.add_spending(Cost { tokens: record.state.tokens, money: record.state.money });
+    }
+    if let (Within::Workflow(Some(above)) | Within::Call(above), Outcome::Ended(_)) = (&within, &outcome) {
+        // Its words may be made of what it has read, however it ended.
+        above.add_seen(inner.bridge.seen_by(&id).await?);
     }
     Ok(match outcome {
         Outcome::Ended(record) => ended(&record, agent.output.is_some()),

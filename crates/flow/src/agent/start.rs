@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use toolcrib_agent::{Allowance, OnDenied, OnUnknown, ParentCall, RunLimits, Start};
+use toolcrib_agent::{Allowance, Cost, OnDenied, OnUnknown, ParentCall, RunLimits, Start};
 use toolcrib_base::{Glob, Kind, Problem, ProfileName};
 use toolcrib_call::Invocation;
 use toolcrib_catalog as catalog;
@@ -132,6 +132,7 @@ impl Order {
             parent: self.parent.clone(),
             labels: labels.flatten().map(ToString::to_string).collect(),
             held: None,
+            judged: Cost::default(),
         }
         .sorted();
         start.check().map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))?;

@@ -158,7 +158,7 @@ async fn a_runner_believes_no_gateway_without_the_secret() {
 
     let (mut wire, serving) = Wire::to_runner(&world);
     wire.send(FrameType::Challenge, "", json!({"version": 9, "nonce": "yours"})).await;
-    let words = "the other side speaks version 9 of the protocol, and this one speaks 2: update the older one";
+    let words = "the other side speaks version 9 of the protocol, and this one speaks 3: update the older one";
     assert_eq!(serving.await.unwrap().to_string(), words);
 }
 

@@ -80,6 +80,7 @@ pub(super) fn start() -> Start {
         parent: None,
         labels: Vec::new(),
         held: None,
+        judged: Cost::default(),
     }
 }
 

@@ -115,3 +115,28 @@ fn a_run_that_is_paused_in_quarantine_waits_for_both_and_for_what_is_left() {
     assert!(asked.contains("More."), "{asked}");
     assert!(replay(&story.journal).is_ok());
 }
+
+#[test]
+fn what_judging_costs_counts_in_the_run_from_before_it_is_known() {
+    let cost = |tokens: u64, money: u64| Cost { tokens, money };
+    let judged = |spent| Event::Judged { reserved: cost(100, 50), spent };
+    let mut limited = Start { judged: cost(30, 3), ..start() };
+    limited.limits.tokens = Some(100_000);
+    let mut story = Story::new(limited);
+    assert_eq!(story.run.spent(), cost(30, 3));
+    story.answers("Done.", &[], Finish::Stop);
+    assert_eq!(story.end(), End::Done("Done.".to_owned()));
+    let before = story.run.spent();
+    // The run is done and stays so: only what it spent changes.
+    story.happens(judged(None));
+    assert_eq!(story.run.spent(), before.plus(cost(100, 50)));
+    // A crash here leaves what was reserved.
+    story.happens(judged(Some(cost(7, 2))));
+    assert_eq!(story.run.spent(), before.plus(cost(7, 2)));
+    assert_eq!(story.end(), End::Done("Done.".to_owned()));
+    story.happens(judged(None));
+    story.happens(judged(Some(cost(100_000, 0))));
+    story.happens(Event::Said { text: "And now?".to_owned() });
+    assert_eq!(story.end(), End::Limit(LimitName::Tokens), "the next request does not fit any more");
+    assert_eq!(replay(&story.journal).unwrap(), Some(End::Limit(LimitName::Tokens)));
+}

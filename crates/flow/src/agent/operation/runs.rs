@@ -19,6 +19,7 @@ use super::OperationCall;
 use crate::agent::context::detached;
 use crate::agent::keep;
 use crate::agent::question;
+use crate::agent::sentinel::InputText;
 use crate::agent::source::blocking;
 use crate::agent::start::{Order, OrderedLimits, tools_shown};
 
@@ -177,7 +178,11 @@ pub(super) async fn message(asking: &OperationCall) -> Result<Value, Problem> {
     let run = find_given(asking).await?;
     let text = asking.given.text("message")?.to_owned();
     let bridge = &asking.inner.bridge;
-    let event = match bridge.look_at_input(&asking.invocation.caller, &run.agent, &run.id, &text).await? {
+    let folded = folded(asking, &run.id).await?;
+    let (agent, id, spent) = (run.agent.as_str(), run.id.as_str(), Some(folded.spent()));
+    let caller = &asking.invocation.caller;
+    let input = InputText { caller, agent, run: id, text: &text, limits: folded.limits(), spent };
+    let event = match bridge.look_at_input(input).await?.held {
         Some(why) => Event::Quarantined { text, why },
         None => Event::Said { text },
     };

@@ -64,6 +64,11 @@ impl Rules {
         Self { builtin: definition.builtin, own: own.collect() }
     }
 
+    /// Those of the program alone, which turn away what they find.
+    pub(super) fn plain() -> Self {
+        Self { builtin: Some(SentinelAction::Block), own: Vec::new() }
+    }
+
     /// Those that fit a text.
     pub(super) fn hits(&self, text: &str) -> Vec<RuleHit> {
         let plain = plain(text);

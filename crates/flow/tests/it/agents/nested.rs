@@ -172,3 +172,42 @@ async fn agents_stand_in_no_circle_also_through_a_workflow() {
     let told = results(&admin, &looped).await.concat();
     assert!(told.contains("in a circle: z → z"), "{told}");
 }
+
+#[tokio::test]
+async fn what_a_sub_agent_has_read_decides_the_later_calls_of_its_parent() {
+    let policies = r#"@id("seen") forbid (principal, action, resource in Server::"fake") when { context.labels.contains("data=secret") };"#;
+    let labelled = |name: &str, more: &str| {
+        let (file, text) = server(name, &[]);
+        (file, text + more)
+    };
+    let (task, echo, none) = (json!({"task": "Look."}), json!({"text": "out"}), json!({}));
+    let then_echo = |agent: &'static str| [(agent, task.clone()), ("fake_echo", echo.clone())];
+    let mut files = vec![
+        server("fake", &[]),
+        labelled("vault", "\nlabels: {data: secret}\n"),
+        direct(),
+        ("policies/team.cedar".to_owned(), policies.to_owned()),
+        workflow("pass", "args: {}\nsteps: [{id: ask, agent: reads, task: Look.}]\n"),
+    ];
+    files.extend(caller("reads", &[("vault_echo", json!({"text": "secret"}))], &none));
+    files.extend(caller("clean", &[], &none));
+    // One that reads by another one below it.
+    files.extend(caller("between", &[("agent_reads", task.clone())], &none));
+    files.extend(caller("near", &then_echo("agent_reads"), &none));
+    files.extend(caller("far", &then_echo("agent_between"), &none));
+    files.extend(caller("free", &then_echo("agent_clean"), &none));
+    files.extend(caller("flow", &[("workflow_pass", none.clone()), ("fake_echo", echo.clone())], &none));
+    let mill = whole(&[&files]).await;
+    assert_eq!(mill.house.gateway.loaded().problems, []);
+    let admin = mill.admin();
+    for (agent, is_refused) in [("near", true), ("far", true), ("flow", true), ("free", false)] {
+        let run = ended(&admin, agent).await;
+        assert_eq!(run["end"], "done", "{agent}: {run}");
+        let given = results(&admin, &run).await;
+        let refused = given.iter().any(|text| text.contains("policy `seen` forbids it"));
+        assert_eq!(refused, is_refused, "{agent}: {given:?}");
+        // What decides stands in the journal, so it is the same after a restart.
+        let journal = admin.operate("core_run_export", &json!({"run": run["run"]})).await.unwrap()["journal"].clone();
+        assert_eq!(journal.to_string().contains("vault/echo\"]"), is_refused, "{agent}: {journal}");
+    }
+}
