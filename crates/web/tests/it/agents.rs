@@ -315,6 +315,42 @@ async fn a_context_stands_before_the_tasks_of_its_owner() {
 }
 
 #[tokio::test]
+async fn the_activity_of_one_agent_is_listed_with_the_filters_of_the_whole() {
+    let (ann, bob) = (key("ann"), key("bob"));
+    let house = house(&[locked(&[&ann, &bob], ""), agent("other", &json!({}))]).await;
+    for (agent, key) in [("helper", &ann), ("helper", &bob), ("other", &ann)] {
+        let path = format!("/api/v1/agents/{agent}/message?profile=work");
+        let said = house.ask(with(Ask::new(Method::POST, &path, json!({"content": "x"}).to_string()), key)).await;
+        assert_eq!(said.status, 200);
+    }
+    let list =
+        async |path: &str, key: &Key| house.ask(with(Ask::get(&format!("/api/v1/agents/{path}")), key)).await.json();
+    let all = list("helper/activity?profile=work&limit=100", &ann).await;
+    let events = all["events"].as_array().unwrap();
+    assert!(events.iter().all(|it| it["agent"] == "helper" && it["principal"].as_str().unwrap().contains("ann")));
+    assert!(events.iter().any(|it| it["kind"] == "tool.called") && all["count"] == events.len(), "{all}");
+    let calls = list("helper/activity?profile=work&kind=tool.called&limit=1", &ann).await;
+    assert_eq!((&calls["count"], &calls["has_more"]), (&json!(1), &json!(true)), "{calls}");
+    let next = calls["next_before"].as_u64().unwrap();
+    let more = list(&format!("helper/activity?profile=work&kind=tool.called&limit=1&before={next}"), &ann).await;
+    assert!(more["events"][0]["seq"].as_u64().unwrap() < next, "{more}");
+    // Moments are not in the answer themselves.
+    let at = events[0]["occurred_at"].as_str().unwrap();
+    let later = list(&format!("helper/activity?profile=work&after={at}"), &ann).await;
+    assert_eq!(later["count"], 0, "{later}");
+    let earlier = list(&format!("helper/activity?profile=work&before={at}&limit=100"), &ann).await;
+    assert!(earlier["events"].as_array().unwrap().iter().all(|it| it["occurred_at"] != at), "{earlier}");
+    for (query, status) in
+        [("&limit=x", 400), ("&kind=none", 400), ("&agent=other", 400), ("&after=soon", 400), ("&department_id=7", 400)]
+    {
+        let ask = with(Ask::get(&format!("/api/v1/agents/helper/activity?profile=work{query}")), &ann);
+        house.ask(ask).await.problem(status);
+    }
+    house.ask(with(Ask::get("/api/v1/agents/hepler/activity?profile=work"), &ann)).await.problem(404);
+    house.ask(Ask::get("/api/v1/agents/helper/activity?profile=work").without("authorization")).await.problem(401);
+}
+
+#[tokio::test]
 async fn what_fits_no_door_is_refused() {
     let (ann, bob) = (key("ann"), key("bob"));
     let files = [locked(&[&ann, &bob], ""), profile("narrow", "tools: {allow: [fake/echo]}\n")];

@@ -3,6 +3,7 @@
 //!
 //! To add a door: its word in [`Door::of`], its arm in [`answer`], its file in `agents/`.
 
+mod activity;
 mod ag_ui;
 mod context;
 mod follower;
@@ -40,6 +41,7 @@ enum DoorKind {
     Message,
     Stream,
     Context,
+    Activity,
     AgUi,
     Socket,
 }
@@ -63,6 +65,8 @@ struct DoorRequest {
     last_event: Option<String>,
     /// The run that the query names.
     run: Option<String>,
+    /// The query but for the profile.
+    query: Map<String, Value>,
     body: Map<String, Value>,
     /// How long the access token lasts that it came with.
     lasts: Option<Duration>,
@@ -78,6 +82,7 @@ impl Door {
             "message" => DoorKind::Message,
             "stream" => DoorKind::Stream,
             "context" => DoorKind::Context,
+            "activity" => DoorKind::Activity,
             "ag-ui" => DoorKind::AgUi,
             "ws" => DoorKind::Socket,
             _ => return None,
@@ -88,7 +93,7 @@ impl Door {
     fn methods(&self) -> &'static str {
         match self.kind {
             DoorKind::Message | DoorKind::AgUi => "POST",
-            DoorKind::Socket => "GET",
+            DoorKind::Socket | DoorKind::Activity => "GET",
             DoorKind::Stream => "GET, POST",
             DoorKind::Context => "DELETE, GET, POST",
         }
@@ -111,6 +116,7 @@ pub(super) async fn answer(
             (DoorKind::Message, _) => message::answer(request).await,
             (DoorKind::Stream, _) => stream::answer(request).await,
             (DoorKind::AgUi, _) => ag_ui::answer(request).await,
+            (DoorKind::Activity, _) => activity::answer(&request).await,
             (DoorKind::Socket, _) => socket::answer(request, &mut head),
             (DoorKind::Context, &Method::GET) => context::show(&request).await,
             (DoorKind::Context, &Method::DELETE) => context::put(&request, "").await,
@@ -137,7 +143,10 @@ async fn open(
         return Err(site.no_profile(&caller.principal, asked.as_ref().unwrap_or(&caller.profile)).into());
     }
     let query = arguments::query(head.uri.query().unwrap_or_default())?;
-    check_known(&json!({"properties": {"profile": {}, "run": {}}}), &Value::Object(query.clone()))?;
+    // Filters are looked at where they are known.
+    if door.kind != DoorKind::Activity {
+        check_known(&json!({"properties": {"profile": {}, "run": {}}}), &Value::Object(query.clone()))?;
+    }
     let text = |name: &str| query.get(name).and_then(Value::as_str);
     if let Some(name) = text(arguments::PROFILE) {
         caller.profile = ProfileName::new(name).map_err(|error| Problem::new(Kind::NotFound, error.to_string()))?;
@@ -168,9 +177,15 @@ async fn open(
         agent: arguments::decoded(&door.agent, false)?,
         last_event,
         run: text("run").map(str::to_owned),
+        query: without_profile(&query),
         body: object(bytes, site.limits.depth)?,
         lasts,
     })
+}
+
+fn without_profile(query: &Map<String, Value>) -> Map<String, Value> {
+    let rest = query.iter().filter(|(name, _)| *name != arguments::PROFILE);
+    rest.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// The body as an object; nothing is an empty one.

@@ -116,7 +116,7 @@ pub(super) fn query(query: &str) -> Result<Map<String, Value>, Problem> {
 }
 
 /// Numbers and truth values where the schema wants them.
-fn typed(mut arguments: Value, schema: &Value) -> Value {
+pub(super) fn typed(mut arguments: Value, schema: &Value) -> Value {
     for (name, value) in arguments.as_object_mut().into_iter().flatten() {
         let wants = schema["properties"][name]["type"].as_str();
         if matches!(wants, Some("integer" | "number" | "boolean"))
