@@ -31,7 +31,7 @@ script:
 "#;
 
 /// A server that counts: its first `send` waits for a release.
-fn post() -> Arc<ScriptedServer> {
+pub(crate) fn post() -> Arc<ScriptedServer> {
     Arc::new(ScriptedServer::start(Speaks::Both, |heard, say| match heard.method.as_str() {
         "tools/list" => say.result(TOOLS),
         "tools/call" => {
@@ -48,11 +48,11 @@ fn post() -> Arc<ScriptedServer> {
     }))
 }
 
-fn sends(post: &ScriptedServer) -> usize {
+pub(crate) fn sends(post: &ScriptedServer) -> usize {
     post.heard_of("tools/call").iter().filter(|heard| heard.value()["name"] == "send").count()
 }
 
-async fn serve(home: &Path, servers: usize) -> Program {
+pub(crate) async fn serve(home: &Path, servers: usize) -> Program {
     let mut program = toolcrib(home, &["serve", "--listen", "127.0.0.1:0"]).env("TOOLCRIB_LOG", "info").start();
     program.logs(&format!("ready servers={servers}")).await;
     program
@@ -182,6 +182,57 @@ async fn a_sigkill_amid_a_write_repeats_nothing_and_a_person_settles_it() {
     assert_eq!(ended["end"], "done", "{ended}");
     // Its second turn sends once more, which is another call.
     assert_eq!(sends(&post), 3);
+    gateway.signal(Signal::TERM);
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn a_sub_agent_is_found_again_after_a_sigkill_amid_its_write() {
+    let (home, post) = (tempfile::tempdir().unwrap(), post());
+    let home = home.path();
+    write(home, "servers/post.yaml", &format!("name: post\ntransport: http\nurl: {}\nstart: eager\n", post.url()));
+    write(home, "models/script.yaml", SCRIPT);
+    write(home, "agents/clerk.yaml", "name: clerk\nmodel: script\n");
+    let turns = "{turns: [{calls: [{name: agent_clerk, arguments: {task: Send it.}}]}, {say: The clerk is done.}]}";
+    write(home, "models/chief.yaml", &format!("name: chief\nwire: script\nscript: {turns}\n"));
+    write(home, "agents/chief.yaml", "name: chief\nmodel: chief\ntools_shown: all\nlimits: {tokens: 100000}\n");
+    let mut gateway = serve(home, 1).await;
+    let chief = detached(home, &["--agent", "chief", "Have it sent."]).await;
+    let watched = Arc::clone(&post);
+    let sending = tokio::task::spawn_blocking(move || {
+        watched.wait(|heard| heard.iter().any(|it| it.method == "tools/call" && it.value()["name"] == "send"))
+    });
+    assert!(sending.await.unwrap());
+    gateway.signal(Signal::KILL);
+    gateway.end().await;
+    post.release();
+    let mut gateway = serve(home, 1).await;
+    let ended = until(home, &chief, "ended").await;
+    assert_eq!(
+        (ended["end"].as_str(), ended["output"].as_str()),
+        (Some("done"), Some("The clerk is done.")),
+        "{ended}"
+    );
+    // The same run below went on: its write was not made again, and its model was told.
+    let clerk = format!("{chief}-1.1");
+    let below = until(home, &clerk, "ended").await;
+    assert_eq!((below["parent"].as_str(), below["output"].as_str()), (Some(&*chief), Some("It is done.")), "{below}");
+    assert_eq!(below["unsettled"].to_string(), r#"["1.2"]"#, "{below}");
+    assert_eq!(sends(&post), 1, "nothing is sent twice");
+    assert_eq!(json(home, &["run", "list"]).await["total"], 2, "no second run was begun");
+    // The parent has the result once, and what the run below spent counts once beside what it spent itself.
+    let exported = run(home, &["api", "run_export", &format!("run={chief}")], &[]).await;
+    let journal: Value = serde_json::from_str(&exported.stdout).unwrap();
+    let events = journal["journal"].as_array().unwrap().iter().map(|entry| &entry["event"]);
+    let of = |kind: &str| events.clone().filter_map(|event| event.get(kind).cloned()).collect::<Vec<_>>();
+    let (results, answers) = (of("result"), of("answered"));
+    assert_eq!((results.len(), answers.len()), (1, 2), "{journal}");
+    assert_eq!(results[0]["result"]["spent"]["tokens"], below["tokens"], "{journal}");
+    let own: u64 = answers.iter().map(|it| it["answer"]["spent"]["tokens"].as_u64().unwrap()).sum();
+    assert!(own > 0 && below["tokens"].as_u64() > Some(0));
+    assert_eq!(ended["tokens"].as_u64(), below["tokens"].as_u64().map(|tokens| tokens + own), "{ended}");
+    let replayed = json(home, &["run", "replay", &chief]).await;
+    assert_eq!(replayed["follows"], true, "{replayed}");
     gateway.signal(Signal::TERM);
     gateway.end().await;
 }

@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    fn of(query: Value) -> Result<Value, String> {
+    fn of(query: &Value) -> Result<Value, String> {
         renamed(query.as_object().unwrap().clone()).map(Value::Object).map_err(|problem| problem.message)
     }
 
@@ -75,9 +75,9 @@ mod tests {
         let given = json!({"after": "2026-11-20T12:00:00Z", "before": "2026-11-21T12:00:00Z", "user_id": "ann"});
         let expected =
             json!({"since": "2026-11-20T12:00:00.001Z", "until": "2026-11-21T12:00:00Z", "principal": "ann"});
-        assert_eq!(of(given).unwrap(), expected);
-        assert_eq!(of(json!({"before": "17", "kind": "x"})).unwrap(), json!({"before": "17", "kind": "x"}));
-        assert!(of(json!({"after": "soon"})).unwrap_err().contains("must be a time"));
-        assert!(of(json!({"user_id": "ann", "principal": "bob"})).unwrap_err().contains("say the same"));
+        assert_eq!(of(&given).unwrap(), expected);
+        assert_eq!(of(&json!({"before": "17", "kind": "x"})).unwrap(), json!({"before": "17", "kind": "x"}));
+        assert!(of(&json!({"after": "soon"})).unwrap_err().contains("must be a time"));
+        assert!(of(&json!({"user_id": "ann", "principal": "bob"})).unwrap_err().contains("say the same"));
     }
 }
