@@ -31,6 +31,8 @@
 
 mod redact;
 
+pub use redact::is_secret_name;
+
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;

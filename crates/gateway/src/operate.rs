@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_call::admission::{record_denied, record_halted};
-use toolcrib_call::{AdmittedCall, AuditedRequest, ProfileSnapshot, RequestContext};
+use toolcrib_call::{AdmittedCall, AuditedRequest, ProfileSnapshot, ReplyChannel, RequestContext};
 use toolcrib_policy::{ClassRules, LabelTable, Policies, Rules, Settings, Subject};
 use toolcrib_protocol::ask;
 use toolcrib_protocol::raw::Edit;
@@ -26,6 +26,8 @@ pub struct OperationRound<'a> {
     pub arguments: Raw,
     /// The `inputResponses` and the `requestState` of a call that asked before; `{}` for one that begins.
     pub answered: &'a Raw,
+    /// The way back for what a call says before its answer.
+    pub reply: ReplyChannel,
 }
 
 impl Gateway {
@@ -42,11 +44,13 @@ impl Gateway {
         arguments: Raw,
     ) -> Result<Raw, Problem> {
         let first = Raw::empty_object();
-        self.operate_round(operation, snapshot, caller, OperationRound { arguments, answered: &first }).await
+        let round = OperationRound { arguments, answered: &first, reply: ReplyChannel::default() };
+        self.operate_round(operation, snapshot, caller, round).await
     }
 
-    /// The same for a call whose caller can be asked, as its `meta` declares: its answer may be an `input_required` result,
-    /// and the call goes on with the same arguments and the answers.
+    /// The same for a call whose caller can be asked, as its `meta` or its session declares: the answer to a modern one may
+    /// be an `input_required` result, and the call goes on with the same arguments and the answers; or a task, where it
+    /// declares those. Dropping the future takes a call back, also at the server.
     ///
     /// # Errors
     /// What [`Self::operate`] answers; answers that do not belong to this call.
@@ -77,7 +81,7 @@ impl Gateway {
         caller: &Caller,
         round: OperationRound<'_>,
     ) -> Result<Raw, Problem> {
-        let OperationRound { arguments, answered } = round;
+        let OperationRound { arguments, answered, reply } = round;
         let seen = snapshot.map(|snapshot| snapshot.seen_by(&caller.principal, caller.door));
         let snapshot = seen.as_ref();
         if let Err(refused) = self.ui.check(operation, caller) {
@@ -90,7 +94,7 @@ impl Gateway {
         if operation.is_call() {
             // The same check is made where the name is resolved; here it keeps its kind and its hint.
             operation.check(&arguments)?;
-            return self.call_for(operation, needed()?, caller, OperationRound { arguments, answered }).await;
+            return self.call_for(operation, needed()?, caller, OperationRound { arguments, answered, reply }).await;
         }
         let rules = if operation.is_in_profile() { needed()?.rules().clone() } else { self.gateway_rules(caller) };
         let audit = self.path.audit(&rules, caller);
@@ -155,7 +159,7 @@ impl Gateway {
         caller: &Caller,
         round: OperationRound<'_>,
     ) -> Result<Raw, Problem> {
-        let OperationRound { arguments, answered } = round;
+        let OperationRound { arguments, answered, reply } = round;
         let params = serde_json::json!({ "name": operation.tool });
         let params = Raw::from_value(&params).edit(&[("arguments", Edit::Set(arguments.as_str()))]);
         let params = ask::carried(answered, &params);
@@ -164,6 +168,7 @@ impl Gateway {
         let Request { id, params, .. } = request;
         let bad_server = |error: toolcrib_protocol::RpcError| Problem::new(Kind::BadServer, error.message);
         let context = RequestContext::new(&self.path, snapshot, caller, &id).map_err(bad_server)?;
+        let context = RequestContext { reply, ..context };
         let target = match resolve::call(snapshot.view(), operation.tool, arguments) {
             Ok(target) => target,
             Err(unresolved) => {

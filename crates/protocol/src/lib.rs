@@ -35,6 +35,7 @@ pub mod subscription;
 pub mod task;
 pub mod trace;
 pub mod uris;
+pub mod wire;
 
 pub use capability::Capabilities;
 pub use error::RpcError;

@@ -11,6 +11,7 @@ use toolcrib_base::{RequestId, SpanId, TraceId};
 use crate::json;
 use crate::method;
 use crate::raw::{Raw, Writer};
+use crate::wire::WireObserver;
 
 /// The trace and the span that a request was made in.
 pub const TRACEPARENT: &str = "traceparent";
@@ -61,6 +62,8 @@ pub struct RequestTrace {
     pub context: Option<Arc<TraceContext>>,
     /// Whether the span of the context is recorded here. Otherwise it is somebody else's, and passed on as it is.
     pub is_recorded: bool,
+    /// Sees the messages to and from servers; `None` unless someone looks at this very request.
+    pub wire: Option<Arc<dyn WireObserver>>,
 }
 
 /// What carries messages, in the words of OpenTelemetry's conventions.

@@ -1,7 +1,7 @@
 //! What stands around every page: its title, the navigation, who is signed in, a notice of what was done.
 
 use crate::diff;
-use crate::part::Action;
+use crate::part::{Action, RunningCalls};
 
 /// Whether the pages may change anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +78,8 @@ pub struct Frame {
     pub theme: Theme,
     /// What came of the last action.
     pub notice: Option<Notice>,
+    /// The calls of this browser that run.
+    pub running: Option<RunningCalls>,
     /// The program's version.
     pub version: &'static str,
 }

@@ -6,6 +6,7 @@
 
 pub mod activity;
 pub mod call;
+pub mod called;
 pub mod detail;
 pub mod enter;
 pub mod find;
@@ -20,6 +21,7 @@ pub mod start;
 
 pub use activity::ActivityPage;
 pub use call::CallPage;
+pub use called::CalledPage;
 pub use detail::DetailPage;
 pub use enter::EnterPage;
 pub use find::FindPage;

@@ -96,6 +96,14 @@ pub enum Look {
     Danger,
 }
 
+/// What runs, on every page.
+#[derive(Debug, Clone, Default, Template)]
+#[template(path = "part/running.html")]
+pub struct RunningCalls {
+    /// The path of each, its title, how it looks, how it goes in words and in percent.
+    pub rows: Vec<(String, String, Level, String, Option<u8>)>,
+}
+
 /// A column.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {

@@ -43,6 +43,7 @@ mod stderr;
 pub mod subscribe;
 mod task;
 pub mod unanswered;
+mod wire;
 
 pub use call::Call;
 pub use client::Client;

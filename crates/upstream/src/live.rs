@@ -11,6 +11,7 @@ use toolcrib_transport::{CallOptions, Link, LinkError};
 
 use crate::call_span::CallSpan;
 use crate::calls::{Calls, SentCall};
+use crate::wire::ObservedWire;
 
 /// How long a server may take to set its log level.
 const SET_LEVEL: Duration = Duration::from_secs(5);
@@ -45,12 +46,14 @@ pub(crate) struct RequestMeta<'a> {
     pub(crate) wants_progress: bool,
     /// The span of the call, which says in which trace it is made.
     pub(crate) span: Option<&'a CallSpan>,
+    /// What sees its messages.
+    pub(crate) wire: Option<&'a ObservedWire>,
 }
 
 impl RequestMeta<'_> {
     /// A request of our own, for no one in particular.
     pub(crate) const OURS: RequestMeta<'static> =
-        RequestMeta { capabilities: &Capabilities::NONE, level: None, wants_progress: false, span: None };
+        RequestMeta { capabilities: &Capabilities::NONE, level: None, wants_progress: false, span: None, wire: None };
 }
 
 impl LiveConnection {
@@ -97,8 +100,16 @@ impl LiveConnection {
         }
         // Over HTTP a call ends with its connection.
         let called = self.link.is_ordered().then_some(SentCall { method, params });
+        let params_sent = self.params(id, params, said);
+        let options = match said.wire {
+            Some(wire) => wire.sent(id, SentCall { method, params: &params_sent }, options),
+            None => options,
+        };
         let begun = self.calls.begin(id, options.handler.as_ref(), called);
-        let outcome = self.link.call(id, method, self.params(id, params, said), options).await;
+        let outcome = self.link.call(id, method, params_sent, options).await;
+        if let Some(wire) = said.wire {
+            wire.answered(id, &outcome);
+        }
         if !matches!(outcome, Err(LinkError::Timeout(_))) {
             begun.end();
         }

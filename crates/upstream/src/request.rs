@@ -15,6 +15,7 @@ use crate::context::{Order, ServerContext};
 use crate::credentials::{Proof, Refusal, Renewal};
 use crate::live::{LiveConnection, RequestMeta};
 use crate::pausable_deadline;
+use crate::wire::ObservedWire;
 
 type Outcome = Result<Result<Raw, RpcError>, LinkError>;
 
@@ -89,11 +90,14 @@ impl CallRequest<'_> {
         if !live.link.is_ordered() {
             span.set_headers(&mut headers);
         }
+        let observer = call.trace.wire.as_ref();
+        let wire = observer.map(|observer| ObservedWire::new(Arc::clone(observer), &context.config.name));
         let said = RequestMeta {
             capabilities: &call.client.capabilities,
             level: call.client.level,
             wants_progress: call.wants_progress,
             span: Some(&span),
+            wire: wire.as_ref(),
         };
         let options = CallOptions {
             deadline: context.config.timeouts.call.saturating_sub(call.waited),

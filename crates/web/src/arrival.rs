@@ -36,6 +36,7 @@ pub(crate) fn trace(client: IpAddr, headers: &HeaderMap) -> RequestTrace {
         bridge: bridge(headers),
         context,
         is_recorded: false,
+        wire: None,
     }
 }
 

@@ -39,6 +39,7 @@ const MAY_USE: [(&str, &[&str]); 31] = [
             "protocol",
             "search",
             "policy",
+            "scan",
             "store",
             "catalog",
             "auth",

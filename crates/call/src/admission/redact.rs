@@ -21,6 +21,12 @@ const TEXT: usize = 256;
 /// Larger arguments are not kept, only their hash.
 const BYTES: usize = 64 * 1024;
 
+/// Whether what has this name is taken for a secret.
+pub fn is_secret_name(name: &str) -> bool {
+    let name = name.to_lowercase().replace('-', "_");
+    SECRET.iter().any(|secret| name.contains(secret))
+}
+
 /// The arguments as JSON without their secrets.
 pub(super) fn redacted(arguments: &[u8]) -> String {
     if arguments.len() > BYTES {
@@ -36,8 +42,7 @@ fn redact(value: &mut Value) {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
-                let name = name.to_lowercase().replace('-', "_");
-                if SECRET.iter().any(|secret| name.contains(secret)) {
+                if is_secret_name(name) {
                     *member = Value::from("****");
                 } else {
                     redact(member);

@@ -10,6 +10,7 @@ mod audit_tampering;
 mod authorization;
 mod bridge;
 mod bridge_logins;
+mod browser_calls;
 mod browser_pages;
 mod browser_setup;
 mod bundle;

@@ -1,4 +1,4 @@
-//! The playground: a tool is called, a resource read or a prompt got with a form, and what came of it is shown.
+//! The playground: a form that calls a tool, reads a resource or gets a prompt, and the parts of what came of it.
 
 mod questions;
 
@@ -8,9 +8,10 @@ use crate::filters;
 use crate::form::Form;
 use crate::frame::{Frame, Notice};
 use crate::page::operation::Copy;
+use crate::part::Table;
 pub use questions::{Question, Questions};
 
-/// A form that asks something of a server, and what came of it.
+/// A form that asks something of a server.
 #[derive(Debug, Template)]
 #[template(path = "page/call.html")]
 pub struct CallPage {
@@ -32,12 +33,25 @@ pub struct CallPage {
     pub form: Form,
     /// Why there is no result.
     pub problem: Option<Notice>,
-    /// What its server asks before the call goes on.
-    pub questions: Option<Questions>,
-    /// What came of the call.
-    pub result: Option<CallResult>,
+    /// The profiles that it may be asked as, and the chosen one.
+    pub profiles: Vec<String>,
+    /// See `profiles`.
+    pub profile: String,
+    /// As a client of which era: `modern` or `legacy`.
+    pub era: &'static str,
+    /// Calls of the same that this browser made before.
+    pub earlier: Table,
     /// The same by other doors.
     pub copies: Vec<Copy>,
+}
+
+// === impl CallPage ===
+
+impl CallPage {
+    /// Whether this era is chosen.
+    pub fn is_era(&self, name: &str) -> bool {
+        self.era == name
+    }
 }
 
 /// The result of a call.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 use toolcrib_base::Secret;
-use toolcrib_protocol::{Raw, RequestTrace, TraceContext};
-use toolcrib_upstream::Call;
+use toolcrib_protocol::wire::{WireMessage, WireObserver};
+use toolcrib_protocol::{Notification, Raw, RequestTrace, TraceContext};
+use toolcrib_upstream::{Call, CallHandler};
 use toolcrib_upstream::{Endpoint, ServerConfig, Start};
 
 use crate::world::{World, fake, known, with};
@@ -36,4 +37,36 @@ async fn a_program_that_is_started_for_a_call_is_told_its_trace() {
         env.push(("TRACEPARENT".to_owned(), Secret::new("own".to_owned())));
     }
     assert_eq!(told(own, Some(PARENT), true).await, "own", "what the definition says wins");
+}
+
+/// Keeps what it sees: whether it was received, and the text.
+#[derive(Debug, Default)]
+struct SeenMessages(std::sync::Mutex<Vec<(bool, String)>>);
+
+impl WireObserver for SeenMessages {
+    fn observe(&self, message: WireMessage<'_>) {
+        self.0.lock().unwrap().push((message.is_received, message.text.to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn the_messages_of_an_observed_call_are_shown_in_their_order() {
+    let world = World::knowing(with(Start::Lazy, fake(&[])), Some(known()));
+    let seen = Arc::new(SeenMessages::default());
+    let observer: Arc<dyn WireObserver> = Arc::<SeenMessages>::clone(&seen);
+    let trace = RequestTrace { wire: Some(observer), ..RequestTrace::default() };
+    let handler: Arc<dyn CallHandler> = Arc::new(|_: Notification| {});
+    let call = Call { trace, wants_progress: true, handler: Some(handler), ..Call::default() };
+    let params = Raw::from_value(&json!({"name": "progress", "arguments": {"steps": 2}}));
+    world.server.call("tools/call", &params, call).await.unwrap().unwrap();
+    // Another call is not.
+    let params = Raw::from_value(&json!({"name": "pid", "arguments": {}}));
+    world.server.call("tools/call", &params, Call::default()).await.unwrap().unwrap();
+    let seen = seen.0.lock().unwrap();
+    let first = &seen[0].1;
+    assert!(!seen[0].0 && first.contains("\"method\":\"tools/call\"") && first.contains("progressToken"), "{seen:?}");
+    assert!(seen[1].0 && seen[1].1.contains("notifications/progress"), "{seen:?}");
+    let (is_received, last) = seen.last().unwrap();
+    assert!(*is_received && last.contains("\"result\"") && last.contains("\"jsonrpc\""), "{seen:?}");
+    assert_eq!(seen.iter().filter(|(is_received, _)| !is_received).count(), 1, "{seen:?}");
 }

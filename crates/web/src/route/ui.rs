@@ -5,6 +5,7 @@
 //! shows or changes is an operation, done by the door `ui` ([`PageRequest::operate`]).
 
 mod act;
+mod calls;
 mod live;
 mod page;
 mod request;
@@ -28,6 +29,7 @@ use crate::{Site, Visitor, respond};
 pub(super) use request::PageRequest;
 pub(super) use sign_in::{session, signed_in, to_sign_in};
 
+pub(crate) use calls::BrowserCalls;
 pub(crate) use session::Notices;
 pub(super) use session::code;
 
@@ -85,6 +87,7 @@ async fn post(page: PageRequest, body: Incoming) -> Response<Body> {
         session::SESSION => session::begin(&page, &fields),
         "/ui/theme" => theme(&fields),
         _ if page.viewer.is_none() => session::keep_form(&page, fields),
+        _ if path.starts_with(page::calls::ROOT) => page::calls::post(&page, &fields).await,
         _ if page::call::is_asked(path) => page::call::post(&page, &fields).await,
         _ => match path.strip_prefix(act::ROOT) {
             Some(operation) => act::post(&page, operation, &fields).await,

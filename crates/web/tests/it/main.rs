@@ -13,6 +13,7 @@ mod bad_input;
 mod batch;
 mod beyond;
 mod bundles;
+mod calls;
 mod doors;
 mod ending;
 mod floods;

@@ -4,7 +4,6 @@ use http::Method;
 use serde_json::{Value, json};
 use toolcrib_testgateway::{File, server};
 
-use crate::script::{asking, scripted};
 use crate::served::{Ask, Reply, ServedGateway, TOKEN, stopped};
 use crate::ui::{cookies, text};
 
@@ -54,6 +53,15 @@ impl Pages {
         let [(cookie, attributes)] = &cookies(&done)[..] else { panic!("{done:?} {}", text(&done)) };
         assert_eq!(attributes, "Path=/ui; HttpOnly; SameSite=Strict; Max-Age=43200");
         cookie.clone()
+    }
+
+    /// Sends a form, and gives the page that comes of it.
+    pub(crate) async fn follow(&self, path: &str, fields: &[(&str, &str)], cookie: &str) -> String {
+        let reply = self.gateway.ask(self.post(path, fields).with("cookie", cookie)).await;
+        match reply.status.as_u16() {
+            303 => text(&self.page(crate::ui::place(&reply), cookie).await),
+            _ => text(&reply),
+        }
     }
 
     pub(crate) async fn page(&self, path: &str, cookie: &str) -> Reply {
@@ -271,9 +279,7 @@ async fn resources_and_prompts_are_asked_for_on_their_pages() {
     let pages = Pages::open_with(&[server("alpha", &[])]).await;
     let cookie = pages.sign_in().await;
     let get = async |path: &str| text(&pages.page(path, &cookie).await);
-    let send = async |path: &str, fields: &[(&str, &str)]| {
-        text(&pages.gateway.ask(pages.post(path, fields).with("cookie", &cookie)).await)
-    };
+    let send = async |path: &str, fields: &[(&str, &str)]| pages.follow(path, fields, &cookie).await;
     let listed = get("/ui/resources").await;
     assert!(listed.contains("/ui/read?uri=fake%3A%2F%2Ftext") && listed.contains("fake://item/{id}"), "{listed}");
     let form = get("/ui/read?uri=fake%3A%2F%2Ftext").await;
@@ -339,50 +345,4 @@ async fn what_was_entered_outlives_its_session() {
     let secret = [("v:/name", "crm"), ("v:/value", "v4lue-unseen")];
     let forgotten = text(&pages.gateway.ask(pages.post("/ui/do/core_secret_set", &secret)).await);
     assert!(forgotten.contains("Sign in") && !forgotten.contains("v4lue-unseen"), "{forgotten}");
-}
-
-/// The name of the control whose name ends so.
-fn control(page: &str, end: &str) -> String {
-    let mut names = page.split("name=\"v:").skip(1).map(|part| part.split('"').next().unwrap());
-    let name = names.find(|name| name.ends_with(end)).unwrap_or_else(|| panic!("no control `{end}` in {page}"));
-    format!("v:{name}")
-}
-
-#[tokio::test]
-async fn what_a_server_asks_in_a_call_is_answered_on_the_page() {
-    let server = asking();
-    let pages = Pages::open_with(&[scripted("alpha", &server, false)]).await;
-    let cookie = pages.sign_in().await;
-    let send = async |tool: &str, fields: &[(&str, &str)]| {
-        let path = format!("/ui/call/alpha%2F{tool}");
-        text(&pages.gateway.ask(pages.post(&path, fields).with("cookie", &cookie)).await)
-    };
-    let answered = |page: &str, more: &[(&str, &str)]| {
-        let mut fields =
-            vec![("arguments".to_owned(), hidden(page, "arguments")), ("asked".into(), hidden(page, "asked"))];
-        fields.extend(more.iter().map(|(end, text)| (control(page, end), (*text).to_owned())));
-        fields
-    };
-    // Two questions, one after the other, then the result.
-    let mut page = send("twice", &[("arguments", "{}")]).await;
-    for name in ["Ada", "Grace"] {
-        assert!(page.contains("Your name?") && page.contains("The call waits for your answer"), "{page}");
-        let fields = answered(&page, &[("content/name", name)]);
-        let fields: Vec<(&str, &str)> = fields.iter().map(|(name, text)| (&**name, &**text)).collect();
-        page = send("twice", &fields).await;
-    }
-    assert!(page.contains("Ada") && page.contains("Grace") && page.contains("id=\"result\""), "{page}");
-    // What a model would write, by a person.
-    let page = send("sample", &[("arguments", "{}")]).await;
-    let fields = answered(&page, &[("content/text", "Paris"), ("/model", "person")]);
-    let fields: Vec<(&str, &str)> = fields.iter().map(|(name, text)| (&**name, &**text)).collect();
-    let page = send("sample", &fields).await;
-    assert!(page.contains("Paris") && page.contains("assistant"), "{page}");
-    // A page to open is a link, and one that is none of the web is not.
-    let page = send("url", &[("arguments", "{}")]).await;
-    assert!(page.contains("href=\"https://x/\"") && page.contains("noreferrer"), "{page}");
-    // What was asked is no one else's to change.
-    let forged = hidden(&page, "asked").replace("requestState\":\"", "requestState\":\"x");
-    let refused = send("url", &[("arguments", "{}"), ("asked", &forged)]).await;
-    assert!(refused.contains("requestState"), "{refused}");
 }

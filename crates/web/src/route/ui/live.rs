@@ -48,6 +48,8 @@ pub(super) async fn answer(mut request: PageRequest) -> Response<Body> {
         Ok(listener) => listener,
         Err(problem) => return respond::refusal(&problem),
     };
+    let mut calls = request.site.calls.watch();
+    let follows_calls = request.path().starts_with("/ui/calls");
     let first = match make(&request).await {
         Ok(first) => first,
         Err(problem) => return respond::refusal(&problem),
@@ -77,6 +79,7 @@ pub(super) async fn answer(mut request: PageRequest) -> Response<Body> {
             let earliest = Instant::now() + PACE;
             tokio::select! {
                 next = listener.next() => if next.is_none() { return },
+                _ = calls.changed(), if follows_calls => {}
                 () = tokio::time::sleep(IDLE) => {}
                 () = queue.closed() => return,
                 () = stop.stopped() => return,

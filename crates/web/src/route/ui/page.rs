@@ -5,6 +5,7 @@ mod agents;
 mod approvals;
 pub(super) mod audit;
 pub(super) mod call;
+pub(super) mod calls;
 mod clients;
 mod connectors;
 mod find;
@@ -63,6 +64,9 @@ const PAGES: &[&Page] = &[
     &tools::PAGE,
     &tools::ONE,
     &call::ONE,
+    &calls::PAGE,
+    &calls::ONE,
+    &calls::RUNNING,
     &offers::RESOURCES,
     &call::READ,
     &offers::PROMPTS,

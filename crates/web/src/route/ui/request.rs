@@ -7,12 +7,11 @@ use http::header::HOST;
 use http::request::Parts;
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 use toolcrib_base::{Kind, Problem, ProfileName};
-use toolcrib_gateway::{OperationRound, UiMode};
+use toolcrib_gateway::UiMode;
 use toolcrib_identity::KnownToken;
-use toolcrib_protocol::meta::RequestMeta;
-use toolcrib_protocol::{Raw, Revision};
+use toolcrib_protocol::Raw;
 use toolcrib_session::{Caller, Principal, ShareKey};
 use toolcrib_store::Door;
 use toolcrib_ui::{Frame, Mode, Notice};
@@ -122,6 +121,7 @@ impl PageRequest {
     /// What stands around the page. A live part shows none of it, and leaves the notice to the page.
     pub(super) fn frame(&self, title: &str) -> Frame {
         let role = self.principal().map_or("", |principal| principal.role.as_str());
+        let running = page::calls::strip(self);
         let around = self.viewer.as_ref().filter(|_| !self.is_live());
         Frame {
             title: title.to_owned(),
@@ -130,6 +130,7 @@ impl PageRequest {
             principal: self.principal().map(|principal| principal.id.to_string()),
             role,
             mode: if self.may_change() { Mode::Full } else { Mode::Read },
+            running: around.is_some().then_some(running).filter(|running| !running.rows.is_empty()),
             theme: theme_of(&self.head.headers),
             notice: around.and_then(|viewer| self.site.notices.take(&viewer.session)),
             version: env!("CARGO_PKG_VERSION"),
@@ -216,33 +217,6 @@ impl PageRequest {
             true => Box::pin(self.site.gateway.read_again(operation, snapshot.as_ref(), &caller, &arguments)).await,
             false => Box::pin(self.site.gateway.operate(operation, snapshot.as_ref(), &caller, arguments)).await,
         }
-    }
-
-    /// Calls a tool in the name of who is signed in, who answers what its server asks; `answered` has the answers to what
-    /// it asked before.
-    ///
-    /// # Errors
-    /// What the operation says.
-    pub(super) async fn call_round(
-        &self,
-        operation: &'static Operation,
-        profile: ProfileName,
-        round: OperationRound<'_>,
-    ) -> Result<Raw, Problem> {
-        let declared = RequestMeta {
-            revision: Revision::LATEST,
-            date: Revision::LATEST.as_str().to_owned(),
-            capabilities: Raw::from_value(&json!({ "elicitation": { "form": {}, "url": {} }, "sampling": {} })),
-            client_info: None,
-            log_level: None,
-            progress_token: None,
-        };
-        let caller = self.caller(profile)?;
-        let caller = Caller { revision: Revision::LATEST, meta: Some(Arc::new(declared)), ..caller };
-        let snapshot = self.site.gateway.snapshot(&caller.profile).ok();
-        let snapshot = snapshot.ok_or_else(|| self.site.no_profile(&caller.principal, &caller.profile))?;
-        // Boxed: a page is made of several.
-        Box::pin(self.site.gateway.operate_round(operation, Some(&snapshot), &caller, round)).await
     }
 
     /// The profile of a page that names none: the default one, or the first that is granted.

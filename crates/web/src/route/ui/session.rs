@@ -183,6 +183,7 @@ pub(super) fn sign_out(page: &PageRequest) -> Response<Body> {
         return response;
     }
     if let Some(viewer) = &page.viewer {
+        page.site.calls.forget(&viewer.session);
         page.site.gateway.browser_sessions.end(&viewer.session);
     }
     let mut response = write::see_other(UI);

@@ -1,33 +1,22 @@
-//! The playground: `/ui/call/<tool>`, `/ui/read` of a resource and `/ui/prompts/<prompt>`. A form made of a schema, the
-//! path of every call, and what came of it; what the server asks then is answered on the page.
+//! The playground: `/ui/call/<tool>`, `/ui/read` of a resource and `/ui/prompts/<prompt>`. A form made of a schema, which
+//! begins a call as a profile and as a client of either era; [`super::calls`] shows how it goes.
 
-mod questions;
-
-use std::time::Instant;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_gateway::OperationRound;
-use toolcrib_protocol::json::Rules;
-use toolcrib_protocol::raw::Edit;
-use toolcrib_protocol::{Raw, ask};
+use toolcrib_protocol::Era;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::form::{Form, Submission};
 use toolcrib_ui::page::CallPage;
-use toolcrib_ui::page::call::{Block, CallResult};
 use toolcrib_view::Operation;
 
-use questions::AnswerForm;
-
-use super::json::{pretty, rows, text};
+use super::json::{rows, text};
 use super::operation::copies;
-use super::{Page, name, rendered};
+use super::{Page, calls, name, rendered};
+use crate::route::ui::calls::{CallInputs, KeptArguments, without_secrets};
 use crate::route::ui::request::Fields;
-use crate::route::ui::{PageRequest, status_of, write};
+use crate::route::ui::{PageRequest, write};
 
 pub(super) const ONE: Page = of("/ui/call/*");
 pub(super) const READ: Page = of("/ui/read");
@@ -43,10 +32,6 @@ const fn of(path: &'static str) -> Page {
     }
 }
 
-/// What browsers draw in an `img`, apart from pictures that hold programs.
-const PICTURES: [&str; 6] = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"];
-/// How much of a text a page shows, in characters.
-const SHOWN: usize = 200_000;
 const CALL: &str = "core_tool_call";
 const READ_RESOURCE: &str = "core_resource_read";
 const GET_PROMPT: &str = "core_prompt_get";
@@ -62,7 +47,11 @@ struct ServerQuery {
     operation: &'static str,
     /// The arguments of the operation beside those of the form, which are in `arguments` then.
     name: Option<String>,
-    /// The page without a form and a result.
+    /// What people read.
+    title: String,
+    /// The schema of the form.
+    schema: Value,
+    /// The page.
     page: CallPage,
 }
 
@@ -80,6 +69,9 @@ async fn blank(request: &PageRequest) -> Result<CallPage, Problem> {
     if let Some(arguments) = request.parameter("arguments") {
         // A link may bring arguments; what is no JSON is left out.
         let _ = page.form.fill(arguments);
+    }
+    if let Some(kept) = request.parameter("again").and_then(|id| calls::kept(request, id)) {
+        let _ = page.form.fill(&kept);
     }
     Ok(page)
 }
@@ -105,17 +97,19 @@ async fn tool(request: &PageRequest) -> Result<ServerQuery, Problem> {
         above,
         ..page(request, CALL, &title, form)
     };
-    Ok(ServerQuery { operation: CALL, name: Some(id), page })
+    let schema = serde_json::from_str(&schema).unwrap_or_default();
+    Ok(ServerQuery { operation: CALL, name: Some(id.clone()), title: id, schema, page })
 }
 
 fn resource(request: &PageRequest) -> ServerQuery {
-    let mut form = Form::of(&request.operation(READ_RESOURCE).map(Operation::input_schema).unwrap_or_default());
+    let schema = request.operation(READ_RESOURCE).map(Operation::input_schema).unwrap_or_default();
+    let mut form = Form::of(&schema);
     if let Some(uri) = request.parameter("uri") {
         let _ = form.fill(&json!({ "uri": uri }).to_string());
     }
     let above = vec![("/ui/resources".to_owned(), "Resources".to_owned())];
     let page = CallPage { verb: "Read", above, ..page(request, READ_RESOURCE, "Read a resource", form) };
-    ServerQuery { operation: READ_RESOURCE, name: None, page }
+    ServerQuery { operation: READ_RESOURCE, name: None, title: "Read a resource".to_owned(), schema, page }
 }
 
 async fn prompt(request: &PageRequest) -> Result<ServerQuery, Problem> {
@@ -124,13 +118,14 @@ async fn prompt(request: &PageRequest) -> Result<ServerQuery, Problem> {
     let unknown = || Problem::new(Kind::NotFound, format!("prompt `{id}` not found")).hint("See `/ui/prompts`.");
     let prompt = rows(&listed, "prompts").iter().find(|it| it["name"] == id.as_str()).ok_or_else(unknown)?;
     let above = vec![("/ui/prompts".to_owned(), "Prompts".to_owned())];
+    let schema = arguments_schema(prompt);
     let page = CallPage {
         verb: "Get",
         description: text(prompt, "description"),
         above,
-        ..page(request, GET_PROMPT, &id, Form::of(&arguments_schema(prompt)))
+        ..page(request, GET_PROMPT, &id, Form::of(&schema))
     };
-    Ok(ServerQuery { operation: GET_PROMPT, name: Some(id), page })
+    Ok(ServerQuery { operation: GET_PROMPT, name: Some(id.clone()), title: id, schema, page })
 }
 
 /// The schema of a prompt's arguments: texts.
@@ -158,126 +153,57 @@ fn page(request: &PageRequest, operation: &str, title: &str, form: Form) -> Call
         is_allowed: request.may_change() && request.allows(operation),
         form,
         problem: None,
-        questions: None,
-        result: None,
+        profiles: profiles(request),
+        profile: request.parameter("profile").map_or_else(|| request.profile().to_string(), str::to_owned),
+        era: calls::era_name(era(request.parameter("era"))),
+        earlier: calls::earlier(request, &request.path()),
         copies: Vec::new(),
     }
+}
+
+/// The profiles that the person may use.
+fn profiles(request: &PageRequest) -> Vec<String> {
+    let loaded = request.site.gateway.loaded();
+    loaded.profiles.keys().filter(|name| request.caller((*name).clone()).is_ok()).map(ToString::to_string).collect()
+}
+
+/// The era of a name; the newest for any other.
+fn era(name: Option<&str>) -> Era {
+    if name == Some(calls::era_name(Era::Legacy)) { Era::Legacy } else { Era::Modern }
 }
 
 /// Asks the server with what the form holds.
 pub(in crate::route::ui) async fn post(request: &PageRequest, fields: &Fields) -> Response<Body> {
     match Box::pin(called(request, fields)).await {
-        Ok((status, page)) => write::page(request, status, &page),
+        Ok(response) => response,
         Err(problem) => write::problem(request, "This cannot be asked here", &problem),
     }
 }
 
-async fn called(request: &PageRequest, fields: &Fields) -> Result<(StatusCode, CallPage), Problem> {
-    let ServerQuery { operation, name, mut page } = asked(request).await?;
-    let (arguments, answered) = match questions::answered(fields, request.site.limits.depth)? {
-        AnswerForm::Again(questions) => {
-            let status = if questions.problem.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-            let _ = page.form.fill(fields.text(questions::ARGUMENTS).unwrap_or_default());
-            return Ok((status, CallPage { questions: Some(*questions), ..page }));
+async fn called(request: &PageRequest, fields: &Fields) -> Result<Response<Body>, Problem> {
+    let ServerQuery { operation, name, title, schema, mut page } = asked(request).await?;
+    let chosen = fields.text("profile").filter(|name| !name.is_empty()).or_else(|| request.parameter("profile"));
+    let era = era(fields.text("era").or_else(|| request.parameter("era")));
+    (page.profile, page.era) = (chosen.map_or(page.profile, str::to_owned), calls::era_name(era));
+    let arguments = match page.form.read(&fields.0) {
+        Submission::Edited => return Ok(write::page(request, StatusCode::OK, &page)),
+        Submission::Wrong(errors) => {
+            page.problem = Some(write::form_notice(&errors));
+            return Ok(write::page(request, StatusCode::BAD_REQUEST, &page));
         }
-        AnswerForm::Complete(answered) => {
-            let arguments = fields.text(questions::ARGUMENTS).unwrap_or_default().to_owned();
-            let _ = page.form.fill(&arguments);
-            (arguments, answered)
-        }
-        AnswerForm::Nothing => match page.form.read(&fields.0) {
-            Submission::Edited => return Ok((StatusCode::OK, page)),
-            Submission::Wrong(errors) => {
-                page.problem = Some(write::form_notice(&errors));
-                return Ok((StatusCode::BAD_REQUEST, page));
-            }
-            Submission::Complete(arguments) => (arguments, Raw::empty_object()),
-        },
+        Submission::Complete(arguments) => arguments,
     };
     let unknown = || Problem::new(Kind::NotFound, format!("there is no operation `{operation}`"));
+    let KeptArguments { text: kept, is_whole, secrets } = without_secrets(&arguments, &schema);
     let operation = request.operation(operation).ok_or_else(unknown)?;
-    let profile = request.profile_named(request.parameter("profile"))?;
-    let arguments_of_form = Raw::parse(arguments.clone().into(), Rules::relayed(request.site.limits.depth))
-        .map_err(|fault| Problem::new(Kind::Parse, format!("the arguments cannot be used: {fault}")))?;
-    let asked = match &name {
-        Some(name) => Raw::from_value(&json!({ "name": name })).edit(&[("arguments", Edit::Set(&arguments))]),
-        None => arguments_of_form,
-    };
-    page.copies = copies(request, operation, serde_json::from_str(asked.as_str()).unwrap_or_default());
-    let started = Instant::now();
-    let answer = request.call_round(operation, profile, OperationRound { arguments: asked, answered: &answered }).await;
-    let took = started.elapsed();
-    match answer {
-        Ok(answer) if ask::is_input_required(&answer) => {
-            page.questions = Some(questions::of(&answer, &arguments)?);
-            Ok((StatusCode::OK, page))
-        }
-        Ok(answer) => {
-            let took = format!("{}.{} ms", took.as_millis(), took.as_micros() % 1_000 / 100);
-            page.result = Some(result(&answer.to_value(), took));
-            Ok((StatusCode::OK, page))
-        }
-        Err(problem) => {
-            page.problem = Some(write::notice(&problem));
-            Ok((status_of(&problem), page))
-        }
+    let (profile, form) = (request.profile_named(chosen)?, request.path());
+    let inputs = CallInputs { operation, name, title, form, profile, era, kept, is_whole };
+    // A gateway that only shows says so before anything runs.
+    if !request.may_change() {
+        let arguments = calls::operation_arguments(request, &inputs, &arguments)?;
+        page.copies = copies(request, operation, serde_json::from_str(arguments.as_str()).unwrap_or_default());
+        page.problem = Some(write::notice(&Problem::new(Kind::Forbidden, "these pages only show")));
+        return Ok(write::page(request, StatusCode::FORBIDDEN, &page));
     }
-}
-
-fn result(answer: &Value, took: String) -> CallResult {
-    let structured = &answer["structuredContent"];
-    // The text for clients that read no structured content says the same.
-    let is_same = |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|text| text == *structured);
-    let repeats = |block: &Value| !structured.is_null() && block["text"].as_str().is_some_and(is_same);
-    CallResult {
-        is_error: answer["isError"] == true,
-        took,
-        blocks: rows(answer, "content").iter().filter(|it| !repeats(it)).map(block).collect(),
-        structured: if structured.is_null() { String::new() } else { clipped(pretty(structured)) },
-    }
-}
-
-fn block(block: &Value) -> Block {
-    let media = text(block, "mimeType");
-    match block["type"].as_str() {
-        Some("text") => Block::Text(clipped(text(block, "text"))),
-        Some("image") if PICTURES.contains(&media.as_str()) && is_base64(&block["data"]) => {
-            Block::Image(format!("data:{media};base64,{}", text(block, "data")))
-        }
-        Some("audio") if is_sound(&media) && is_base64(&block["data"]) => {
-            Block::Audio(format!("data:{media};base64,{}", text(block, "data")))
-        }
-        Some("resource") => {
-            let resource = &block["resource"];
-            let media = text(resource, "mimeType");
-            if PICTURES.contains(&media.as_str()) && is_base64(&resource["blob"]) {
-                return Block::Image(format!("data:{media};base64,{}", text(resource, "blob")));
-            }
-            let what = format!("{} {}", text(resource, "uri"), text(resource, "mimeType"));
-            Block::Resource(what, clipped(text(resource, "text")))
-        }
-        Some("resource_link") => {
-            Block::Resource(format!("{} {}", text(block, "uri"), text(block, "name")), String::new())
-        }
-        _ => Block::Raw(clipped(pretty(block))),
-    }
-}
-
-fn is_sound(media: &str) -> bool {
-    media
-        .strip_prefix("audio/")
-        .is_some_and(|kind| kind.bytes().all(|it| it.is_ascii_alphanumeric() || b"-.+".contains(&it)))
-}
-
-/// Whether it is base64, so that it can stand in a URL.
-fn is_base64(data: &Value) -> bool {
-    data.as_str().is_some_and(|data| STANDARD.decode(data).is_ok())
-}
-
-/// The beginning of a text that is longer than a page shows.
-fn clipped(text: String) -> String {
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}\n… {} bytes more", &text[..end], text.len() - end),
-        None => text,
-    }
+    calls::start(request, inputs, secrets, &arguments).await
 }

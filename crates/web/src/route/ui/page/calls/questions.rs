@@ -4,7 +4,6 @@
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::ask::{InputKind, InputRequired};
-use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Raw, ask};
 use toolcrib_ui::form::{Form, Submission};
 use toolcrib_ui::page::call::{Question, Questions};
@@ -13,44 +12,41 @@ use super::super::json::pretty;
 use crate::route::ui::request::Fields;
 use crate::route::ui::write;
 
-/// The field with the arguments of the call that asked.
-pub(super) const ARGUMENTS: &str = "arguments";
-/// The field with what it asked, its whole result.
-const ASKED: &str = "asked";
+/// The field that says which question of the call is answered.
+const ROUND: &str = "round";
 /// Letters before the ids of the form, apart from that of the arguments.
 const IDS: &str = "q";
 
 /// What a browser sends for questions.
 pub(super) enum AnswerForm {
-    /// No questions were open.
-    Nothing,
+    /// It answers an earlier question.
+    Stale,
     /// The answers are not whole, or the form was changed: show the questions again.
     Again(Box<Questions>),
     /// The members of a retry.
     Complete(Raw),
 }
 
-/// The questions of a call's result.
+/// The questions of a call's result; `round` counts them.
 ///
 /// # Errors
 /// The result does not say what it needs.
-pub(super) fn of(result: &Raw, arguments: &str) -> Result<Questions, Problem> {
+pub(super) fn of(result: &Raw, round: usize) -> Result<Questions, Problem> {
     let required = InputRequired::read(result).map_err(|why| Problem::new(Kind::BadServer, why))?;
     let asked = required.questions.iter().map(|(_, input)| question(&input.method, &input.params)).collect();
     let form = Form::of(&schema(&required)).with_ids(IDS);
-    let carried = vec![(ARGUMENTS, arguments.to_owned()), (ASKED, result.as_str().to_owned())];
-    Ok(Questions { asked, form, problem: None, carried })
+    Ok(Questions { asked, form, problem: None, carried: vec![(ROUND, round.to_string())] })
 }
 
-/// The answers of a form; what was asked comes back nested no deeper than `depth`.
+/// The answers of a form to the questions of `result`.
 ///
 /// # Errors
-/// What was asked came back changed.
-pub(super) fn answered(fields: &Fields, depth: usize) -> Result<AnswerForm, Problem> {
-    let Some(asked) = fields.text(ASKED) else { return Ok(AnswerForm::Nothing) };
-    let changed = || Problem::new(Kind::InvalidParams, "what was asked came back changed: call the tool again");
-    let result = Raw::parse(asked.to_owned().into(), Rules::relayed(depth)).map_err(|_| changed())?;
-    let mut questions = of(&result, fields.text(ARGUMENTS).unwrap_or("{}")).map_err(|_| changed())?;
+/// The result does not say what it needs.
+pub(super) fn answered(result: &Raw, round: usize, fields: &Fields) -> Result<AnswerForm, Problem> {
+    if fields.text(ROUND) != Some(round.to_string().as_str()) {
+        return Ok(AnswerForm::Stale);
+    }
+    let mut questions = of(result, round)?;
     match questions.form.read(&fields.0) {
         Submission::Edited => Ok(AnswerForm::Again(Box::new(questions))),
         Submission::Wrong(errors) => {
@@ -58,9 +54,10 @@ pub(super) fn answered(fields: &Fields, depth: usize) -> Result<AnswerForm, Prob
             Ok(AnswerForm::Again(Box::new(questions)))
         }
         Submission::Complete(answers) => {
-            let answers: Map<String, Value> = serde_json::from_str(&answers).map_err(|_| changed())?;
+            let answers: Map<String, Value> = serde_json::from_str(&answers)
+                .map_err(|error| Problem::new(Kind::Internal, format!("the answers are no object: {error}")))?;
             let answers: Vec<_> = answers.into_iter().map(|(key, answer)| (key, Raw::from_value(&answer))).collect();
-            Ok(AnswerForm::Complete(ask::retry(&Raw::empty_object(), &answers, ask::state(&result).as_ref())))
+            Ok(AnswerForm::Complete(ask::retry(&Raw::empty_object(), &answers, ask::state(result).as_ref())))
         }
     }
 }
@@ -117,7 +114,7 @@ fn answer_schema(title: &str, method: &str, params: &Raw) -> Value {
             "title": title, "type": "object", "required": ["role", "model", "content", "stopReason"],
             "properties": {
                 "role": { "const": "assistant" },
-                "model": { "type": "string", "default": "person", "description": "Who wrote it" },
+                "model": { "const": "person" },
                 "content": {
                     "type": "object", "required": ["type", "text"],
                     "properties": { "type": { "const": "text" }, "text": { "type": "string", "maxLength": 100_000 } },
@@ -153,7 +150,7 @@ mod tests {
                 }},
             },
         }));
-        let questions = of(&result, "{}").unwrap();
+        let questions = of(&result, 2).unwrap();
         assert!(matches!(&questions.asked[..], [Question::Form(message)] if message == "Who?"));
         let html = questions.form.to_string();
         let mut names = html.split("name=\"v:").skip(1).map(|part| part.split('"').next().unwrap());
@@ -161,7 +158,9 @@ mod tests {
         let mut fields: Vec<(String, String)> = Vec::new();
         fields.extend(questions.carried.iter().map(|(name, text)| ((*name).to_owned(), text.clone())));
         fields.push((name, "Ada".to_owned()));
-        let Ok(AnswerForm::Complete(retry)) = answered(&Fields(fields), 64) else { panic!("{html}") };
+        let fields = Fields(fields);
+        assert!(matches!(answered(&result, 3, &fields), Ok(AnswerForm::Stale)), "a form two tabs old");
+        let Ok(AnswerForm::Complete(retry)) = answered(&result, 2, &fields) else { panic!("{html}") };
         let expected = json!({
             "inputResponses": {"who": {"action": "accept", "content": {"name": "Ada"}}}, "requestState": "s",
         });
