@@ -7,6 +7,7 @@
 pub mod activity;
 pub mod call;
 pub mod called;
+pub mod compare;
 pub mod detail;
 pub mod enter;
 pub mod find;
@@ -22,6 +23,7 @@ pub mod start;
 pub use activity::ActivityPage;
 pub use call::CallPage;
 pub use called::CalledPage;
+pub use compare::ComparePage;
 pub use detail::DetailPage;
 pub use enter::EnterPage;
 pub use find::FindPage;

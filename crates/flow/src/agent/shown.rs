@@ -1,7 +1,7 @@
 //! Runs and their entries as people and programs read them.
 
 use serde_json::{Value, json};
-use toolcrib_agent::{Cost, Decision, End, Entry, Event, Settlement, WaitFor};
+use toolcrib_agent::{CallId, Cost, Decision, End, Entry, Event, Settlement, WaitFor};
 use toolcrib_model::Money;
 use toolcrib_store::AgentRunRecord;
 
@@ -107,6 +107,20 @@ pub(super) fn entry(number: u64, entry: &Entry) -> Value {
     shown
 }
 
+/// What a person said of a call that may have happened.
+fn settled(call: CallId, settlement: &Settlement, by: &str) -> Value {
+    let how = match settlement {
+        Settlement::Happened(_) => "happened",
+        Settlement::DidNot => "did_not",
+        Settlement::Repeat => "repeat",
+    };
+    let mut shown = json!({"event": "settled", "call": call.to_string(), "settlement": how, "by": by});
+    if let Settlement::Happened(result) = settlement {
+        shown["text"] = result.text.as_str().into();
+    }
+    shown
+}
+
 fn event(event: &Event) -> Value {
     match event {
         Event::Started(start) => {
@@ -175,14 +189,7 @@ fn event(event: &Event) -> Value {
         Event::Approval { approval, granted, note } => {
             json!({"event": "approval", "approval": approval, "granted": granted, "note": note})
         }
-        Event::Settled { call, settlement, by } => {
-            let how = match settlement {
-                Settlement::Happened(_) => "happened",
-                Settlement::DidNot => "did_not",
-                Settlement::Repeat => "repeat",
-            };
-            json!({"event": "settled", "call": call.to_string(), "settlement": how, "by": by})
-        }
+        Event::Settled { call, settlement, by } => settled(*call, settlement, by),
         Event::Arrived(what) => json!({"event": "arrived", "what": wait(what)}),
         Event::Waiting(waits) => json!({"event": "waiting", "on": waits.iter().map(wait).collect::<Vec<_>>()}),
         Event::Continued => json!({"event": "continued"}),

@@ -60,14 +60,9 @@ impl Browser {
     where
         F: Future<Output = ()>,
     {
-        let done = run(home, &["ui", "--print"], &[]).await;
-        let url = done.stdout.trim().rsplit(' ').next().unwrap().to_owned();
-        assert!(url.contains(".localhost:"), "{} {}", done.stdout, done.stderr);
-        let origin = url.split("/ui/").next().unwrap().to_owned();
         let visited = self.driver.run_and_quit(|driver| async move {
-            let pages = Pages { driver: Arc::clone(driver.handle()), cdp: driver.cdp(), origin };
-            pages.driver.goto(&url).await?;
-            pages.until("nav").await;
+            let mut pages = Pages { driver: Arc::clone(driver.handle()), cdp: driver.cdp(), origin: String::new() };
+            pages.sign_in(home).await;
             visit(pages).await;
             Ok::<(), WebDriverError>(())
         });
@@ -98,6 +93,16 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
+    /// Signs in at the gateway of a home that runs now.
+    pub(crate) async fn sign_in(&mut self, home: &Path) {
+        let done = run(home, &["ui", "--print"], &[]).await;
+        let url = done.stdout.trim().rsplit(' ').next().unwrap().to_owned();
+        assert!(url.contains(".localhost:"), "{} {}", done.stdout, done.stderr);
+        self.origin = url.split("/ui/").next().unwrap().to_owned();
+        self.driver.goto(&url).await.unwrap();
+        self.until("nav").await;
+    }
+
     pub(crate) async fn go(&self, path: &str) {
         self.driver.goto(format!("{}{path}", self.origin)).await.unwrap();
     }

@@ -12,6 +12,7 @@ mod bridge;
 mod bridge_logins;
 mod browser_calls;
 mod browser_pages;
+mod browser_runs;
 mod browser_setup;
 mod bundle;
 mod call;

@@ -113,3 +113,15 @@ async fn what_a_run_waits_for_is_answered_on_its_page() {
     run.sends("core_run_resume", &[("arg.run", &run.run), ("arg.to", &waits), ("arg.answer", yes)]).await;
     assert!(run.told().await.contains("hello"));
 }
+
+#[tokio::test]
+async fn runs_that_are_not_there_are_compared_with_nothing() {
+    let pages = Pages::open_with(&[profile("default", "exposure: direct\n")]).await;
+    let cookie = pages.sign_in().await;
+    let empty = pages.page("/ui/runs/compare", &cookie).await;
+    assert!(empty.status == 200 && text(&empty).contains("No agent has run."), "{}", text(&empty));
+    for query in ["?a=nope1&b=nope2", "?a=%3Cb%3E&b=%3Cb%3E", "?a=nope1&b=agent/x"] {
+        let reply = pages.page(&format!("/ui/runs/compare{query}"), &cookie).await;
+        assert!(reply.status == 404 && !text(&reply).contains("<b>"), "{query}: {} {}", reply.status, text(&reply));
+    }
+}

@@ -12,7 +12,7 @@ use super::{Browser, Pages, gateway};
 const WIDE: u32 = 1280;
 const NARROW: u32 = 320;
 /// Pages below those of the navigation.
-const MORE: [&str; 7] = [
+const MORE: [&str; 8] = [
     "/ui/servers/try",
     "/ui/tools/try%2Fecho",
     "/ui/call/try%2Fecho",
@@ -20,6 +20,7 @@ const MORE: [&str; 7] = [
     "/ui/operations/core_halt_add",
     "/ui/registry/github",
     "/ui/models/demo",
+    "/ui/runs/compare",
 ];
 
 #[tokio::test]

@@ -91,6 +91,8 @@ const PAGES: &[&Page] = &[
     &people::POLICIES,
     &people::HALTS,
     &runs::PAGE,
+    // Before what answers whatever is below the runs.
+    &runs::compare::PAGE,
     &runs::ONE,
     &agents::AGENTS,
     &agents::AGENT,

@@ -1,5 +1,6 @@
 //! `/ui/runs`: runs of agents, and one of them as it happens.
 
+pub(super) mod compare;
 pub(super) mod waits;
 
 use serde_json::{Value, json};
@@ -65,7 +66,11 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
     let listing = Listing {
         title: "Runs",
         empty: ("No agent has run.", "Start a run here, or with `toolcrib run \"…\" --model demo`."),
-        actions: request.if_changing(|| vec![operation("Start a run", "core_run_start", "/ui/runs")]),
+        actions: {
+            let mut actions = request.if_changing(|| vec![operation("Start a run", "core_run_start", "/ui/runs")]);
+            actions.push(open_page("Compare two runs", compare::PATH, Look::Plain));
+            actions
+        },
         is_live: true,
         total: answer["total"].as_u64().and_then(|total| usize::try_from(total).ok()),
         offset,
@@ -121,7 +126,11 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
         frame: request.frame(&text(&one, "task")),
         above: ("/ui/runs", "Runs"),
         intro: String::new(),
-        actions: request.if_changing(|| actions(request, &id, &status)),
+        actions: {
+            let mut all = request.if_changing(|| actions(request, &id, &status));
+            all.push(comparison(&one, &id));
+            all
+        },
         changing,
         fixed: request.if_changing(|| {
             vec![Section::Form(OperationForm {
@@ -137,6 +146,17 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
         live: request.live_path(),
         name: id,
     })
+}
+
+/// A fork is compared with what it was forked from, any other run with one that is chosen.
+fn comparison(one: &Value, id: &str) -> Action {
+    match one["forked_from"].as_str() {
+        Some(from) => {
+            let path = format!("{}?a={}&b={}", compare::PATH, encoded(from), encoded(id));
+            open_page("Compare with what it was forked from", &path, Look::Plain)
+        }
+        None => open_page("Compare", &format!("{}?a={}", compare::PATH, encoded(id)), Look::Plain),
+    }
 }
 
 fn actions(request: &PageRequest, id: &str, status: &str) -> Vec<Action> {
