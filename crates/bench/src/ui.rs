@@ -1,5 +1,9 @@
 //! The pages of the web user interface at a gateway with many servers and tools: how long each takes to be made, as a
-//! browser waits for it, how large it is, and how many rows it has.
+//! browser waits for it, how large it is, how many rows it has and how soon it is painted; and a page that follows a
+//! thousand events a second.
+
+mod busy;
+mod chromium;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -10,8 +14,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::gateway::{self, Gateway, Home};
-use crate::report::{Table, number, write_region};
+use crate::report::{Table, median, number, write_region};
+use crate::run::sheet::Sheet;
 use crate::{machine, say};
+use chromium::Chromium;
 
 /// `toolcrib-bench ui`
 #[derive(Debug, Clone, clap::Args)]
@@ -28,6 +34,9 @@ pub(crate) struct UiBench {
     /// How often each page is loaded
     #[arg(long, default_value_t = 100)]
     loads: usize,
+    /// How long a page follows a thousand events a second
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
     /// A document whose region `ui` receives the table
     #[arg(long)]
     write: Option<PathBuf>,
@@ -49,6 +58,8 @@ const PAGES: [(&str, &str, f64); 11] = [
 ];
 /// How many rows a page may have, with that of the headings.
 const ROWS_MAX: usize = 201;
+/// How often a page is painted.
+const PAINTS: usize = 11;
 
 pub(crate) async fn run(bench: &UiBench) -> anyhow::Result<()> {
     ensure!(bench.servers > 0 && bench.tools > 0 && bench.loads > 0, "there is nothing to measure");
@@ -83,15 +94,35 @@ pub(crate) async fn run(bench: &UiBench) -> anyhow::Result<()> {
         table.row(&[name.to_owned(), number(half), number(most), number(bound), met.to_owned(), size, rows]);
         say(&table.markdown()[before..]);
     }
+    let mut sheet = Sheet::new();
+    painted(&gateway, home.path(), &mut sheet).await?;
     gateway.stop().await?;
+    Box::pin(busy::measure(bench, &mut sheet)).await.context("a busy page")?;
+    let browser = sheet.markdown("In Chromium");
+    say(&browser);
     if let Some(document) = &bench.write {
         let head = format!(
             "{facts}.\n{} servers with {} tools each, {} loads of each page.\n\n",
             bench.servers, bench.tools, bench.loads
         );
-        write_region(document, "ui", &(head + table.markdown()))?;
+        write_region(document, "ui", &format!("{head}{}\n{browser}", table.markdown()))?;
     }
     Ok(())
+}
+
+/// How soon the first words of a page are painted, by a browser that has been there before.
+async fn painted(gateway: &Gateway, home: &Path, sheet: &mut Sheet) -> anyhow::Result<()> {
+    let chromium = Chromium::sign_in(&Browser::link(gateway, home).await?.1).await?;
+    for (name, path) in [("tools", "/ui/tools"), ("servers", "/ui/servers")] {
+        let mut times = Vec::new();
+        for _ in 0..PAINTS {
+            chromium.open(path).await?;
+            let paint = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime";
+            times.extend(chromium.eval(paint).await?.as_f64());
+        }
+        sheet.aim(&format!("first paint of the page of {name}, ms"), Some(300.0), median(&times));
+    }
+    chromium.quit().await
 }
 
 /// A server that is known without being started: its definition carries its tools.
@@ -123,7 +154,8 @@ struct Answer {
 }
 
 impl Browser {
-    async fn sign_in(gateway: &Gateway, home: &Path) -> anyhow::Result<Self> {
+    /// The gateway's address, and the link that opens its pages signed in.
+    async fn link(gateway: &Gateway, home: &Path) -> anyhow::Result<(String, String)> {
         let address = gateway.url.strip_prefix("http://").and_then(|rest| rest.split('/').next());
         let address = address.context("the gateway's URL is not one")?.to_owned();
         let token = std::fs::read_to_string(home.join("state/token")).context("read the token")?;
@@ -135,6 +167,11 @@ impl Browser {
         let answer = exchange(&address, &ask).await?;
         let answer: Value = serde_json::from_slice(&answer.body).context("read the code")?;
         let url = answer["url"].as_str().context("there is no code")?;
+        Ok((address, url.to_owned()))
+    }
+
+    async fn sign_in(gateway: &Gateway, home: &Path) -> anyhow::Result<Self> {
+        let (address, url) = Self::link(gateway, home).await?;
         let (host, code) = url
             .strip_prefix("http://")
             .and_then(|rest| Some((rest.split('/').next()?, rest.split("#code=").nth(1)?)))

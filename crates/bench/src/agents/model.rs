@@ -183,7 +183,7 @@ fn call(results: usize) -> String {
     let arguments = json!({"message": format!("{results} {}", "word ".repeat(MESSAGE / 5))}).to_string();
     let call = json!({"index": 0, "id": format!("call-{results}"), "type": "function",
         "function": {"name": "bench_echo", "arguments": arguments}});
-    chunk(&json!({"role": "assistant", "tool_calls": [call]}), None) + &end("tool_calls")
+    chunk(&json!({"role": "assistant", "tool_calls": [call]}), None) + end("tool_calls").as_str()
 }
 
 fn chunk(delta: &serde_json::Value, finish: Option<&str>) -> String {
@@ -198,7 +198,7 @@ fn end(finish: &str) -> String {
     let usage = json!({"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010});
     let last = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [],
         "usage": usage});
-    chunk(&json!({}), Some(finish)) + &format!("data: {last}\n\ndata: [DONE]\n\n")
+    chunk(&json!({}), Some(finish)) + format!("data: {last}\n\ndata: [DONE]\n\n").as_str()
 }
 
 /// An answer in one piece, or its first word and the rest.
@@ -214,7 +214,7 @@ impl Pieces {
     }
 
     fn words() -> Self {
-        let rest = chunk(&json!({"content": " and two"}), None) + &end("stop");
+        let rest = chunk(&json!({"content": " and two"}), None) + end("stop").as_str();
         let pause = Box::pin(tokio::time::sleep(PAUSE));
         Self {
             rest: Some(rest.into()),
