@@ -31,7 +31,7 @@ use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_search::{Query, Ranking, Signature};
 use toolcrib_upstream::{Server, State};
 
-use crate::costs::Costs;
+use crate::costs::{self, Costs};
 use crate::metrics::{Metrics, ToolMetrics};
 use crate::schema::ArgumentCheck;
 use crate::source::ToolSources;
@@ -68,6 +68,7 @@ pub struct Tool {
     check: OnceLock<Box<ArgumentCheck>>,
     headers: OnceLock<ParamHeaders>,
     signature: OnceLock<Box<Signature>>,
+    tokens: OnceLock<u32>,
 }
 
 /// Who has a tool, and is asked when it is called.
@@ -159,6 +160,12 @@ impl Tool {
         }
         let name = Raw::from_value(&&*self.name);
         self.entry.raw.edit(&[("name", toolcrib_protocol::raw::Edit::Set(name.as_str()))])
+    }
+
+    /// What its definition costs a model, in tokens; counted when it is first asked for.
+    pub fn tokens(&self) -> usize {
+        let count = || u32::try_from(costs::given(&self.exposed().to_value())).unwrap_or(u32::MAX);
+        *self.tokens.get_or_init(count) as usize
     }
 
     /// Its counters, made at its first call: a server that lists new names all the time fills nothing.

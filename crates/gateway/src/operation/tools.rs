@@ -1,5 +1,6 @@
 //! The tools of a profile: list, find, describe, call.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -87,8 +88,8 @@ pub(super) const ROWS: &[Row] = &[
             description: "List the tools of this profile with their ids, names and states.",
             permission: Permission::Open,
             problems: &[Kind::NotFound],
-            input: r#"{"type":"object","properties":{"server":{"type":"string"},"pattern":{"type":"string","description":"Glob on server/tool"},"query":{"type":"string","description":"Words of its id, title or description, in any order"},"state":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":1000,"description":"At most so many; the answer then also names all servers and states"},"offset":{"type":"integer","minimum":0,"default":0}},"additionalProperties":false}"#,
-            output: r#"{"type":"object","properties":{"servers":{"type":"array","items":{"type":"string"}},"states":{"type":"array","items":{"type":"string"}},"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"server":{"type":"string"},"description":{"type":"string"},"state":{"type":"string"},"readOnly":{"const":true}},"required":["id","name","server","description","state"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
+            input: r#"{"type":"object","properties":{"server":{"type":"string"},"pattern":{"type":"string","description":"Glob on server/tool"},"query":{"type":"string","description":"Words of its id, title or description, in any order"},"state":{"type":"string"},"effect":{"enum":["read-only","destructive","other"],"description":"What its server says that it does"},"sort":{"enum":["id","size"],"default":"id","description":"`size`: the largest definition first"},"limit":{"type":"integer","minimum":1,"maximum":1000,"description":"At most so many; the answer then also names all servers and states, and what each tool costs a model in tokens"},"offset":{"type":"integer","minimum":0,"default":0}},"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"servers":{"type":"array","items":{"type":"string"}},"states":{"type":"array","items":{"type":"string"}},"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"server":{"type":"string"},"description":{"type":"string"},"state":{"type":"string"},"readOnly":{"const":true},"destructive":{"const":true},"tokens":{"type":"integer"}},"required":["id","name","server","description","state"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
             ..ROW
         },
     ),
@@ -103,31 +104,44 @@ fn list(view: &View, arguments: &Raw) -> Result<Value, Problem> {
     };
     let words = Words::of(arguments)?;
     let state = text(arguments, "state")?;
+    let effect = text(arguments, "effect")?;
     let (limit, offset) = page(arguments)?;
     let fits = |tool: &&Arc<Tool>| {
         server.as_deref().is_none_or(|server| server == tool.id.server.as_str())
             && pattern.matches_id(tool.id.server.as_str(), &tool.id.tool)
             && state.as_deref().is_none_or(|state| state == tool.state())
+            && effect.as_deref().is_none_or(|effect| effect == said_effect(tool))
             && (words.0.is_empty() || {
                 let title = tool.entry.title.as_deref().unwrap_or_default();
                 words.fit(&[&tool.id.to_string(), title, tool.description()])
             })
     };
-    let mut total = 0;
-    let mut tools = Vec::new();
-    for tool in view.tools.iter().filter(fits) {
-        total += 1;
-        if total > offset && limit.is_none_or(|limit| tools.len() < limit) {
+    let mut found: Vec<&Arc<Tool>> = view.tools.iter().filter(fits).collect();
+    if text(arguments, "sort")?.as_deref() == Some("size") {
+        // Counting the tokens of thousands takes long; a larger definition has more of them.
+        found.sort_by_key(|tool| Reverse(tool.entry.raw.as_str().len()));
+    }
+    let total = found.len();
+    let tools: Vec<Value> = found
+        .into_iter()
+        .skip(offset)
+        .take(limit.unwrap_or(usize::MAX))
+        .map(|tool| {
             let mut row = json!({
                 "id": tool.id.to_string(), "name": &*tool.name, "server": tool.id.server.as_str(),
                 "title": tool.entry.title, "description": budget::summary(tool.description()), "state": tool.state(),
             });
-            if tool.annotations.read_only == Some(true) {
-                row["readOnly"] = true.into();
+            match said_effect(tool) {
+                "read-only" => row["readOnly"] = true.into(),
+                "destructive" => row["destructive"] = true.into(),
+                _ => {}
             }
-            tools.push(row);
-        }
-    }
+            if limit.is_some() {
+                row["tokens"] = tool.tokens().into();
+            }
+            row
+        })
+        .collect();
     let mut answer = json!({ "tools": tools, "total": total });
     if limit.is_some() {
         // Tools are sorted by their servers.
@@ -138,6 +152,15 @@ fn list(view: &View, arguments: &Raw) -> Result<Value, Problem> {
         answer["states"] = states.into_iter().collect();
     }
     Ok(answer)
+}
+
+/// What a tool's server says that it does.
+fn said_effect(tool: &Tool) -> &'static str {
+    match (tool.annotations.read_only, tool.annotations.destructive) {
+        (Some(true), _) => "read-only",
+        (_, Some(true)) => "destructive",
+        _ => "other",
+    }
 }
 
 fn find(view: &View, asked: &SearchRequest<'_>, arguments: &Raw) -> Result<Value, Problem> {

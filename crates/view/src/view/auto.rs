@@ -8,7 +8,6 @@ use toolcrib_catalog::{Exposure, ProfileDefinition};
 use toolcrib_session::Session;
 
 use super::Tool;
-use crate::costs;
 
 /// The exposure that a profile has with these tools. Only few tools are counted.
 pub(super) fn settled(profile: &ProfileDefinition, tools: &[Arc<Tool>]) -> Exposure {
@@ -16,7 +15,7 @@ pub(super) fn settled(profile: &ProfileDefinition, tools: &[Arc<Tool>]) -> Expos
         return profile.exposure;
     }
     let fits = |most: u32, count: usize| count <= most as usize;
-    let tokens = || tools.iter().map(|tool| costs::given(&tool.exposed().to_value())).sum();
+    let tokens = || tools.iter().map(|tool| tool.tokens()).sum();
     match fits(profile.auto.tools, tools.len()) && fits(profile.auto.tokens, tokens()) {
         true => Exposure::Direct,
         false => Exposure::Pinned,

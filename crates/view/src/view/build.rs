@@ -388,6 +388,7 @@ impl Builder {
                 check: OnceLock::new(),
                 headers: OnceLock::new(),
                 signature: OnceLock::new(),
+                tokens: OnceLock::new(),
                 id,
             }))
         }));

@@ -10,7 +10,7 @@ use toolcrib_ui::part::{Cell, Column, Filter, Level, Look, Section, Table};
 use toolcrib_ui::schema::SchemaTree;
 
 use super::audit::audit_of;
-use super::json::{level, link, rows, text};
+use super::json::{level, link, number, rows, text};
 use super::{Listing, Page, ROWS, name, open_page, rendered};
 use crate::route::ui::PageRequest;
 
@@ -30,13 +30,22 @@ pub(super) const ONE: Page = Page {
     live: None,
 };
 
-const COLUMNS: [Column; 4] =
-    [Column::text("Tool"), Column::text("What it does"), Column::text("Server"), Column::text("State")];
+const COLUMNS: [Column; 6] = [
+    Column::text("Tool"),
+    Column::text("What it does"),
+    Column::text("Says that it is"),
+    Column::number("Tokens"),
+    Column::text("Server"),
+    Column::text("State"),
+];
+const EFFECTS: [&str; 3] = ["read-only", "destructive", "other"];
+const SORTS: [&str; 2] = ["id", "size"];
 
 async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
     let (server, state, query) = (request.value("server"), request.value("state"), request.value("q"));
     let mut arguments = json!({ "query": query, "limit": ROWS, "offset": request.offset() });
-    for (key, value) in [("server", &server), ("state", &state)] {
+    let (effect, sort) = (request.value("effect"), request.value("sort"));
+    for (key, value) in [("server", &server), ("state", &state), ("effect", &effect), ("sort", &sort)] {
         if !value.is_empty() {
             arguments[key] = value.as_str().into();
         }
@@ -48,6 +57,8 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
         vec![
             link("/ui/tools", row, "id", "title"),
             Cell::Summary(text(row, "description")),
+            said_effect(row),
+            number(row, "tokens"),
             link("/ui/servers", row, "server", ""),
             Cell::state(level(&word), word),
         ]
@@ -56,6 +67,13 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
         Filter::Search { name: "q", label: "Find", hint: "words of its name or description", value: query },
         Filter::Choice { name: "server", label: "Server", options: options("servers"), value: server },
         Filter::Choice { name: "state", label: "State", options: options("states"), value: state },
+        Filter::Choice {
+            name: "effect",
+            label: "Says that it is",
+            options: EFFECTS.map(str::to_owned).into(),
+            value: effect,
+        },
+        Filter::Switch { name: "sort", label: "Sorted by", options: SORTS.map(str::to_owned).into(), value: sort },
         request.profile_filter(),
     ];
     let listing = Listing {
@@ -67,6 +85,13 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
         ..Listing::new(&COLUMNS, filters, table.collect())
     };
     Ok(request.list(listing))
+}
+
+/// What a tool's server says that it does.
+fn said_effect(row: &Value) -> Cell {
+    let said = [("readOnly", Level::Ok, "read-only"), ("destructive", Level::Warn, "destructive")];
+    let said = said.into_iter().find(|(key, ..)| row[*key] == true);
+    said.map_or(Cell::Nothing, |(_, level, word)| Cell::Tags(vec![(level, word.to_owned())]))
 }
 
 async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
