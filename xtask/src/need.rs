@@ -66,6 +66,7 @@ pub struct AcceptancePrograms {
 
 pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
     tools()?;
+    curl()?;
     let installed = acceptance(workspace)?;
     println!("node: {}", installed.node.display());
     println!("python: {}", installed.python_bin.display());
@@ -157,6 +158,16 @@ fn chromium() -> Result<()> {
     install("Chromium and its driver", &["chromium", "chromium-driver"])?;
     ensure!(browser().is_some(), "Chromium does not start after installing it");
     ensure!(drives(), "Chromium's driver does not start after installing it");
+    Ok(())
+}
+
+/// curl, which runs the commands that pages give to copy.
+fn curl() -> Result<()> {
+    let is_there = || child::answers("curl", &["--version"]);
+    if !is_there() {
+        install("curl", &["curl"])?;
+    }
+    ensure!(is_there(), "`curl` does not start after installing it");
     Ok(())
 }
 

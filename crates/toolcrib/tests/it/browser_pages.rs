@@ -1,7 +1,9 @@
 //! The web user interface of the real binary in a real browser: Chromium, driven by its own driver.
 
 mod busy;
+mod copies;
 mod looks;
+mod outline;
 mod record;
 
 use std::path::Path;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::{Browser, Pages, gateway};
+use super::{Browser, Pages, gateway, outline};
 
 /// The widths at which every page is looked at, in pixels.
 const WIDE: u32 = 1280;
@@ -26,6 +26,7 @@ const MORE: [&str; 8] = [
 #[tokio::test]
 async fn every_page_is_accessible_quiet_and_fits_in_both_themes_wide_and_narrow() {
     let gateway = gateway().await;
+    let home = gateway.home().to_owned();
     Browser::start()
         .await
         .signed_in(&gateway, |pages| async move {
@@ -35,11 +36,12 @@ async fn every_page_is_accessible_quiet_and_fits_in_both_themes_wide_and_narrow(
             let mut paths: Vec<String> = serde_json::from_value(paths).unwrap();
             assert!(paths.len() >= 20, "{paths:?}");
             paths.extend(MORE.map(str::to_owned));
-            let mut wrong = Vec::new();
+            let (mut wrong, mut outlines) = (Vec::new(), Vec::new());
             let begun = Instant::now();
             for path in &paths {
                 pages.look(WIDE, "light").await;
                 pages.go(path).await;
+                outlines.push((path.clone(), outline::of(&pages, &home, outlines.is_empty()).await));
                 // Each page is loaded once; widths and themes change while it is open. Only contrast depends on themes.
                 for (width, theme, rules) in [
                     (WIDE, "light", "all"),
@@ -56,6 +58,7 @@ async fn every_page_is_accessible_quiet_and_fits_in_both_themes_wide_and_narrow(
             }
             println!("{} pages in {:?}", paths.len(), begun.elapsed());
             assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+            outline::compare(&outlines);
         })
         .await;
 }

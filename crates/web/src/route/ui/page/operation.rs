@@ -11,6 +11,7 @@ use toolcrib_ui::form::{Form, Submission};
 use toolcrib_ui::page::operation::{Conflict, Copy, FilePreview, Preview};
 use toolcrib_ui::page::operations::{OperationGroup, OperationRow};
 use toolcrib_ui::page::{OperationPage, OperationsPage};
+use toolcrib_ui::text::is_invisible;
 use toolcrib_view::{Effect, Operation};
 
 use super::json::{pretty, rows, text};
@@ -111,9 +112,12 @@ pub(in crate::route::ui) async fn read(
     let mut form = form_for(request, operation, |key| sent(fields, key)).await;
     let next = fields.text("return").map_or_else(String::new, |_| fields.next().to_owned());
     let base = base_of(fields);
-    let page = |form, problem, preview| {
+    let page = |form, problem, preview: Option<Preview>| {
         let (next, base) = (next.clone(), base.clone());
-        let seen = FormState { form, given: Map::new(), next, base, problem, preview, conflict: None };
+        // What is to be copied is what is shown.
+        let given = preview.as_ref().and_then(|preview| serde_json::from_str(&preview.arguments).ok());
+        let given = given.unwrap_or_default();
+        let seen = FormState { form, given, next, base, problem, preview, conflict: None };
         shown(request, operation, seen)
     };
     match form.read(&fields.0) {
@@ -302,9 +306,25 @@ fn shown(request: &PageRequest, operation: &'static Operation, seen: FormState) 
     }
 }
 
+/// JSON whose texts show their invisible characters, escaped as JSON does: what is copied says the same.
+fn visible_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character {
+            ' ' | '\n' => shown.push(character),
+            _ if is_invisible(character) => {
+                let mut units = [0; 2];
+                shown.extend(character.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+            }
+            _ => shown.push(character),
+        }
+    }
+    shown
+}
+
 /// The same as a command, with curl, and as a call of MCP. A secret is not among the arguments.
 pub(super) fn copies(request: &PageRequest, operation: &Operation, arguments: Map<String, Value>) -> Vec<Copy> {
-    let json = Value::Object(arguments.clone()).to_string();
+    let json = visible_json(&Value::Object(arguments.clone()).to_string());
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
     let command = match arguments.is_empty() {
         true => format!("toolcrib api {}", operation.tool),
@@ -325,7 +345,7 @@ pub(super) fn copies(request: &PageRequest, operation: &Operation, arguments: Ma
     let method = operation.method.as_str();
     let curl = match operation.method.has_body() {
         true => {
-            let body = quoted(&Value::Object(body).to_string());
+            let body = quoted(&visible_json(&Value::Object(body).to_string()));
             format!("curl -X {method} {token} -H 'Content-Type: application/json' -d {body} {}", quoted(&url))
         }
         false => {
@@ -344,7 +364,7 @@ pub(super) fn copies(request: &PageRequest, operation: &Operation, arguments: Ma
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": { "name": operation.tool, "arguments": serde_json::from_str::<Value>(&json).unwrap_or_default() },
     });
-    let call = serde_json::to_string_pretty(&call).unwrap_or_default();
+    let call = visible_json(&serde_json::to_string_pretty(&call).unwrap_or_default());
     vec![
         Copy { id: "copy-command", label: "Command", text: command },
         Copy { id: "copy-curl", label: "curl, in the home folder", text: curl },
