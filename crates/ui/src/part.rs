@@ -255,14 +255,27 @@ pub struct ChoiceForm {
     pub tool: &'static str,
     /// The argument that takes the chosen ones.
     pub argument: &'static str,
-    /// An argument that is sent empty, so that a form without a choice is one, too.
-    pub also: &'static str,
+    /// What is sent as it is, also without a choice.
+    pub hidden: Vec<(&'static str, String)>,
+    /// Whether each is chosen until a person says otherwise.
+    pub are_chosen: bool,
     /// What there is.
     pub choices: Vec<Choice>,
     /// What the button reads.
     pub button: String,
+    /// What else can be done with the chosen ones.
+    pub other: Option<OtherButton>,
     /// Where to go on.
     pub next: String,
+}
+
+/// A second button of a form, that sends it to another operation.
+#[derive(Debug, Clone)]
+pub struct OtherButton {
+    /// The name of the operation's tool.
+    pub tool: &'static str,
+    /// What it reads.
+    pub label: String,
 }
 
 /// One that can be chosen.

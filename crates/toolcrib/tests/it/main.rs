@@ -11,6 +11,7 @@ mod authorization;
 mod bridge;
 mod bridge_logins;
 mod browser_calls;
+mod browser_changes;
 mod browser_pages;
 mod browser_runs;
 mod browser_setup;

@@ -1,10 +1,12 @@
 //! `/ui/servers`: the servers, and one of them with what changed at it.
 
+mod changes;
+
 use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::{DetailPage, ListPage};
-use toolcrib_ui::part::{Action, Cell, Column, Filter, Look, Section, Table};
+use toolcrib_ui::part::{Action, Cell, Column, Filter, Look, Section};
 
 use super::json::{cell, level, link, number, pretty, rows, state, text, time};
 use super::logs::log_of;
@@ -93,7 +95,7 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     let file = text(&server, "file");
     let mut fixed = Vec::new();
     if let Some(changes) = &changes {
-        fixed.extend(changed(request, &name, changes));
+        fixed.extend(changes::sections(request, &name, changes));
     }
     fixed.push(Section::Pre {
         title: if file.is_empty() { "Definition".to_owned() } else { format!("Definition: {file}") },
@@ -151,41 +153,4 @@ fn facts(server: &Value, name: &str) -> Vec<(&'static str, Cell)> {
         facts.push(("Warning", Cell::Text(warning.as_str().map_or_else(|| warning.to_string(), str::to_owned))));
     }
     facts
-}
-
-/// What differs from what a person accepted, with the buttons that decide.
-fn changed(request: &PageRequest, name: &str, changes: &Value) -> Vec<Section> {
-    let summary = text(changes, "summary");
-    if changes["difference"]
-        .as_object()
-        .is_none_or(|it| it.values().all(|list| list.as_array().is_none_or(Vec::is_empty)))
-    {
-        return Vec::new();
-    }
-    let mut list = Vec::new();
-    for (word, key) in [("added", "added"), ("removed", "removed"), ("renamed", "renamed"), ("changed", "changed")] {
-        for entry in rows(&changes["difference"], key) {
-            let what = format!("{} {}", text(entry, "kind"), text(entry, "name"));
-            list.push(vec![Cell::Id(what), Cell::Text(word.to_owned())]);
-        }
-    }
-    let is_approved = changes["approved"] == true;
-    let title = format!("{}: {summary}", if is_approved { "Changed since it was approved" } else { "Not approved" });
-    let columns = vec![Column::text("What"), Column::text("How")];
-    let mut sections = vec![
-        Section::Table { title, table: Table { label: "Changes".into(), columns, rows: list }, empty: String::new() },
-        Section::Pre { title: "The differences as text".into(), id: "difference", text: text(changes, "text") },
-    ];
-    let digest = text(changes, "digest");
-    sections.extend(request.if_changing(|| {
-        let arguments = || vec![("name", name.to_owned()), ("digest", digest.clone())];
-        let approve = Action {
-            look: Look::Primary,
-            ..run("Approve all", "core_mcpserver_approve", arguments(), &request.here())
-        };
-        let reject =
-            Action { look: Look::Danger, ..run("Reject all", "core_mcpserver_reject", arguments(), &request.here()) };
-        vec![Section::Actions(vec![approve, reject])]
-    }));
-    sections
 }

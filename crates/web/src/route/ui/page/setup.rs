@@ -166,9 +166,11 @@ async fn choose(request: &PageRequest, ground: &Ground) -> Vec<Section> {
             title: String::new(),
             tool: "core_client_import",
             argument: "servers",
-            also: "clients",
+            hidden: vec![("clients", String::new())],
+            are_chosen: true,
             choices,
             button,
+            other: None,
             next: "/ui/setup?step=verify".to_owned(),
         }));
     }
