@@ -12,14 +12,14 @@ use crate::toolcrib::{CommandOutput, run, toolcrib};
 
 const DATABASE: &str = "toolcrib.db";
 
-async fn start(home: &Path) -> Program {
+pub(crate) async fn start(home: &Path) -> Program {
     let mut gateway = toolcrib(home, &["serve", "--listen", "127.0.0.1:0"]).env("TOOLCRIB_LOG", "info").start();
     gateway.logs("serving url=").await;
     gateway
 }
 
 /// A call that leaves an event.
-async fn call(home: &Path) {
+pub(crate) async fn call(home: &Path) {
     assert_ne!(run(home, &["call", "no/such"], &[]).await.code, 0);
 }
 
@@ -60,7 +60,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Changes a byte in each place of the database that has this text.
-fn change(state: &Path, text: &[u8], at: usize) {
+pub(crate) fn change(state: &Path, text: &[u8], at: usize) {
     let path = state.join(DATABASE);
     let mut bytes = fs::read(&path).unwrap();
     let places: Vec<_> = (0..bytes.len() - text.len()).filter(|place| bytes[*place..].starts_with(text)).collect();

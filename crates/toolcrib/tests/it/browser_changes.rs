@@ -11,8 +11,8 @@ use crate::toolcrib::run;
 const APPROVE: &str = "form[action='/ui/do/core_mcpserver_approve']:has(ul) button.primary";
 const REJECT: &str = "button[formaction='/ui/do/core_mcpserver_reject']";
 
-/// What the server says from its next start on: a description with a character that no one sees, another schema, another
-/// annotation, a tool by another name.
+/// What the server says from its next start on: a description with a character that no one sees, another schema,
+/// another description.
 const CHANGES: &str = "s/Adds two numbers/Adds two \u{202e}numbers/\n\
                        s/\"bytes\":{\"type\":\"integer\"}/\"bytes\":{\"type\":\"string\"}/\n\
                        s/Counts its calls in this process/Forgets its calls/\n";

@@ -13,6 +13,7 @@ mod bridge_logins;
 mod browser_calls;
 mod browser_changes;
 mod browser_pages;
+mod browser_people;
 mod browser_runs;
 mod browser_setup;
 mod bundle;
