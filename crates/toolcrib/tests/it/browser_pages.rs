@@ -264,7 +264,7 @@ async fn a_session_ends_with_its_button_and_a_gateway_that_goes_away_is_seen() {
             let name = listed["sessions"][0]["name"].as_str().unwrap();
             let ended = run(&home, &["api", "browser_session_end", &format!("name={name}")], &[]).await;
             assert_eq!(ended.code, 0, "{}", ended.stderr);
-            pages.reads("The connection to the gateway is lost").await;
+            pages.reads("session has ended").await;
             pages.go("/ui/servers").await;
             pages.reads("The gateway's token").await;
             // The token opens it again, and leads to where the person wanted to go.

@@ -156,3 +156,47 @@ fn visible(is_visible: bool) -> String {
         !is_visible
     )
 }
+
+#[tokio::test]
+async fn pages_that_may_only_be_read_offer_no_change_and_refuse_what_is_sent() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    write(home, "config.toml", "ui = 'read'\n");
+    write(home, "servers/try.yaml", &super::servers()[0].1);
+    let gateway = toolcrib(home, &["serve"]).with_path().serve().await;
+    Browser::start()
+        .await
+        .signed_in_at(home, |pages| async move {
+            for path in ["/ui/servers/try", "/ui/halts", "/ui/profiles/default", "/ui/tools/try%2Fecho", "/ui/secrets"]
+            {
+                pages.go(path).await;
+                pages.until("main h1").await;
+                assert_eq!(pages.eval(POSTING).await, json!([]), "{path}");
+            }
+            // A form that someone makes all the same is refused, and says which setting does that.
+            pages.eval(FORGED).await;
+            pages.reads("config.toml").await;
+            let refused = pages.text().await;
+            assert!(refused.contains("ui"), "{refused}");
+        })
+        .await;
+    assert!(home.join("servers/try.yaml").exists());
+    gateway.stop().await;
+}
+
+/// Where the page's forms that change something would send what.
+const POSTING: &str =
+    "return [...document.querySelectorAll('main form')].filter((it) => it.method === 'post').map((it) => it.action)";
+
+/// Sends what removes a server.
+const FORGED: &str = r"
+const form = document.createElement('form');
+form.method = 'post';
+form.action = '/ui/do/core_mcpserver_delete';
+const field = document.createElement('input');
+field.name = 'arguments';
+field.value = JSON.stringify({ name: 'try' });
+form.append(field);
+document.body.append(form);
+form.submit();
+";
