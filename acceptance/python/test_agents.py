@@ -172,8 +172,15 @@ async def test_a_run_that_waits_for_a_person_is_a_task_of_a_modern_client(home: 
     client = httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=SECONDS)
     door = streamable_http_client(f"{home.url}/p/careful", http_client=client)
 
+    def waiting() -> list[dict[str, Any]]:
+        return json.loads(home.toolcrib("approval", "list", "-o", "json", "--state", "open"))["approvals"]
+
     async def approve() -> None:
-        [open] = json.loads(home.toolcrib("approval", "list", "-o", "json", "--state", "open"))["approvals"]
+        with anyio.fail_after(SECONDS):
+            # The task may be there before its run has come to the call.
+            while not (found := waiting()):
+                await anyio.sleep(0.05)
+        [open] = found
         home.toolcrib("approval", "approve", open["id"])
 
     tasks = Tasks(approve)

@@ -60,6 +60,8 @@ const PAGES: [(&str, &str, f64); 11] = [
 const ROWS_MAX: usize = 201;
 /// How often a page is painted.
 const PAINTS: usize = 11;
+/// How often the browser is asked when that was.
+const LOOKS: usize = 200;
 
 pub(crate) async fn run(bench: &UiBench) -> anyhow::Result<()> {
     ensure!(bench.servers > 0 && bench.tools > 0 && bench.loads > 0, "there is nothing to measure");
@@ -118,7 +120,13 @@ async fn painted(gateway: &Gateway, home: &Path, sheet: &mut Sheet) -> anyhow::R
         for _ in 0..PAINTS {
             chromium.open(path).await?;
             let paint = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime";
-            times.extend(chromium.eval(paint).await?.as_f64());
+            // It is reported a moment after the page is there.
+            for _ in 0..LOOKS {
+                if let Some(time) = chromium.eval(paint).await?.as_f64() {
+                    times.push(time);
+                    break;
+                }
+            }
         }
         sheet.aim(&format!("first paint of the page of {name}, ms"), Some(300.0), median(&times));
     }

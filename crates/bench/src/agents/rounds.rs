@@ -52,7 +52,7 @@ pub(super) async fn measure(bench: &AgentBench, sheet: &mut Sheet) -> anyhow::Re
     sheet.aim("CPU for each byte of the request, ns", None, Some(slope));
     let body = format!(
         "{runs} runs of {MOST_ROUNDS} rounds, one after the other, each with a call of 2 KB and its result. The first \
-         request of a run begins with no history.\n\n{}",
+         request of a run begins\nwith no history.\n\n{}",
         table.markdown()
     );
     sheet.section("Rounds", &body);
