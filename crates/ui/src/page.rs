@@ -6,7 +6,7 @@
 
 pub mod activity;
 pub mod call;
-pub mod called;
+pub mod call_status;
 pub mod compare;
 pub mod detail;
 pub mod enter;
@@ -22,7 +22,7 @@ pub mod start;
 
 pub use activity::ActivityPage;
 pub use call::CallPage;
-pub use called::CalledPage;
+pub use call_status::CallStatusPage;
 pub use compare::ComparePage;
 pub use detail::DetailPage;
 pub use enter::EnterPage;

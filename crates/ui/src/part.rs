@@ -100,8 +100,23 @@ pub enum Look {
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "part/running.html")]
 pub struct RunningCalls {
-    /// The path of each, its title, how it looks, how it goes in words and in percent.
-    pub rows: Vec<(String, String, Level, String, Option<u8>)>,
+    /// Each of them.
+    pub rows: Vec<RunningCall>,
+}
+
+/// A call that runs.
+#[derive(Debug, Clone)]
+pub struct RunningCall {
+    /// The path of its page.
+    pub path: String,
+    /// What is called.
+    pub title: String,
+    /// How it looks.
+    pub level: Level,
+    /// How it goes.
+    pub words: String,
+    /// The same in percent, where it is known.
+    pub percent: Option<u8>,
 }
 
 /// A column.

@@ -1,6 +1,7 @@
 //! Text that others wrote, as HTML: escaped, and with its invisible characters made visible.
 
 use std::fmt::{self, Display, Write};
+use std::time::Duration;
 
 use askama::filters::HtmlSafe;
 use toolcrib_base::is_hidden;
@@ -38,6 +39,11 @@ pub fn clipped(text: &str, max: usize) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
+}
+
+/// A duration in milliseconds with a tenth, as people read it.
+pub fn millis(duration: Duration) -> String {
+    format!("{}.{} ms", duration.as_millis(), duration.as_micros() % 1_000 / 100)
 }
 
 /// A message whose parts between backticks are code. Where they do not come in pairs, it stands as it is.

@@ -43,7 +43,7 @@ pub(super) struct RunContext {
     /// What agents have spent in the course of that call without being called by it themselves.
     spending: Mutex<Cost>,
     /// Whose results agents have read in the course of that call.
-    lent_sight: Mutex<BTreeSet<String>>,
+    read_by_agents: Mutex<BTreeSet<String>>,
 }
 
 /// What has happened of a run, for those who watch.
@@ -92,9 +92,23 @@ impl RunContext {
         let allowed = start.allowed.as_ref();
         let allowed = allowed.map(|patterns| patterns.iter().filter_map(|pattern| pattern.parse().ok()).collect());
         let (feed, _) = watch::channel(Feed { entries: written.entries, ..Feed::default() });
-        let (trail, loan, seen, spending, lent_sight) = Default::default();
+        let (trail, loan, seen, spending, read_by_agents) = Default::default();
         let written = Mutex::new(written);
-        Self { start, owner, invocation, own, allowed, feed, written, trail, door, loan, seen, spending, lent_sight }
+        Self {
+            start,
+            owner,
+            invocation,
+            own,
+            allowed,
+            feed,
+            written,
+            trail,
+            door,
+            loan,
+            seen,
+            spending,
+            read_by_agents,
+        }
     }
 
     /// On whose behalf it works, in that one's own profile.
@@ -217,12 +231,12 @@ impl RunContext {
 
     /// An agent has ended that was given a task in the course of a call: whose results it has read.
     pub(super) fn add_seen(&self, seen: Vec<String>) {
-        self.lent_sight.lock().unwrap_or_else(PoisonError::into_inner).extend(seen);
+        self.read_by_agents.lock().unwrap_or_else(PoisonError::into_inner).extend(seen);
     }
 
     /// Whose results such agents have read, once.
     pub(super) fn take_seen(&self) -> Vec<String> {
-        std::mem::take(&mut *self.lent_sight.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect()
+        std::mem::take(&mut *self.read_by_agents.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect()
     }
 
     /// The call that is being made, and what it may spend.

@@ -75,7 +75,7 @@ pub(super) struct InputText<'a> {
 
 /// What came of looking at a text that goes on.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct LookedText {
+pub(super) struct InputReview {
     /// Why it waits for a person, if it does.
     pub(super) held: Option<String>,
     /// What judging a task has cost. Of a message it stands in the journal by then.
@@ -126,7 +126,7 @@ impl Bridge {
     ///
     /// # Errors
     /// It is turned away.
-    pub(super) async fn look_at_input(&self, input: InputText<'_>) -> Result<LookedText, Problem> {
+    pub(super) async fn look_at_input(&self, input: InputText<'_>) -> Result<InputReview, Problem> {
         let sentinel = self.sentinel(input.agent);
         let Some(gateway) = self.gateway() else { return Err(toolcrib_call::admission::closing_problem()) };
         let of = AuditedRun { caller: input.caller, agent: input.agent, run: input.run };
@@ -160,9 +160,9 @@ impl Bridge {
             }
             Some(SentinelAction::Quarantine) => {
                 audit::record(&gateway, of, verdict.event("message.quarantined")).await;
-                Ok(LookedText { held: Some(verdict.reason), judged: cost })
+                Ok(InputReview { held: Some(verdict.reason), judged: cost })
             }
-            Some(SentinelAction::Record) | None => Ok(LookedText { held: None, judged: cost }),
+            Some(SentinelAction::Record) | None => Ok(InputReview { held: None, judged: cost }),
         }
     }
 

@@ -29,7 +29,7 @@ use super::operation;
 use super::place::{self, RunPlace, Within};
 use super::route::Router;
 use super::send::SendRequest;
-use super::sentinel::{InputText, LookedText};
+use super::sentinel::{InputReview, InputText};
 use super::shown;
 use super::start::Order;
 use super::table::{self, Table};
@@ -132,7 +132,7 @@ impl Inner {
         // Before anything is written: what is turned away begins no run.
         let (limits, text) = (&start.limits, order.task.as_str());
         let input = InputText { caller: &caller, agent: &agent, run: &run, text, limits, spent: None };
-        let LookedText { held, judged } = self.bridge.look_at_input(input).await?;
+        let InputReview { held, judged } = self.bridge.look_at_input(input).await?;
         let is_held = held.is_some();
         (start.held, start.judged) = (held, judged);
         let start = Arc::new(start);

@@ -57,8 +57,8 @@ pub struct TurnPair {
     pub right: Option<RunTurn>,
     /// What differs, in words.
     pub differs: Vec<&'static str>,
-    /// It is the first that differs.
-    pub parts: bool,
+    /// Whether it is the first that differs.
+    pub is_first_difference: bool,
 }
 
 // === impl ComparePage ===
@@ -66,7 +66,7 @@ pub struct TurnPair {
 impl ComparePage {
     /// In a sentence, where the runs part.
     pub fn verdict(&self) -> String {
-        match self.turns.iter().position(|pair| pair.parts) {
+        match self.turns.iter().position(|pair| pair.is_first_difference) {
             Some(place) => format!("They part in turn {}: {}.", place + 1, self.turns[place].differs.join(", ")),
             None => "They say, call and get the same.".to_owned(),
         }
@@ -82,7 +82,7 @@ impl TurnPair {
         let (mut left, mut right) = (left.into_iter(), right.into_iter());
         let mut pairs: Vec<Self> = (0..count).map(|_| Self::of(left.next(), right.next())).collect();
         if let Some(first) = pairs.iter_mut().find(|pair| !pair.differs.is_empty()) {
-            first.parts = true;
+            first.is_first_difference = true;
         }
         pairs
     }
@@ -93,7 +93,7 @@ impl TurnPair {
             (None, _) => vec!["only the second run came so far"],
             (_, None) => vec!["only the first run came so far"],
         };
-        Self { left, right, differs, parts: false }
+        Self { left, right, differs, is_first_difference: false }
     }
 
     /// Both, with what each is to people who cannot see the columns.
@@ -138,12 +138,12 @@ mod tests {
         let dearer = RunTurn { spent: "9 tokens".to_owned(), ..same() };
         let pairs =
             TurnPair::all(vec![same(), same(), same()], vec![dearer, turn("I look.", "look", "{}", "two", ""), same()]);
-        assert_eq!(pairs.iter().map(|pair| pair.parts).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(pairs.iter().map(|pair| pair.is_first_difference).collect::<Vec<_>>(), [false, true, false]);
         assert_eq!(pairs[1].differs, ["the results"]);
         let other = turn("No.", "send", "{\"to\":1}", "one", "");
         assert_eq!(TurnPair::of(Some(same()), Some(other)).differs, ["the answer", "the calls", "the arguments"]);
         let pairs = TurnPair::all(vec![same()], vec![same(), same()]);
         assert_eq!(pairs[1].differs, ["only the second run came so far"]);
-        assert!(pairs[1].parts && pairs[1].left.is_none());
+        assert!(pairs[1].is_first_difference && pairs[1].left.is_none());
     }
 }

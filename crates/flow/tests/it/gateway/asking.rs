@@ -14,15 +14,13 @@ use toolcrib_testkit::eventually_finds;
 use super::{Mill, asked};
 
 fn files(tool: &str, arguments: &Value) -> Vec<File> {
-    let said = json!({"turns": [{"calls": [{"name": tool, "arguments": arguments}]}, {"say": "It is done."}]});
-    let model = json!({"name": "said", "wire": "script", "script": said}).to_string();
     let agent = json!({"name": "helper", "models": ["said"], "tools_shown": "all"}).to_string();
     vec![
         server("old", &["--asks"]),
         server("new", &["--asks", "--modern-only"]),
         profile("default", "exposure: direct\ntools: {confirm: [old/echo]}\n"),
         profile("other", "exposure: direct\n"),
-        ("models/said.yaml".to_owned(), model),
+        calling(&[(tool, arguments.clone())]),
         ("agents/helper.yaml".to_owned(), agent),
     ]
 }
@@ -171,17 +169,25 @@ async fn what_leads_back_to_a_run_is_of_use_to_its_own_caller_and_task_alone() {
     assert_eq!((&runs["total"], &runs["runs"][0]["status"]), (&json!(1), &json!("waiting")), "{runs}");
 }
 
+/// The id of the task that a call of the agent becomes.
+async fn task_of_agent(client: &Client) -> Value {
+    let params = json!({"name": "agent_helper", "arguments": {"task": "Do it."}, "_meta": declared(true)});
+    client.ask("tools/call", &params).await.unwrap()["taskId"].clone()
+}
+
+/// What a request about a task answers.
+async fn about_task(client: &Client, task: &Value, method: &str, more: Value) -> Value {
+    let mut params = json!({"taskId": task, "_meta": declared(true)});
+    params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    client.ask(method, &params).await.unwrap()
+}
+
 #[tokio::test]
 async fn the_task_that_a_call_of_an_agent_became_asks_its_client() {
     let mill = Mill::whole(&files("old_ask", &json!({}))).await;
     let client = mill.house.modern("default");
-    let params = json!({"name": "agent_helper", "arguments": {"task": "Do it."}, "_meta": declared(true)});
-    let task = client.ask("tools/call", &params).await.unwrap()["taskId"].clone();
-    let about = async |method: &str, more: Value| {
-        let mut params = json!({"taskId": task, "_meta": declared(true)});
-        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        client.ask(method, &params).await.unwrap()
-    };
+    let task = task_of_agent(&client).await;
+    let about = async |method: &str, more: Value| about_task(&client, &task, method, more).await;
     let until = async |status: &str| {
         eventually_finds(&format!("a task that is {status}"), async || {
             let task = about("tasks/get", json!({})).await;
@@ -212,13 +218,8 @@ async fn a_question_of_a_task_is_closed_when_it_is_answered_elsewhere() {
     files.push(calling(&[("old_ask", json!({})), ("old_echo", json!({"text": "hi"}))]));
     let mill = Mill::whole(&files).await;
     let client = mill.house.modern("default");
-    let params = json!({"name": "agent_helper", "arguments": {"task": "Do it."}, "_meta": declared(true)});
-    let task = client.ask("tools/call", &params).await.unwrap()["taskId"].clone();
-    let about = async |method: &str, more: Value| {
-        let mut params = json!({"taskId": task, "_meta": declared(true)});
-        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        client.ask(method, &params).await.unwrap()
-    };
+    let task = task_of_agent(&client).await;
+    let about = async |method: &str, more: Value| about_task(&client, &task, method, more).await;
     let asks = async |part: &str| {
         eventually_finds(&format!("a task that asks `{part}` alone"), async || {
             let task = about("tasks/get", json!({})).await;

@@ -12,8 +12,8 @@ use crate::toolcrib::{Talk, run};
 /// What is hard to say in a shell, in JSON or in a URL, and what no one sees.
 const REASON: &str = "it's \"here\" & <there> $HOME `id` 100 % \u{200b}zwölf\\";
 
-/// An operation that its arguments undo: what is done, and what shows that it was.
-struct Deed {
+/// An operation that another one undoes.
+struct ReversibleOperation {
     tool: &'static str,
     arguments: Value,
     /// Whether what it writes is shown first.
@@ -23,17 +23,17 @@ struct Deed {
     undo: (&'static str, Value),
 }
 
-fn deeds() -> Vec<Deed> {
+fn operations() -> Vec<ReversibleOperation> {
     let definition = json!({ "command": "./it's here", "start": "lazy", "description": REASON });
     vec![
-        Deed {
+        ReversibleOperation {
             tool: "core_halt_add",
             arguments: json!({ "kind": "run", "subject": "r 1/2", "reason": REASON }),
             is_shown_first: false,
             read: ("core_halt_list", json!({}), "/halts/0/reason"),
             undo: ("core_halt_lift", json!({ "id": "/halts/0/id" })),
         },
-        Deed {
+        ReversibleOperation {
             tool: "core_mcpserver_create",
             arguments: json!({ "name": "extra", "definition": definition }),
             is_shown_first: true,
@@ -50,26 +50,26 @@ async fn what_is_copied_does_what_its_button_does() {
     Browser::start()
         .await
         .signed_in(&gateway, |pages| async move {
-            for deed in deeds() {
-                let arguments = query(&deed.arguments);
-                let path = format!("/ui/operations/{}?{arguments}&return=/ui/operations", deed.tool);
+            for operation in operations() {
+                let arguments = query(&operation.arguments);
+                let path = format!("/ui/operations/{}?{arguments}&return=/ui/operations", operation.tool);
                 pages.go(&path).await;
                 let copied = copied(&pages).await;
-                let form = format!("form[action='/ui/do/{}']", deed.tool);
+                let form = format!("form[action='/ui/do/{}']", operation.tool);
                 pages.click(&format!("{form} button.primary, {form} button.danger")).await;
-                if deed.is_shown_first {
+                if operation.is_shown_first {
                     pages.reads("What would change").await;
                     pages.click("section form button").await;
                 }
                 pages.reads("Done.").await;
-                let by_button = undone(&home, &deed).await;
+                let by_button = undone(&home, &operation).await;
                 assert!(by_button.to_string().contains("zwölf"), "{by_button}");
                 for (way, text) in ["command", "curl", "mcp"].into_iter().zip(&copied) {
                     match way {
                         "mcp" => send(&home, text).await,
                         _ => shell(&home, text).await,
                     }
-                    assert_eq!(undone(&home, &deed).await, by_button, "{}: {way}: {text}", deed.tool);
+                    assert_eq!(undone(&home, &operation).await, by_button, "{}: {way}: {text}", operation.tool);
                 }
             }
             assert_eq!(pages.complaints().await, [""; 0]);
@@ -102,17 +102,17 @@ async fn answer(home: &Path, tool: &str, arguments: &Value) -> Value {
 }
 
 /// What was done, and then it is undone.
-async fn undone(home: &Path, deed: &Deed) -> Value {
-    let (tool, arguments, part) = &deed.read;
+async fn undone(home: &Path, operation: &ReversibleOperation) -> Value {
+    let (tool, arguments, part) = &operation.read;
     let seen = answer(home, tool, arguments).await;
     let done = seen.pointer(part).unwrap_or_else(|| panic!("{part} in {seen}")).clone();
-    let mut arguments = deed.undo.1.clone();
+    let mut arguments = operation.undo.1.clone();
     for value in arguments.as_object_mut().unwrap().values_mut() {
         if let Some(found) = value.as_str().and_then(|part| seen.pointer(part)) {
             *value = found.clone();
         }
     }
-    answer(home, deed.undo.0, &arguments).await;
+    answer(home, operation.undo.0, &arguments).await;
     done
 }
 

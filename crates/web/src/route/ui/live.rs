@@ -90,7 +90,7 @@ pub(super) async fn answer(mut request: PageRequest) -> Response<Body> {
                 () = stop.stopped() => return,
             }
             let viewer = request.viewer.as_ref();
-            if !viewer.is_some_and(|viewer| session::lasts(&request.site, viewer)) {
+            if !viewer.is_some_and(|viewer| session::lasts(&request.site, &viewer.session)) {
                 return;
             }
             match make(&request).await {

@@ -121,7 +121,6 @@ impl PageRequest {
     /// What stands around the page. A live part shows none of it, and leaves the notice to the page.
     pub(super) fn frame(&self, title: &str) -> Frame {
         let role = self.principal().map_or("", |principal| principal.role.as_str());
-        let running = page::calls::strip(self);
         let around = self.viewer.as_ref().filter(|_| !self.is_live());
         Frame {
             title: title.to_owned(),
@@ -130,7 +129,7 @@ impl PageRequest {
             principal: self.principal().map(|principal| principal.id.to_string()),
             role,
             mode: if self.may_change() { Mode::Full } else { Mode::Read },
-            running: around.is_some().then_some(running).filter(|running| !running.rows.is_empty()),
+            running: around.map(|_| page::calls::strip(self)).filter(|running| !running.rows.is_empty()),
             theme: theme_of(&self.head.headers),
             notice: around.and_then(|viewer| self.site.notices.take(&viewer.session)),
             version: env!("CARGO_PKG_VERSION"),

@@ -179,11 +179,13 @@ fn go_on(page: &PageRequest, next: &str) -> Response<Body> {
 
 /// Ends the session of this browser.
 pub(super) fn sign_out(page: &PageRequest) -> Response<Body> {
+    if let Some(viewer) = &page.viewer {
+        page.site.calls.forget(&viewer.session);
+    }
     if let Some(response) = page.site.front.as_ref().and_then(|front| sign_in::sign_out(front, &page.head.headers)) {
         return response;
     }
     if let Some(viewer) = &page.viewer {
-        page.site.calls.forget(&viewer.session);
         page.site.gateway.browser_sessions.end(&viewer.session);
     }
     let mut response = write::see_other(UI);
@@ -223,13 +225,8 @@ impl Notices {
     }
 }
 
-/// Whether the session still lasts that someone signed in with. It is not used by that.
-pub(super) fn lasts(site: &Site, viewer: &Viewer) -> bool {
-    match &viewer.token {
-        Some(_) => {
-            let pages = site.front.as_ref().and_then(|front| front.pages());
-            pages.is_some_and(|(_, sessions)| sessions.lasts(&viewer.session))
-        }
-        None => site.gateway.browser_sessions.lasts(&viewer.session),
-    }
+/// Whether the session of a name still lasts, however its person signed in. It is not used by that.
+pub(super) fn lasts(site: &Site, session: &str) -> bool {
+    let pages = site.front.as_ref().and_then(|front| front.pages());
+    site.gateway.browser_sessions.lasts(session) || pages.is_some_and(|(_, sessions)| sessions.lasts(session))
 }

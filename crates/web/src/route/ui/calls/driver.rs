@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use toolcrib_base::{Kind, Problem, Secret};
 use toolcrib_call::{ProfileSnapshot, ReplyChannel};
 use toolcrib_gateway::OperationRound;
+use toolcrib_protocol::ask::{InputRequest, InputRequired};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::meta::RequestMeta;
 use toolcrib_protocol::raw::Edit;
@@ -53,6 +54,7 @@ pub(in crate::route::ui) struct CallStart {
 pub(in crate::route::ui) fn begin(site: &Arc<Site>, start: CallStart) -> Result<Arc<BrowserCall>, Problem> {
     let CallStart { inputs, secrets, arguments, caller, viewer } = start;
     let era = inputs.era;
+    site.calls.forget_ended(|session| session::lasts(site, session));
     let (call, changes) = site.calls.enter(&viewer.session, inputs, secrets, site.gateway.path.clock.now())?;
     let (caller, session) = match as_client(site, caller, &call, era) {
         Ok(client) => client,
@@ -139,7 +141,7 @@ impl CallDriver {
         let over = async {
             loop {
                 tokio::time::sleep(LOOK).await;
-                if !session::lasts(&site, &viewer) {
+                if !session::lasts(&site, &viewer.session) {
                     return;
                 }
             }
@@ -257,14 +259,11 @@ impl CallDriver {
         if questions.is_empty() {
             return self.call.change(|progress| progress.phase = CallPhase::Running);
         }
-        let mut requests = Raw::empty_object();
-        for question in questions {
-            let asked = Raw::from_value(&json!({ "method": question.method }));
-            let asked = asked.edit(&[("params", Edit::Set(question.params.as_str()))]);
-            requests = requests.edit(&[(key(&question.id).as_str(), Edit::Set(asked.as_str()))]);
-        }
-        let required = Raw::from_value(&json!({ "resultType": "input_required" }));
-        self.call.ask(required.edit(&[("inputRequests", Edit::Set(requests.as_str()))]));
+        let asked = |question: &Request| {
+            (key(&question.id), InputRequest { method: question.method.clone(), params: question.params.clone() })
+        };
+        let required = InputRequired { questions: questions.iter().map(asked).collect(), state: None };
+        self.call.ask(required.to_raw());
     }
 
     /// Gives a person's answers to the questions of a legacy server.

@@ -1,7 +1,6 @@
 //! The calls of each browser session: bounded in number and in bytes, the oldest goes first.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,7 @@ use super::wire_log::WireLog;
 /// How many calls of one browser session are kept, and how many of them run.
 const KEPT: usize = 30;
 const RUNNING: usize = 8;
-/// How many bytes of results of one session are kept.
+/// How many bytes of results, inputs and messages of one session are kept.
 const BYTES: usize = 48 << 20;
 /// How many sessions there are. There are no more browsers than that on one machine.
 const SESSIONS: usize = 256;
@@ -35,7 +34,7 @@ pub(crate) struct BrowserCalls {
 }
 
 /// What a call was begun with.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(in crate::route::ui) struct CallInputs {
     /// The operation that makes it.
     pub(in crate::route::ui) operation: &'static Operation,
@@ -66,8 +65,6 @@ pub(in crate::route::ui) struct BrowserCall {
     since: Instant,
     progress: Mutex<CallProgress>,
     orders: mpsc::Sender<CallChange>,
-    bytes: AtomicUsize,
-    ended: watch::Sender<bool>,
 }
 
 /// How a call goes.
@@ -113,6 +110,15 @@ pub(in crate::route::ui) enum CallChange {
     Answer(Raw),
 }
 
+// === impl CallProgress ===
+
+impl CallProgress {
+    /// Whether the call has not ended.
+    pub(in crate::route::ui) fn is_open(&self) -> bool {
+        matches!(self.phase, CallPhase::Running | CallPhase::Waiting(_))
+    }
+}
+
 // === impl BrowserCalls ===
 
 impl BrowserCalls {
@@ -136,8 +142,6 @@ impl BrowserCalls {
             since: Instant::now(),
             progress: Mutex::default(),
             orders,
-            bytes: AtomicUsize::new(0),
-            ended: watch::Sender::new(false),
         });
         let mut all = self.lock();
         if all.len() >= SESSIONS && !all.contains_key(session) {
@@ -173,6 +177,11 @@ impl BrowserCalls {
         }
     }
 
+    /// Forgets the calls of sessions that have ended; what still runs of them notices that itself.
+    pub(super) fn forget_ended(&self, lasts: impl Fn(&str) -> bool) {
+        self.lock().retain(|session, _| lasts(session));
+    }
+
     /// Notified of changes of calls.
     pub(in crate::route::ui) fn watch(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
@@ -203,7 +212,7 @@ impl Default for BrowserCalls {
 
 /// Forgets the oldest calls that have ended, until the rest fits. The newest one stays.
 fn make_room(own: &mut Vec<Arc<BrowserCall>>) {
-    let weight = |own: &[Arc<BrowserCall>]| own.iter().map(|call| call.bytes.load(Ordering::Relaxed)).sum::<usize>();
+    let weight = |own: &[Arc<BrowserCall>]| own.iter().map(|call| call.weight()).sum::<usize>();
     while own.len() > KEPT || (own.len() > 1 && weight(own) > BYTES) {
         let newest = own.len() - 1;
         let Some(at) = own.iter().take(newest).position(|call| !call.is_open()) else { return };
@@ -221,7 +230,16 @@ impl BrowserCall {
 
     /// Whether it has not ended.
     pub(in crate::route::ui) fn is_open(&self) -> bool {
-        !*self.ended.borrow()
+        self.lock().is_open()
+    }
+
+    /// The bytes that it keeps: its inputs, its result and its messages.
+    fn weight(&self) -> usize {
+        let result = match &self.lock().phase {
+            CallPhase::Answered(result) => result.bytes().len(),
+            _ => 0,
+        };
+        self.inputs.kept.len() + result + self.wire.bytes()
     }
 
     /// Waits until it has ended or asks something.
@@ -278,18 +296,83 @@ impl BrowserCall {
 
     /// It has ended.
     pub(super) fn end(&self, phase: CallPhase) {
-        if let CallPhase::Answered(result) = &phase {
-            self.bytes.store(result.bytes().len(), Ordering::Relaxed);
-        }
         let took = self.since.elapsed();
         self.change(|progress| {
             progress.phase = phase;
             progress.took = Some(took);
         });
-        self.ended.send_replace(true);
     }
 
     fn lock(&self) -> MutexGuard<'_, CallProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolcrib_view::operation::OperationScope;
+    use toolcrib_view::{Effect, Method, Permission};
+
+    use super::*;
+
+    static OPERATION: Operation = Operation {
+        tool: "core_tool_call",
+        method: Method::Post,
+        path: "/tools/{name}/call",
+        tag: "tools",
+        summary: "",
+        description: "",
+        permission: Permission::Open,
+        effect: Effect::Unknown,
+        creates: false,
+        problems: &[],
+        slow: false,
+        is_secret: false,
+        input: "{}",
+        output: "{}",
+        scope: OperationScope::Profile,
+    };
+
+    fn enter(calls: &BrowserCalls, session: &str) -> Arc<BrowserCall> {
+        let inputs = CallInputs {
+            operation: &OPERATION,
+            name: None,
+            title: "echo".to_owned(),
+            form: "/ui/call/echo".to_owned(),
+            profile: ProfileName::new("default").unwrap(),
+            era: Era::Modern,
+            kept: "{}".to_owned(),
+            is_whole: true,
+        };
+        calls.enter(session, inputs, Vec::new(), Timestamp(0)).unwrap().0
+    }
+
+    #[test]
+    fn the_oldest_calls_make_room_and_messages_weigh_as_results_do() {
+        let calls = BrowserCalls::default();
+        let large =
+            Raw::parse(format!("\"{}\"", "x".repeat(BYTES / 3)).into(), toolcrib_protocol::json::Rules::strict(8));
+        let large = large.unwrap();
+        let first = enter(&calls, "a");
+        assert!(first.is_open());
+        let before = first.weight();
+        first.wire.at_client(true, br#"{"result":"0123456789"}"#);
+        assert!(first.weight() >= before + 20, "{}", first.weight());
+        first.end(CallPhase::Answered(large.clone()));
+        assert!(!first.is_open());
+        for _ in 0..2 {
+            enter(&calls, "a").end(CallPhase::Answered(large.clone()));
+        }
+        calls.weigh("a");
+        let kept: Vec<String> = calls.of("a").iter().map(|call| call.id.clone()).collect();
+        assert!(kept.len() == 2 && !kept.contains(&first.id), "{kept:?}");
+    }
+
+    #[test]
+    fn calls_of_a_session_that_has_ended_are_forgotten() {
+        let calls = BrowserCalls::default();
+        let (mine, other) = (enter(&calls, "a"), enter(&calls, "b"));
+        calls.forget_ended(|session| session == "a");
+        assert!(calls.find("a", &mine.id).is_some() && calls.find("b", &other.id).is_none());
     }
 }

@@ -9,7 +9,7 @@ use toolcrib_call::admission::is_secret_name;
 use toolcrib_protocol::wire::{WireMessage, WireObserver};
 use toolcrib_scan::Scanner;
 use toolcrib_ui::json::Json;
-use toolcrib_ui::page::called::{Hop, WireRow};
+use toolcrib_ui::page::call_status::{Hop, WireRow};
 
 /// How many messages of a call are kept; later ones are counted.
 const MESSAGES: usize = 200;
@@ -38,6 +38,7 @@ pub(in crate::route::ui) struct WireLog {
 struct WireRows {
     kept: Vec<WireRow>,
     dropped: usize,
+    bytes: usize,
 }
 
 // === impl WireLog ===
@@ -58,15 +59,21 @@ impl WireLog {
         (rows.kept.clone(), rows.dropped)
     }
 
+    /// How many bytes of messages are kept.
+    pub(super) fn bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
     fn record(&self, hop: Hop, text: &str) {
-        let at = self.begun.elapsed();
+        let since = self.begun.elapsed();
         let mut rows = self.lock();
         if rows.kept.len() >= MESSAGES {
             rows.dropped += 1;
             return;
         }
         let (what, text) = shown(text, &self.secrets);
-        rows.kept.push(WireRow { micros: at.as_micros(), hop, what, text });
+        rows.bytes += text.len();
+        rows.kept.push(WireRow { since, hop, what, text });
     }
 
     fn lock(&self) -> MutexGuard<'_, WireRows> {

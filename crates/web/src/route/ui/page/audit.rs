@@ -166,7 +166,7 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     let seq = given.parse::<u64>().ok().filter(|seq| *seq > 0);
     let missing = || {
         Problem::new(Kind::NotFound, format!("there is no audit event `{given}`"))
-            .hint("Events are kept as long as `[audit]` in `config.toml` says; the list begins with the newest.")
+            .hint("`audit.days` in `config.toml` says how long events are kept. The list at `/ui/audit` begins with the newest.")
     };
     let seq = seq.ok_or_else(missing)?;
     let arguments = json!({ "before": seq.saturating_add(1), "limit": 1 });

@@ -15,16 +15,16 @@ use toolcrib_protocol::{Era, Raw};
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::json::Json;
-use toolcrib_ui::page::called::{Comparison, Wire};
-use toolcrib_ui::page::{CalledPage, ListPage};
-use toolcrib_ui::part::{Cell, Column, Level, RunningCalls, Table};
+use toolcrib_ui::page::call_status::{Comparison, Wire};
+use toolcrib_ui::page::{CallStatusPage, ListPage};
+use toolcrib_ui::part::{Cell, Column, Level, RunningCall, RunningCalls, Table};
 use toolcrib_ui::text;
 
 use questions::AnswerForm;
 
 use super::operation::copies;
 use super::{Listing, Page, name, rendered};
-use crate::route::ui::calls::{BrowserCall, CallChange, CallInputs, CallPhase, CallStart, begin};
+use crate::route::ui::calls::{BrowserCall, CallChange, CallInputs, CallPhase, CallProgress, CallStart, begin};
 use crate::route::ui::request::Fields;
 use crate::route::ui::{PageRequest, write};
 
@@ -63,8 +63,7 @@ const CANCELLED: Duration = Duration::from_secs(15);
 const SHORT: usize = 80;
 
 /// What came of a call so far: how it looks, and in words.
-fn state(call: &BrowserCall) -> (Level, String) {
-    let progress = call.progress();
+fn state(progress: &CallProgress) -> (Level, String) {
     match &progress.phase {
         CallPhase::Running => match &progress.task {
             Some(status) => (Level::Work, format!("runs as a task, {status}")),
@@ -81,9 +80,8 @@ fn state(call: &BrowserCall) -> (Level, String) {
 }
 
 /// How far it is: in percent, and in words.
-fn distance(call: &BrowserCall) -> (Option<u8>, String) {
-    let progress = call.progress();
-    if !call.is_open() {
+fn distance(progress: &CallProgress) -> (Option<u8>, String) {
+    if !progress.is_open() {
         return (None, String::new());
     }
     let percent = match progress.done {
@@ -102,7 +100,7 @@ fn distance(call: &BrowserCall) -> (Option<u8>, String) {
     };
     let words = match (words.is_empty(), progress.message.is_empty()) {
         (_, true) => words,
-        (true, false) => progress.message,
+        (true, false) => progress.message.clone(),
         (false, false) => format!("{words}: {}", progress.message),
     };
     (percent, words)
@@ -114,14 +112,23 @@ fn session(request: &PageRequest) -> &str {
 
 /// What runs, for every page.
 pub(in crate::route::ui) fn strip(request: &PageRequest) -> RunningCalls {
-    let open = request.site.calls.of(session(request)).into_iter().filter(|call| call.is_open());
+    let calls = request.site.calls.of(session(request));
     let row = |call: Arc<BrowserCall>| {
-        let (level, word) = state(&call);
-        let (percent, words) = distance(&call);
+        let progress = call.progress();
+        if !progress.is_open() {
+            return None;
+        }
+        let ((level, word), (percent, words)) = (state(&progress), distance(&progress));
         let words = if words.is_empty() { word } else { format!("{word}, {words}") };
-        (format!("{ROOT}{}", call.id), call.inputs.title.clone(), level, words, percent)
+        Some(RunningCall {
+            path: format!("{ROOT}{}", call.id),
+            title: call.inputs.title.clone(),
+            level,
+            words,
+            percent,
+        })
     };
-    RunningCalls { rows: open.map(row).collect() }
+    RunningCalls { rows: calls.into_iter().filter_map(row).collect() }
 }
 
 fn list(request: &PageRequest) -> ListPage {
@@ -145,7 +152,8 @@ const COLUMNS: [Column; 5] = [
 ];
 
 fn row(call: &Arc<BrowserCall>) -> Vec<Cell> {
-    let ((level, word), (_, note)) = (state(call), distance(call));
+    let progress = call.progress();
+    let ((level, word), (_, note)) = (state(&progress), distance(&progress));
     vec![
         Cell::link(format!("{ROOT}{}", call.id), call.inputs.title.clone()),
         Cell::State { level, word, note },
@@ -162,7 +170,7 @@ pub(super) fn earlier(request: &PageRequest, form: &str) -> Table {
     let calls = request.site.calls.of(session(request));
     let same = calls.iter().filter(|call| call.inputs.form == form).take(5);
     let row = |call: &Arc<BrowserCall>| {
-        let (level, word) = state(call);
+        let (level, word) = state(&call.progress());
         vec![
             Cell::link(format!("{ROOT}{}", call.id), text::clipped(&call.inputs.kept, SHORT)),
             Cell::state(level, word),
@@ -212,24 +220,24 @@ fn find(request: &PageRequest) -> Result<Arc<BrowserCall>, Problem> {
     })
 }
 
-fn page(request: &PageRequest, call: &Arc<BrowserCall>) -> CalledPage {
+fn page(request: &PageRequest, call: &Arc<BrowserCall>) -> CallStatusPage {
     let progress = call.progress();
-    let mut shown = CalledPage {
+    let mut shown = CallStatusPage {
         frame: request.frame(&call.inputs.title),
         above: vec![
             ("/ui/calls".to_owned(), "Calls".to_owned()),
             (call.inputs.form.clone(), call.inputs.title.clone()),
         ],
         path: format!("{ROOT}{}", call.id),
-        state: state(call),
+        state: state(&progress),
         facts: vec![
             ("Profile", Cell::Id(call.inputs.profile.to_string())),
             ("As", Cell::Text(era_word(call.inputs.era).to_owned())),
             ("Begun (UTC)", Cell::Time(call.begun.to_string())),
         ],
-        progress: distance(call),
+        progress: distance(&progress),
+        is_open: progress.is_open() && request.may_change(),
         logged: progress.logged,
-        is_open: call.is_open() && request.may_change(),
         problem: None,
         questions: None,
         result: None,
@@ -341,18 +349,7 @@ async fn changed(request: &PageRequest, fields: &Fields) -> Result<Response<Body
     }
     let mut changes = request.site.calls.watch();
     if fields.text("repeat").is_some() {
-        let CallInputs { operation, name, title, form, profile, era, kept, is_whole } = &call.inputs;
-        let inputs = CallInputs {
-            operation,
-            name: name.clone(),
-            title: title.clone(),
-            form: form.clone(),
-            profile: profile.clone(),
-            era: *era,
-            kept: kept.clone(),
-            is_whole: *is_whole,
-        };
-        return start(request, inputs, Vec::new(), kept).await;
+        return start(request, call.inputs.clone(), Vec::new(), &call.inputs.kept).await;
     }
     let progress = call.progress();
     if fields.text("cancel").is_some() {
@@ -365,7 +362,7 @@ async fn changed(request: &PageRequest, fields: &Fields) -> Result<Response<Body
     match questions::answered(required, progress.round, fields)? {
         AnswerForm::Again(questions) => {
             let status = if questions.problem.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-            let shown = CalledPage { questions: Some(*questions), live: String::new(), ..page(request, &call) };
+            let shown = CallStatusPage { questions: Some(*questions), live: String::new(), ..page(request, &call) };
             Ok(write::page(request, status, &shown))
         }
         AnswerForm::Stale => Err(stale()),

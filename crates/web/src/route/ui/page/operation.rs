@@ -8,10 +8,10 @@ use toolcrib_transport::http::body::Body;
 use toolcrib_ui::Notice;
 use toolcrib_ui::diff::{self, Diff};
 use toolcrib_ui::form::{Form, Submission};
+use toolcrib_ui::json::Json;
 use toolcrib_ui::page::operation::{Conflict, Copy, FilePreview, Preview};
 use toolcrib_ui::page::operations::{OperationGroup, OperationRow};
 use toolcrib_ui::page::{OperationPage, OperationsPage};
-use toolcrib_ui::text::is_invisible;
 use toolcrib_view::{Effect, Operation};
 
 use super::json::{pretty, rows, text};
@@ -306,25 +306,10 @@ fn shown(request: &PageRequest, operation: &'static Operation, seen: FormState) 
     }
 }
 
-/// JSON whose texts show their invisible characters, escaped as JSON does: what is copied says the same.
-fn visible_json(json: &str) -> String {
-    let mut shown = String::with_capacity(json.len());
-    for character in json.chars() {
-        match character {
-            ' ' | '\n' => shown.push(character),
-            _ if is_invisible(character) => {
-                let mut units = [0; 2];
-                shown.extend(character.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
-            }
-            _ => shown.push(character),
-        }
-    }
-    shown
-}
-
 /// The same as a command, with curl, and as a call of MCP. A secret is not among the arguments.
 pub(super) fn copies(request: &PageRequest, operation: &Operation, arguments: Map<String, Value>) -> Vec<Copy> {
-    let json = visible_json(&Value::Object(arguments.clone()).to_string());
+    // What no one sees is escaped, so that what is copied says the same.
+    let json = Json::of(&Value::Object(arguments.clone())).to_string();
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
     let command = match arguments.is_empty() {
         true => format!("toolcrib api {}", operation.tool),
@@ -345,7 +330,7 @@ pub(super) fn copies(request: &PageRequest, operation: &Operation, arguments: Ma
     let method = operation.method.as_str();
     let curl = match operation.method.has_body() {
         true => {
-            let body = quoted(&visible_json(&Value::Object(body).to_string()));
+            let body = quoted(&Json::of(&Value::Object(body)).to_string());
             format!("curl -X {method} {token} -H 'Content-Type: application/json' -d {body} {}", quoted(&url))
         }
         false => {
@@ -364,7 +349,7 @@ pub(super) fn copies(request: &PageRequest, operation: &Operation, arguments: Ma
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": { "name": operation.tool, "arguments": serde_json::from_str::<Value>(&json).unwrap_or_default() },
     });
-    let call = visible_json(&serde_json::to_string_pretty(&call).unwrap_or_default());
+    let call = Json::of(&call).pretty();
     vec![
         Copy { id: "copy-command", label: "Command", text: command },
         Copy { id: "copy-curl", label: "curl, in the home folder", text: curl },

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use toolcrib_ui::page::call::{Block, CallResult};
+use toolcrib_ui::text::millis;
 
 use super::super::json::{pretty, rows, text};
 
@@ -18,14 +19,13 @@ const MEDIA: usize = 8 << 20;
 
 /// The result of a call.
 pub(super) fn of(answer: &Value, took: Duration) -> CallResult {
-    let took = format!("{}.{} ms", took.as_millis(), took.as_micros() % 1_000 / 100);
     let structured = &answer["structuredContent"];
     // The text for clients that read no structured content says the same.
     let is_same = |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|text| text == *structured);
     let repeats = |block: &Value| !structured.is_null() && block["text"].as_str().is_some_and(is_same);
     CallResult {
         is_error: answer["isError"] == true,
-        took,
+        took: millis(took),
         blocks: rows(answer, "content").iter().filter(|it| !repeats(it)).map(block).collect(),
         structured: if structured.is_null() { String::new() } else { clipped(pretty(structured)) },
     }

@@ -1,5 +1,7 @@
 //! A call that was begun on a page: how it goes, what its server asks, what came of it, and its messages at both hops.
 
+use std::time::Duration;
+
 use askama::Template;
 
 use crate::diff::Diff;
@@ -8,11 +10,12 @@ use crate::frame::{Frame, Notice};
 use crate::page::call::{Block, CallResult, Question, Questions};
 use crate::page::operation::Copy;
 use crate::part::{Cell, Level};
+use crate::text::millis;
 
 /// A call.
 #[derive(Debug, Template)]
-#[template(path = "page/called.html", blocks = ["live"])]
-pub struct CalledPage {
+#[template(path = "page/call_status.html", blocks = ["live"])]
+pub struct CallStatusPage {
     /// What stands around it.
     pub frame: Frame,
     /// The pages above: paths and names.
@@ -78,8 +81,8 @@ pub struct Wire {
 /// A message.
 #[derive(Debug, Clone)]
 pub struct WireRow {
-    /// When, in microseconds since the beginning.
-    pub micros: u128,
+    /// When, since the beginning.
+    pub since: Duration,
     /// From where to where.
     pub hop: Hop,
     /// Its method, or what else it is.
@@ -115,7 +118,7 @@ impl Comparison {
 impl WireRow {
     /// When, in milliseconds.
     pub fn at(&self) -> String {
-        format!("{}.{} ms", self.micros / 1_000, self.micros % 1_000 / 100)
+        millis(self.since)
     }
 
     /// From where.
