@@ -6,12 +6,13 @@ mod busy;
 mod chromium;
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use toolcrib_base::task::Scope;
 
 use crate::gateway::{self, Gateway, Home};
 use crate::report::{Table, median, number, write_region};
@@ -60,8 +61,9 @@ const PAGES: [(&str, &str, f64); 11] = [
 const ROWS_MAX: usize = 201;
 /// How often a page is painted.
 const PAINTS: usize = 11;
-/// How often the browser is asked when that was.
+/// How often the browser is asked when that was, and how long it has in between.
 const LOOKS: usize = 200;
+const LOOK: Duration = Duration::from_millis(10);
 
 pub(crate) async fn run(bench: &UiBench) -> anyhow::Result<()> {
     ensure!(bench.servers > 0 && bench.tools > 0 && bench.loads > 0, "there is nothing to measure");
@@ -126,6 +128,7 @@ async fn painted(gateway: &Gateway, home: &Path, sheet: &mut Sheet) -> anyhow::R
                     times.push(time);
                     break;
                 }
+                tokio::time::sleep(LOOK).await;
             }
         }
         sheet.aim(&format!("first paint of the page of {name}, ms"), Some(300.0), median(&times));
@@ -205,10 +208,31 @@ impl Browser {
         Ok(String::from_utf8_lossy(&self.ask(path, "").await?.body).into_owned())
     }
 
-    async fn ask(&self, path: &str, more: &str) -> anyhow::Result<Answer> {
+    /// Reads the live part of a page as fast as it comes, until the scope ends.
+    async fn follow(&self, path: &str, scope: &Scope) -> anyhow::Result<()> {
+        let mut stream = TcpStream::connect(&self.address).await?;
+        stream.write_all(self.request(path, "accept: text/event-stream\r\n").as_bytes()).await?;
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).await?;
+        ensure!(head.ends_with(b" 200"), "`{path}` answered {}", String::from_utf8_lossy(&head));
+        let mut stop = scope.stop_signal();
+        scope.spawn(async move {
+            let mut sink = tokio::io::sink();
+            tokio::select! {
+                () = stop.stopped() => {}
+                _ = tokio::io::copy(&mut stream, &mut sink) => {}
+            }
+        });
+        Ok(())
+    }
+
+    fn request(&self, path: &str, more: &str) -> String {
         let (host, cookie) = (&self.host, &self.cookie);
-        let ask = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\ncookie: {cookie}\r\n{more}connection: close\r\n\r\n");
-        let answer = exchange(&self.address, &ask).await?;
+        format!("GET {path} HTTP/1.1\r\nhost: {host}\r\ncookie: {cookie}\r\n{more}connection: close\r\n\r\n")
+    }
+
+    async fn ask(&self, path: &str, more: &str) -> anyhow::Result<Answer> {
+        let answer = exchange(&self.address, &self.request(path, more)).await?;
         if !answer.head.starts_with("HTTP/1.1 200") {
             bail!("`{path}` answered {}", answer.head.lines().next().unwrap_or_default());
         }

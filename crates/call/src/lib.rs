@@ -82,8 +82,8 @@ pub use secret_guard::{SecretActions, SecretGuard};
 pub use servers::Servers;
 pub use snapshot::ProfileSnapshot;
 pub use source::{
-    ApprovalEnd, ApprovalOutcome, CallDecision, CallLineage, CallPlace, CallQuestion, CallReply, CallTool,
-    ClientDialog, ClientRound, FollowRuns, InterruptedCall, Invocation, RunCallOutcome, RunPosition, Source,
+    AnsweredTools, ApprovalEnd, ApprovalOutcome, CallDecision, CallLineage, CallPlace, CallQuestion, CallReply,
+    CallTool, ClientDialog, ClientRound, FollowRuns, InterruptedCall, Invocation, RunCallOutcome, RunPosition, Source,
     SourceCall, Sources, ToolFilter,
 };
 pub use ticket::{KnownTask, Ticket};

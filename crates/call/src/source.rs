@@ -4,12 +4,13 @@
 
 mod invocation;
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use toolcrib_base::{PrincipalId, Problem, Timestamp};
+use toolcrib_base::{PrincipalId, Problem, Timestamp, ToolId};
 use toolcrib_catalog::{Catalog, DefinitionProblem};
 use toolcrib_protocol::{Capabilities, Raw};
 use toolcrib_session::Caller;
@@ -108,7 +109,14 @@ pub struct CallLineage {
     pub agent_run: Option<Arc<str>>,
     /// For a search in the course of a run: the tools that it may show.
     pub searched: Option<ToolFilter>,
+    /// Keeps which tools of servers have answered in its course, where that is asked for.
+    pub answered: Option<AnsweredTools>,
 }
+
+/// The tools of servers that have answered in the course of a call, also those that it has had called: its own answer may
+/// be made of theirs.
+#[derive(Debug, Clone, Default)]
+pub struct AnsweredTools(Arc<Mutex<BTreeSet<ToolId>>>);
 
 /// How the client of a call is asked in its course, where that is not in its session.
 #[derive(Debug, Clone, Default)]
@@ -136,6 +144,29 @@ pub struct ClientRound {
 /// Which tools a run may use.
 #[derive(Clone)]
 pub struct ToolFilter(Arc<dyn Fn(&Tool) -> bool + Send + Sync>);
+
+// === impl AnsweredTools ===
+
+impl AnsweredTools {
+    /// How many are kept; work that has called more of them has every label by then.
+    const MOST: usize = 4_096;
+
+    /// These tools have answered.
+    pub fn add(&self, tools: impl IntoIterator<Item = ToolId>) {
+        let mut answered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for tool in tools {
+            if answered.len() >= Self::MOST {
+                return;
+            }
+            answered.insert(tool);
+        }
+    }
+
+    /// All that have answered since they were last taken.
+    pub fn take(&self) -> BTreeSet<ToolId> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 // === impl ToolFilter ===
 

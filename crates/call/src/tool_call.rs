@@ -321,6 +321,9 @@ impl RequestContext<'_> {
     /// What a server's answer means to the caller.
     fn outcome_of(&self, call: &ToolCall, server: &Server, outcome: CallOutcome) -> ToolOutcome {
         let form = if self.speaks_modern(server) { Revision::LATEST } else { Revision::LATEST_LEGACY };
+        if let (CallOutcome::Answered(_), Some(answered)) = (&outcome, &self.lineage.answered) {
+            answered.add([call.tool.id.clone()]);
+        }
         match outcome {
             CallOutcome::Answered(Ok(result)) => {
                 let outcome = if reply::is_failure(&result) { Outcome::ToolError } else { Outcome::Ok };

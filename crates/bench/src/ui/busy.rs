@@ -23,10 +23,14 @@ const CLIENTS: u64 = 10;
 /// How often the page is closed and opened for what it costs, and how long each lasts.
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(8);
+/// How long what reads the page has to end.
+const READER_END: Duration = Duration::from_secs(5);
 /// The time between two keys.
 const KEYS: Duration = Duration::from_millis(400);
 /// The page that follows the log.
 const PAGE: &str = "/ui/audit";
+/// What a browser that shows it listens to.
+const STREAMS: [&str; 2] = ["/ui/live/audit", "/ui/live/calls-running"];
 /// A field of it.
 const FIELD: &str = "input[name=target]";
 
@@ -55,20 +59,31 @@ pub(super) async fn measure(bench: &UiBench, sheet: &mut Sheet) -> anyhow::Resul
     home.http_server("bench", &tools.url)?;
     let gateway = Gateway::start(&program(bench.gateway.clone())?, &home).await?;
     let chromium = Chromium::sign_in(&Browser::link(&gateway, home.path()).await?.1).await?;
-    let (mut closed, mut open) = (Vec::new(), Vec::new());
+    let reader = Browser::sign_in(&gateway, home.path()).await?;
+    let (mut closed, mut read, mut open) = (Vec::new(), Vec::new(), Vec::new());
     let (mut closed_share, mut open_share) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         chromium.leave().await?;
         let paced = load(&gateway, ROUND).await?;
         closed.extend(paced.latency.quantile(0.5).map(crate::report::micros));
         closed_share.push(paced.share);
+        // What the gateway does for the page, without the work of a browser on the same cores.
+        let scope = Scope::new();
+        for stream in STREAMS {
+            reader.follow(stream, &scope).await?;
+        }
+        let paced = load(&gateway, ROUND).await?;
+        read.extend(paced.latency.quantile(0.5).map(crate::report::micros));
+        scope.close(READER_END).await;
         chromium.open(PAGE).await?;
         let paced = load(&gateway, ROUND).await?;
         open.extend(paced.latency.quantile(0.5).map(crate::report::micros));
         open_share.push(paced.share);
     }
-    let slower = median(&open).zip(median(&closed)).map(|(open, closed)| (open / closed - 1.0) * 100.0);
-    sheet.aim("calls slower while a page follows 1,000 of them a second, %", Some(2.0), slower);
+    let slower = |than: &[f64]| median(than).zip(median(&closed)).map(|(open, closed)| (open / closed - 1.0) * 100.0);
+    let name = "calls slower while the page of 1,000 of them a second is read";
+    sheet.aim(&format!("{name} without a browser on this machine, %"), Some(2.0), slower(&read));
+    sheet.aim(&format!("{name} by Chromium on the same cores, %"), Some(2.0), slower(&open));
     let more = median(&open_share).zip(median(&closed_share)).map(|(open, closed)| (open - closed) * 100.0);
     sheet.aim("the gateway's work for that page, % of a core", Some(3.0), more);
     let idle = idle_share(&gateway).await?;

@@ -145,7 +145,12 @@ impl RunContext {
         if id.starts_with(AGENT) {
             return match result.get("_meta").and_then(|meta| meta.text(WAITS)) {
                 Some(run) => CallOutcome::Waits(WaitFor::Run(run)),
-                None => CallOutcome::Result(CallResult { seen: self.take_seen(), ..read(result) }),
+                None => {
+                    // What its run has spent stands in the result; what was spent without a run is known here.
+                    let read = read(result);
+                    let spent = read.spent.plus(self.take_spending());
+                    CallOutcome::Result(CallResult { spent, seen: self.take_seen(id), ..read })
+                }
             };
         }
         // What shows tools that are deferred reads the names that were found.
@@ -154,7 +159,7 @@ impl RunContext {
             return CallOutcome::Result(CallResult { text, ..CallResult::default() });
         }
         // What another server claims to have spent is nothing; what agents spent and read that it gave tasks to is known.
-        CallOutcome::Result(CallResult { spent: self.take_spending(), seen: self.take_seen(), ..read(result) })
+        CallOutcome::Result(CallResult { spent: self.take_spending(), seen: self.take_seen(id), ..read(result) })
     }
 
     /// What describes a tool does so for the tools of the run.

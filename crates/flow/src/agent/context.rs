@@ -1,6 +1,6 @@
 //! What is kept of a run while it has a task, or someone watches it: for whom it calls, and what has happened of it.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use toolcrib_agent::driver::Rest;
 use toolcrib_agent::{Allowance, Call, CallId, Cost, Entry, Event, Start};
 use toolcrib_base::{Glob, Identity, PrincipalId, ProfileName, Proof, Role, Timestamp, ToolId};
-use toolcrib_call::{CallLineage, ClientDialog, Invocation, ToolFilter};
+use toolcrib_call::{AnsweredTools, CallLineage, ClientDialog, Invocation, ToolFilter};
 use toolcrib_protocol::Revision;
 use toolcrib_session::{Caller, Principal};
 use toolcrib_store::Door;
@@ -42,8 +42,8 @@ pub(super) struct RunContext {
     seen: Mutex<SeenResults>,
     /// What agents have spent in the course of that call without being called by it themselves.
     spending: Mutex<Cost>,
-    /// Whose results agents have read in the course of that call.
-    read_by_agents: Mutex<BTreeSet<String>>,
+    /// Which tools of servers have answered in the course of that call, to it or to what it has had called.
+    answered: AnsweredTools,
 }
 
 /// What has happened of a run, for those who watch.
@@ -74,7 +74,12 @@ impl RunContext {
         invocation.add_labels(start.labels.iter().map(|label| label.as_str().into()));
         // What it asks is in its journal, and asked wherever its person is.
         invocation.dialog = ClientDialog::None;
-        invocation.lineage = CallLineage { agent_run: Some(start.run.as_str().into()), ..CallLineage::default() };
+        let answered = AnsweredTools::default();
+        invocation.lineage = CallLineage {
+            agent_run: Some(start.run.as_str().into()),
+            answered: Some(answered.clone()),
+            ..CallLineage::default()
+        };
         let owner = invocation.caller.clone();
         let mut own = None;
         if let Some(principal) = &start.runs_as {
@@ -92,23 +97,9 @@ impl RunContext {
         let allowed = start.allowed.as_ref();
         let allowed = allowed.map(|patterns| patterns.iter().filter_map(|pattern| pattern.parse().ok()).collect());
         let (feed, _) = watch::channel(Feed { entries: written.entries, ..Feed::default() });
-        let (trail, loan, seen, spending, read_by_agents) = Default::default();
+        let (trail, loan, seen, spending) = Default::default();
         let written = Mutex::new(written);
-        Self {
-            start,
-            owner,
-            invocation,
-            own,
-            allowed,
-            feed,
-            written,
-            trail,
-            door,
-            loan,
-            seen,
-            spending,
-            read_by_agents,
-        }
+        Self { start, owner, invocation, own, allowed, feed, written, trail, door, loan, seen, spending, answered }
     }
 
     /// On whose behalf it works, in that one's own profile.
@@ -230,13 +221,14 @@ impl RunContext {
     }
 
     /// An agent has ended that was given a task in the course of a call: whose results it has read.
-    pub(super) fn add_seen(&self, seen: Vec<String>) {
-        self.read_by_agents.lock().unwrap_or_else(PoisonError::into_inner).extend(seen);
+    pub(super) fn add_seen(&self, seen: &[String]) {
+        self.answered.add(seen.iter().filter_map(|id| ToolId::parse(id)));
     }
 
-    /// Whose results such agents have read, once.
-    pub(super) fn take_seen(&self) -> Vec<String> {
-        std::mem::take(&mut *self.read_by_agents.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect()
+    /// Whose results a call of this tool may be made of, beside its own, once.
+    pub(super) fn take_seen(&self, own: &str) -> Vec<String> {
+        let all = self.answered.take().into_iter().map(|tool| tool.to_string());
+        all.filter(|tool| tool != own).collect()
     }
 
     /// The call that is being made, and what it may spend.

@@ -16,6 +16,7 @@ use toolcrib_session::Caller;
 
 use super::audit::{self, AuditedRun, RunEvent};
 use super::bridge::Bridge;
+use super::context::RunContext;
 use super::source::blocking;
 use super::start::NO_AGENT;
 use rules::Rules;
@@ -71,6 +72,8 @@ pub(super) struct InputText<'a> {
     pub(super) limits: &'a RunLimits,
     /// What it has spent; `None` of the task of a run that has not begun.
     pub(super) spent: Option<Cost>,
+    /// The run that gives it, which pays for judging what begins no run.
+    pub(super) above: Option<&'a RunContext>,
 }
 
 /// What came of looking at a text that goes on.
@@ -149,6 +152,9 @@ impl Bridge {
         match verdict.action {
             Some(SentinelAction::Block) => {
                 self.count_unbegun(input.agent, cost).await;
+                if let Some(above) = input.above {
+                    above.add_spending(cost);
+                }
                 audit::record(&gateway, of, verdict.event("message.blocked")).await;
                 let whose = match input.agent {
                     NO_AGENT => String::new(),

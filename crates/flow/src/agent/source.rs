@@ -131,7 +131,9 @@ impl Inner {
         let (agent, caller) = (start.agent.clone(), invocation.caller.clone());
         // Before anything is written: what is turned away begins no run.
         let (limits, text) = (&start.limits, order.task.as_str());
-        let input = InputText { caller: &caller, agent: &agent, run: &run, text, limits, spent: None };
+        let above = start.parent.as_ref().and_then(|parent| self.bridge.known(&parent.run));
+        let above = above.as_deref();
+        let input = InputText { caller: &caller, agent: &agent, run: &run, text, limits, spent: None, above };
         let InputReview { held, judged } = self.bridge.look_at_input(input).await?;
         let is_held = held.is_some();
         (start.held, start.judged) = (held, judged);
@@ -597,7 +599,7 @@ async fn run(inner: Arc<Inner>, scope: Scope, invocation: Invocation) -> Result<
     }
     if let (Within::Workflow(Some(above)) | Within::Call(above), Outcome::Ended(_)) = (&within, &outcome) {
         // Its words may be made of what it has read, however it ended.
-        above.add_seen(inner.bridge.seen_by(&id).await?);
+        above.add_seen(&inner.bridge.seen_by(&id).await?);
     }
     Ok(match outcome {
         Outcome::Ended(record) => ended(&record, agent.output.is_some()),

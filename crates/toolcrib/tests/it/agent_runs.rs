@@ -462,3 +462,25 @@ async fn a_task_in_quarantine_waits_over_a_sigkill_until_a_person_releases_it() 
     gateway.signal(Signal::TERM);
     gateway.end().await;
 }
+
+#[tokio::test]
+async fn a_model_that_is_busy_for_ever_ends_the_run_by_name() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let provider = HttpServer::start(move |_: &Request, reply: &mut Reply<'_>| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let head = ["retry-after: 0", "content-type: application/json"];
+        reply.full(429, &head, r#"{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}"#);
+    });
+    write(home, "models/busy.yaml", &format!("name: busy\nwire: messages\nurl: http://{}/v1\n", provider.address()));
+    let mut gateway = serve(home, 0).await;
+    let refused = run(home, &["run", "--model", "busy", "Say hello."], &[]).await;
+    assert!(refused.code != 0 && refused.stderr.contains("slow down"), "{refused:?}");
+    assert_eq!(asked.load(Ordering::SeqCst), 5, "it is not asked without end");
+    let listed = json(home, &["run", "list"]).await;
+    assert_eq!((listed["runs"][0]["status"].as_str(), listed["runs"][0]["tokens"].as_u64()), (Some("ended"), Some(0)));
+    gateway.signal(Signal::TERM);
+    gateway.end().await;
+}

@@ -4,11 +4,19 @@
 use std::fs;
 use std::path::Path;
 use std::pin::pin;
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, Signal, prlimit};
-use toolcrib_testkit::launch::Launch;
+use serde_json::{Value, json};
+use toolcrib_model::{Script, Wire};
+use toolcrib_testkit::http::{HttpServer, Reply, Request};
+use toolcrib_testkit::launch::{Launch, write};
 
+use crate::agent_runs::{json, post, sends, until};
 use crate::toolcrib::run;
+
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A shell whose program is told that there is no room, instead of being ended for it.
 fn shell(script: &str, home: &Path) -> Launch {
@@ -114,4 +122,68 @@ async fn a_command_that_cannot_write_leaves_every_file_as_it_was() {
     let left: Vec<_> = listed(&home.join("state")).into_iter().filter(|name| !state.contains(name)).collect();
     assert!(left.iter().all(|name| name == "backups"), "{left:?}");
     assert_eq!(listed(&home.join("state/backups/cursor")), [""; 0]);
+}
+
+/// A provider of models over HTTP that answers from a script: each request first says that it is there, then waits.
+struct Provider {
+    server: HttpServer,
+    asked: mpsc::Receiver<()>,
+    answer: mpsc::Sender<()>,
+}
+
+impl Provider {
+    fn start(script: &Value) -> Self {
+        let script = Script::from_value(script).unwrap();
+        let (asking, asked) = mpsc::channel();
+        let (answer, answers) = mpsc::channel();
+        let answers = Mutex::new(answers);
+        let server = HttpServer::start(move |request: &Request, reply: &mut Reply<'_>| {
+            let said = script.answer(Wire::Messages, &request.body);
+            let _ = asking.send(());
+            let _ = answers.lock().unwrap().recv();
+            reply.full(said.status, &[&format!("content-type: {}", said.content_type)], &said.body);
+        });
+        Self { server, asked, answer }
+    }
+}
+
+#[tokio::test]
+async fn a_run_sends_nothing_whose_intent_found_no_room_and_goes_on_when_there_is_room() {
+    let person = tempfile::tempdir().unwrap();
+    let home = person.path().join("toolcrib");
+    let post = post();
+    post.release();
+    let send = json!({"name": "post_send", "arguments": {"to": "ada"}});
+    let provider = Provider::start(&json!({"turns": [{"calls": [send]}, {"say": "It is done."}]}));
+    let model = format!("name: large\nwire: messages\nurl: http://{}/v1\n", provider.server.address());
+    write(&home, "models/large.yaml", &model);
+    write(&home, "servers/post.yaml", &format!("name: post\ntransport: http\nurl: {}\nstart: eager\n", post.url()));
+    let launch = shell("exec \"$0\" serve --listen 127.0.0.1:0", person.path()).env("TOOLCRIB_LOG", "info");
+    let mut gateway = launch.start();
+    gateway.logs("ready servers=1").await;
+    let begun = json(&home, &["run", "--detach", "--model", "large", "Send it."]).await;
+    let id = begun["run"].as_str().unwrap();
+
+    // The model answers while there is no room: neither its answer nor the intent of its call can be written.
+    provider.asked.recv_timeout(TIMEOUT).unwrap();
+    let room = prlimit(Some(gateway.pid()), Resource::Fsize, Rlimit { current: Some(0), maximum: None }).unwrap();
+    provider.answer.send(()).unwrap();
+    let line = gateway.logs("a run cannot go on").await;
+    assert!(line.contains(id), "{line}");
+    assert_eq!(sends(&post), 0, "a call was sent that stands nowhere");
+    prlimit(Some(gateway.pid()), Resource::Fsize, room).unwrap();
+
+    // It is asked again, and then once more with the result.
+    provider.answer.send(()).unwrap();
+    provider.answer.send(()).unwrap();
+    let resumed = run(&home, &["run", "resume", id], &[]).await;
+    assert_eq!(resumed.code, 0, "{resumed:?}");
+    let ended = until(&home, id, "ended").await;
+    assert_eq!((ended["end"].as_str(), ended["output"].as_str()), (Some("done"), Some("It is done.")), "{ended}");
+    assert_eq!(sends(&post), 1, "{ended}");
+    let replayed = json(&home, &["run", "replay", id]).await;
+    assert_eq!(replayed["follows"], true, "{replayed}");
+    assert_eq!(run(&home, &["audit", "verify"], &[]).await.code, 0);
+    gateway.signal(Signal::TERM);
+    assert!(gateway.end().await.success());
 }

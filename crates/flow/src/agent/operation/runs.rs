@@ -181,7 +181,7 @@ pub(super) async fn message(asking: &OperationCall) -> Result<Value, Problem> {
     let folded = folded(asking, &run.id).await?;
     let (agent, id, spent) = (run.agent.as_str(), run.id.as_str(), Some(folded.spent()));
     let caller = &asking.invocation.caller;
-    let input = InputText { caller, agent, run: id, text: &text, limits: folded.limits(), spent };
+    let input = InputText { caller, agent, run: id, text: &text, limits: folded.limits(), spent, above: None };
     let event = match bridge.look_at_input(input).await?.held {
         Some(why) => Event::Quarantined { text, why },
         None => Event::Said { text },

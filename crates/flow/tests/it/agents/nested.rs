@@ -174,7 +174,7 @@ async fn agents_stand_in_no_circle_also_through_a_workflow() {
 }
 
 #[tokio::test]
-async fn what_a_sub_agent_has_read_decides_the_later_calls_of_its_parent() {
+async fn what_sub_agents_and_workflows_have_read_decides_the_later_calls_of_a_run() {
     let policies = r#"@id("seen") forbid (principal, action, resource in Server::"fake") when { context.labels.contains("data=secret") };"#;
     let labelled = |name: &str, more: &str| {
         let (file, text) = server(name, &[]);
@@ -188,6 +188,8 @@ async fn what_a_sub_agent_has_read_decides_the_later_calls_of_its_parent() {
         direct(),
         ("policies/team.cedar".to_owned(), policies.to_owned()),
         workflow("pass", "args: {}\nsteps: [{id: ask, agent: reads, task: Look.}]\n"),
+        workflow("fetch", "args: {}\nsteps: [{id: get, tool: vault/echo, args: {text: secret}}]\n"),
+        workflow("outer", "args: {}\nsteps: [{id: get, tool: workflow_fetch}]\n"),
     ];
     files.extend(caller("reads", &[("vault_echo", json!({"text": "secret"}))], &none));
     files.extend(caller("clean", &[], &none));
@@ -196,11 +198,15 @@ async fn what_a_sub_agent_has_read_decides_the_later_calls_of_its_parent() {
     files.extend(caller("near", &then_echo("agent_reads"), &none));
     files.extend(caller("far", &then_echo("agent_between"), &none));
     files.extend(caller("free", &then_echo("agent_clean"), &none));
-    files.extend(caller("flow", &[("workflow_pass", none.clone()), ("fake_echo", echo.clone())], &none));
+    for (agent, tool) in [("flow", "workflow_pass"), ("direct", "workflow_fetch"), ("deep", "workflow_outer")] {
+        files.extend(caller(agent, &[(tool, none.clone()), ("fake_echo", echo.clone())], &none));
+    }
     let mill = whole(&[&files]).await;
     assert_eq!(mill.house.gateway.loaded().problems, []);
     let admin = mill.admin();
-    for (agent, is_refused) in [("near", true), ("far", true), ("flow", true), ("free", false)] {
+    for (agent, is_refused) in
+        [("near", true), ("far", true), ("flow", true), ("direct", true), ("deep", true), ("free", false)]
+    {
         let run = ended(&admin, agent).await;
         assert_eq!(run["end"], "done", "{agent}: {run}");
         let given = results(&admin, &run).await;

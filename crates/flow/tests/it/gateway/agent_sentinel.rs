@@ -258,6 +258,32 @@ async fn what_judging_costs_counts_in_the_limits_of_the_run_and_in_its_record() 
 }
 
 #[tokio::test]
+async fn judging_the_task_of_a_sub_agent_that_is_turned_away_is_spent_by_its_parent() {
+    let turns =
+        json!({"turns": [{"calls": [{"name": "agent_guarded", "arguments": {"task": "Hello."}}]}, {"say": "Done."}]});
+    let chief = json!({"name": "chief", "wire": "script", "script": turns, "prices": {"input": "1", "output": "2"}});
+    let files = [
+        profile("default", "exposure: direct\n"),
+        judge("priced", "It is done."),
+        judge("strict", "{\"score\": 0.9}"),
+        judged_by("guarded", "strict", &json!({"tokens": 100_000})),
+        ("models/chief.yaml".to_owned(), chief.to_string()),
+        ("agents/chief.yaml".to_owned(), json!({"name": "chief", "model": "chief", "tools_shown": "all"}).to_string()),
+    ];
+    let mill = Mill::whole(&files).await;
+    let admin = mill.admin();
+    let run = start(&admin, "chief", "Have it greeted.").await;
+    let ended = until(&admin, &run, "ended").await;
+    let exported = asked(&admin, "core_run_export", &json!({"run": run["run"]})).await;
+    let events = exported["journal"].as_array().unwrap().iter().map(|entry| &entry["event"]);
+    let results: Vec<&Value> = events.clone().map(|it| &it["result"]["result"]).filter(|it| it.is_object()).collect();
+    let own: u64 = events.filter_map(|it| it["answered"]["answer"]["spent"]["tokens"].as_u64()).sum();
+    let judged = results[0]["spent"]["tokens"].as_u64().unwrap();
+    assert!(results.len() == 1 && judged > 0, "{exported}");
+    assert_eq!(ended["tokens"].as_u64(), Some(judged + own), "{ended}");
+}
+
+#[tokio::test]
 async fn texts_that_are_turned_away_use_up_the_day_of_the_agent_too() {
     let files = [
         profile("default", "exposure: direct\n"),
