@@ -11,6 +11,7 @@ use toolcrib_protocol::seal::Sealer;
 use toolcrib_session::Caller;
 use toolcrib_store::Store;
 use toolcrib_view::metrics::Metrics;
+use toolcrib_view::schema::{self, CheckOutcome};
 
 use crate::admission::AuditContext;
 use crate::approvals::{ApprovalTimes, Approvals, InstallationSealer, SealRows};
@@ -165,6 +166,12 @@ impl CallPath {
             logins: parts.logins,
             tools: OnceLock::new(),
         }
+    }
+
+    /// Checks structured content of a server's tool against the schema that the tool promises, for who looks at it. No
+    /// call waits for that.
+    pub async fn check_structured(&self, server: &ServerName, schema: Raw, structured: Raw) -> CheckOutcome {
+        Box::pin(self.checks.run(server, move || schema::check_structured(&schema, &structured))).await
     }
 
     /// Says once what resolves the names that sources call.

@@ -4,12 +4,21 @@ use std::fmt::Display;
 
 use askama::Values;
 
-use crate::text::{Prose, Visible};
+use crate::text::{Prose, Visible, clipped};
+
+/// Characters that a list shows of a text.
+const BEGINNING: usize = 300;
 
 /// Text that others wrote: its invisible characters show.
 #[askama::filter_fn]
 pub fn visible(text: impl Display, _: &dyn Values) -> askama::Result<Visible> {
     Ok(Visible(text.to_string()))
+}
+
+/// The beginning of such a text, where there are many of them.
+#[askama::filter_fn]
+pub fn beginning(text: impl Display, _: &dyn Values) -> askama::Result<Visible> {
+    Ok(Visible(clipped(&text.to_string(), BEGINNING)))
 }
 
 /// A message of ours, whose parts between backticks are code.

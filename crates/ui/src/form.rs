@@ -68,6 +68,8 @@ pub struct Form {
     prefix: String,
     root: Field,
     focus: Option<String>,
+    /// Bytes of words of the schema that it shows.
+    prose: usize,
 }
 
 /// What a browser sent.
@@ -110,13 +112,20 @@ impl Form {
     fn new(schema: Json) -> Self {
         let digest = Sha256::digest(schema.to_string())[..8].iter().map(|byte| format!("{byte:02x}")).collect();
         let root = Builder::new(&schema).blank(root_place(&schema), true);
-        Self { schema, digest, prefix: "f".to_owned(), root, focus: None }
+        Self { schema, digest, prefix: "f".to_owned(), root, focus: None, prose: render::MAX_PROSE }
     }
 
     /// With ids that begin with letters of their own, for a page with several forms.
     #[must_use]
     pub fn with_ids(mut self, prefix: &str) -> Self {
         prefix.clone_into(&mut self.prefix);
+        self
+    }
+
+    /// With few of its titles and descriptions, so that the page stays small; for the others stands `…`.
+    #[must_use]
+    pub fn with_few_words(mut self) -> Self {
+        self.prose = render::SHORT_PROSE;
         self
     }
 
@@ -192,7 +201,7 @@ impl Form {
 
 impl fmt::Display for Form {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&render::render(&self.root, &self.digest, &self.prefix, self.focus.as_deref()))
+        f.write_str(&render::render(self))
     }
 }
 

@@ -121,6 +121,19 @@ impl Json {
         self.entries().iter().find(|(name, _)| &**name == key).map(|(_, value)| value)
     }
 
+    /// Whether it is a schema of a secret, or of something that has one.
+    pub fn holds_secret(&self) -> bool {
+        match self {
+            Self::Object(entries) => entries.iter().any(|(word, part)| match (&**word, part) {
+                ("format", Self::Text(format)) => &**format == "password",
+                ("writeOnly", Self::Bool(is_secret)) => *is_secret,
+                (_, part) => part.holds_secret(),
+            }),
+            Self::List(items) => items.iter().any(Self::holds_secret),
+            _ => false,
+        }
+    }
+
     /// Its entries; none if it is no object.
     pub fn entries(&self) -> &[(Arc<str>, Self)] {
         match self {

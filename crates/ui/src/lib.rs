@@ -13,6 +13,7 @@ pub mod frame;
 pub mod graph;
 pub mod json;
 pub mod level;
+pub mod markdown;
 pub mod page;
 pub mod part;
 pub mod schema;

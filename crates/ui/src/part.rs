@@ -102,6 +102,8 @@ pub enum Look {
 pub struct RunningCalls {
     /// Each of them.
     pub rows: Vec<RunningCall>,
+    /// The id of a call that is not among them; empty for none.
+    pub without: String,
 }
 
 /// A call that runs.
@@ -184,6 +186,8 @@ pub enum Section {
         tree: SchemaTree,
         /// The JSON.
         text: String,
+        /// Where all of both is shown; empty where it is.
+        whole: String,
     },
     /// Words of ours.
     Prose {

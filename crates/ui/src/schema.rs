@@ -18,11 +18,13 @@ use serde_json::Value;
 use crate::json::Json;
 use crate::text::{Visible, clipped};
 
-/// Bounds of a tree: its depth, its lines, the bytes of its HTML, and references that are followed for one line.
+/// Bounds of a tree: its depth, and references that are followed for one line.
 const MAX_DEPTH: usize = 16;
-const MAX_LINES: usize = 1_000;
-const MAX_HTML: usize = 256 * 1024;
 const MAX_HOPS: usize = 16;
+/// Its lines, and the bytes of its HTML.
+const WHOLE: Bounds = Bounds { lines: 1_000, html: 256 * 1024 };
+/// The same of its beginning, so that an ordinary page stays small.
+const BEGINNING: Bounds = Bounds { lines: 60, html: 10 * 1024 };
 /// Levels that are open at first.
 const OPEN_DEPTH: usize = 2;
 /// Characters of a description, and of a value.
@@ -51,12 +53,21 @@ const FACTS: [(&str, &str); 14] = [
 /// A schema. It displays as HTML: nested lists, of which the deeper ones are folded.
 #[derive(Debug, Clone)]
 pub struct SchemaTree {
-    schema: Json,
+    html: String,
+    is_cut: bool,
+}
+
+/// How large a tree may become.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    lines: usize,
+    html: usize,
 }
 
 /// Writes one tree.
 struct TreeWriter<'a> {
     document: &'a Json,
+    bounds: Bounds,
     out: String,
     lines: usize,
     is_cut: bool,
@@ -75,7 +86,7 @@ impl SchemaTree {
     /// The tree of a schema. Use [`SchemaTree::parse`] where its text is at hand: a [`Value`] has lost the digits of
     /// numbers beyond 64 bits.
     pub fn of(schema: &Value) -> Self {
-        Self { schema: Json::of(schema) }
+        Self::from(Json::of(schema))
     }
 
     /// The tree of a schema's text.
@@ -83,33 +94,43 @@ impl SchemaTree {
     /// # Errors
     /// Where the text stops being JSON.
     pub fn parse(schema: &str) -> Result<Self, crate::json::JsonError> {
-        Ok(Self { schema: Json::parse(schema)? })
+        Ok(Self::from(Json::parse(schema)?))
+    }
+
+    /// The beginning of the tree of a schema.
+    pub fn beginning(schema: &Json) -> Self {
+        // Where it ends is said beside it, with the way to all of it.
+        Self { is_cut: false, ..Self::within(schema, BEGINNING) }
+    }
+
+    fn within(schema: &Json, bounds: Bounds) -> Self {
+        let mut writer = TreeWriter { document: schema, bounds, out: String::new(), lines: 0, is_cut: false };
+        let mut trail = vec![Arc::from("#")];
+        let resolved = writer.resolved(schema, &mut trail);
+        if is_empty(&resolved) {
+            return Self { html: "<p class=\"quiet\">Takes no named arguments.</p>".to_owned(), is_cut: false };
+        }
+        writer.out.push_str("<ul class=\"schema\">");
+        if resolved.get("properties").is_some() {
+            writer.parts(&resolved, &mut trail, 0);
+        } else {
+            writer.line(&Name::Part("the value".to_owned()), &resolved, &mut trail, 0);
+        }
+        writer.out.push_str("</ul>");
+        Self { html: writer.out, is_cut: writer.is_cut }
     }
 }
 
 impl From<Json> for SchemaTree {
     fn from(schema: Json) -> Self {
-        Self { schema }
+        Self::within(&schema, WHOLE)
     }
 }
 
 impl fmt::Display for SchemaTree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut writer = TreeWriter { document: &self.schema, out: String::new(), lines: 0, is_cut: false };
-        let mut trail = vec![Arc::from("#")];
-        let schema = writer.resolved(&self.schema, &mut trail);
-        if is_empty(&schema) {
-            return f.write_str("<p class=\"quiet\">Takes no named arguments.</p>");
-        }
-        writer.out.push_str("<ul class=\"schema\">");
-        if schema.get("properties").is_some() {
-            writer.parts(&schema, &mut trail, 0);
-        } else {
-            writer.line(&Name::Part("the value".to_owned()), &schema, &mut trail, 0);
-        }
-        writer.out.push_str("</ul>");
-        f.write_str(&writer.out)?;
-        if writer.is_cut {
+        f.write_str(&self.html)?;
+        if self.is_cut {
             f.write_str("<p class=\"quiet\">The schema is larger than what is shown here: look at it raw.</p>")?;
         }
         Ok(())
@@ -142,7 +163,7 @@ impl TreeWriter<'_> {
 
     fn line(&mut self, name: &Name<'_>, schema: &Json, trail: &mut Vec<Arc<str>>, depth: usize) {
         self.lines += 1;
-        if self.lines > MAX_LINES || self.out.len() > MAX_HTML {
+        if self.lines > self.bounds.lines || self.out.len() > self.bounds.html {
             self.is_cut = true;
             return;
         }
@@ -186,7 +207,7 @@ impl TreeWriter<'_> {
 
     fn parts(&mut self, schema: &Json, trail: &mut Vec<Arc<str>>, depth: usize) {
         for (name, part) in parts(schema) {
-            if self.is_cut && self.lines > MAX_LINES {
+            if self.is_cut && self.lines > self.bounds.lines {
                 return;
             }
             self.line(&name, &part, trail, depth);
@@ -303,7 +324,7 @@ mod tests {
 
     fn tree(schema: &str) -> String {
         let html = SchemaTree::parse(schema).expect("a schema").to_string();
-        assert!(html.len() < 3 * MAX_HTML, "{} bytes", html.len());
+        assert!(html.len() < 3 * WHOLE.html, "{} bytes", html.len());
         html
     }
 
@@ -349,6 +370,10 @@ mod tests {
             format!("{{\"type\":\"object\",\"properties\":{{{}}}}}", all.join(","))
         };
         let long = format!("{{\"type\":\"string\",\"description\":\"{}\"}}", "\u{202e}".repeat(2_000));
+        let wide = Json::parse(&object(200, "{}")).unwrap();
+        let beginning = SchemaTree::beginning(&wide);
+        assert!(beginning.to_string().len() < 2 * BEGINNING.html && !beginning.to_string().contains(">p199<"));
+        assert!(!SchemaTree::from(wide).is_cut);
         for schema in [object(2_000, "{}"), object(300, &long), object(60, &object(60, &object(2, "{}")))] {
             assert!(tree(&schema).contains("larger than what is shown here"));
         }

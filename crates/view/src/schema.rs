@@ -1,4 +1,5 @@
-//! Arguments against a tool's schema, before the server is asked.
+//! Arguments against a tool's schema, before the server is asked; and structured content against what its tool promises,
+//! where a person looks at it.
 //!
 //! Whether they fit is answered first; only then is it said why not. Anyone who calls keeps what takes long off the
 //! workers. A schema that does not compile disables the check for its tool, with one warning, and arguments for which
@@ -31,6 +32,8 @@ struct CompiledSchema {
     validator: Validator,
     schema: Value,
     cost: Cost,
+    /// What is checked, where the whole of it is wrong.
+    subject: &'static str,
 }
 
 /// What a check found.
@@ -48,23 +51,12 @@ impl ArgumentCheck {
     /// Compiles a tool's input schema. References to the network are never followed.
     pub fn compile(id: &ToolId, schema: Option<&Raw>) -> Self {
         let Some(schema) = schema else { return Self(None) };
-        if schema.bytes().len() > SCHEMA_BYTES {
-            tracing::warn!(target: "toolcrib::server", server = %id.server, "the schema of `{}` is too large, so arguments are not checked", id.tool);
-            return Self(None);
-        }
-        let value = schema.to_value();
-        let unusable = |why: &dyn std::fmt::Display| {
-            tracing::warn!(target: "toolcrib::server", server = %id.server, "the schema of `{}` is not valid, so arguments are not checked: {why}", id.tool);
-            Self(None)
-        };
-        let cost = match Cost::of(&value) {
-            Ok(cost) => cost,
-            Err(too_much) => return unusable(&too_much),
-        };
-        let patterns = PatternOptions::regex().size_limit(cost::PATTERN_BYTES);
-        match jsonschema::options().with_pattern_options(patterns).build(&value) {
-            Ok(validator) => Self(Some(CompiledSchema { validator, schema: value, cost })),
-            Err(error) => unusable(&error),
+        match CompiledSchema::of(schema, "the arguments") {
+            Ok(compiled) => Self(Some(compiled)),
+            Err(why) => {
+                tracing::warn!(target: "toolcrib::server", server = %id.server, "the schema of `{}` {why}, so arguments are not checked", id.tool);
+                Self(None)
+            }
         }
     }
 
@@ -75,7 +67,7 @@ impl ArgumentCheck {
 
     /// What can be said at once: nothing where it takes long, or where a fault has to be explained.
     pub fn at_once(&self, arguments: &Raw) -> Option<CheckOutcome> {
-        let Some(CompiledSchema { validator, schema, cost }) = &self.0 else { return Some(CheckOutcome::Fits) };
+        let Some(CompiledSchema { validator, schema, cost, .. }) = &self.0 else { return Some(CheckOutcome::Fits) };
         let value = arguments.to_value();
         match cost.effort(&value, arguments.bytes().len()) {
             Effort::TooMuch => Some(CheckOutcome::Unchecked),
@@ -108,7 +100,33 @@ impl ArgumentCheck {
     }
 }
 
+/// Checks structured content against the schema that its tool promises, however long it takes.
+pub fn check_structured(schema: &Raw, structured: &Raw) -> CheckOutcome {
+    // The schema is at fault, not the content: nothing can be said of it.
+    let Ok(compiled) = CompiledSchema::of(schema, "the content") else { return CheckOutcome::Unchecked };
+    let value = structured.to_value();
+    match compiled.cost.effort(&value, structured.bytes().len()) {
+        Effort::TooMuch => CheckOutcome::Unchecked,
+        _ if compiled.validator.is_valid(&value) => CheckOutcome::Fits,
+        effort => CheckOutcome::Faults(compiled.explain(&value, effort)),
+    }
+}
+
 impl CompiledSchema {
+    /// Compiles a schema; the error reads after what it is the schema of.
+    fn of(schema: &Raw, subject: &'static str) -> Result<Self, String> {
+        if schema.bytes().len() > SCHEMA_BYTES {
+            return Err("is too large".to_owned());
+        }
+        let value = schema.to_value();
+        let unusable = |why: &dyn std::fmt::Display| format!("is not valid ({why})");
+        let cost = Cost::of(&value).map_err(|too_much| unusable(&too_much))?;
+        let patterns = PatternOptions::regex().size_limit(cost::PATTERN_BYTES);
+        let built = jsonschema::options().with_pattern_options(patterns).build(&value);
+        let validator = built.map_err(|error| unusable(&error))?;
+        Ok(Self { validator, schema: value, cost, subject })
+    }
+
     /// What is wrong with arguments that do not fit. Errors take a thousand times the memory of a plain no, so where
     /// there may be many, only the first is looked for, and none where it would hold those of all alternatives.
     fn explain(&self, value: &Value, effort: Effort) -> String {
@@ -118,15 +136,13 @@ impl CompiledSchema {
             _ => self.validator.validate(value).err().into_iter().collect(),
         };
         if errors.is_empty() {
-            return format!(
-                "- the arguments: they are too large to say where\n  schema: {}",
-                relevant(&self.schema, "")
-            );
+            let part = relevant(&self.schema, "");
+            return format!("- {}: too large to say where\n  schema: {part}", self.subject);
         }
         let mut text = String::new();
         for error in errors {
             let place = error.instance_path().to_string();
-            let place = if place.is_empty() { "the arguments".to_owned() } else { format!("`{place}`") };
+            let place = if place.is_empty() { self.subject.to_owned() } else { format!("`{place}`") };
             let said: String = said(&error).chars().take(EXCERPT).collect();
             text.push_str(&format!("- {place}: {said}"));
             let part = relevant(&self.schema, error.schema_path().as_str());
@@ -246,6 +262,23 @@ mod tests {
         let wrong = check(&schema, &json!({"n": "x"})).unwrap();
         assert!(wrong.contains("wrong type: expected integer, got \"x\""), "{wrong}");
         assert!(wrong.contains("`/n`") && wrong.contains("\"minimum\":1"), "{wrong}");
+    }
+
+    #[test]
+    fn structured_content_is_held_to_what_was_promised() {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        let check =
+            |schema: &Value, content: &Value| check_structured(&Raw::from_value(schema), &Raw::from_value(content));
+        assert_eq!(check(&schema, &json!({"n": 1, "more": null})), CheckOutcome::Fits);
+        for (content, said) in [
+            (json!({}), "- the content: required field \"n\" is missing"),
+            (json!({"n": null}), "`/n`: wrong type"),
+            (json!([]), "- the content: wrong type"),
+        ] {
+            let found = check(&schema, &content);
+            assert!(matches!(&found, CheckOutcome::Faults(text) if text.contains(said)), "{content}: {found:?}");
+        }
+        assert_eq!(check(&json!({"type": "objekt"}), &json!({})), CheckOutcome::Unchecked);
     }
 
     #[test]

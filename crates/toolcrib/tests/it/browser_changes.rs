@@ -29,6 +29,15 @@ async fn shows(pages: &Pages, part: &str) -> String {
 
 #[tokio::test]
 async fn a_changed_server_is_held_until_a_person_decides_about_each_change() {
+    decide(Browser::start().await).await;
+}
+
+#[tokio::test]
+async fn a_changed_server_is_held_until_a_person_decides_without_script() {
+    decide(Browser::without_script().await).await;
+}
+
+async fn decide(browser: Browser) {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("changes.sed");
     fs::write(&script, "").unwrap();
@@ -38,8 +47,7 @@ async fn a_changed_server_is_held_until_a_person_decides_about_each_change() {
         [("servers/kit.yaml", server.as_str()), ("profiles/default.yaml", "name: default\nchanged_tools: hold\n")];
     let gateway = GatewayFixture::of_person(&files).await;
     let home = gateway.home().to_owned();
-    Browser::start()
-        .await
+    browser
         .signed_in(&gateway, |pages| async move {
             shows(&pages, "ready").await;
             pages.click("form[action='/ui/do/core_mcpserver_verify'] button").await;
@@ -57,12 +65,12 @@ async fn a_changed_server_is_held_until_a_person_decides_about_each_change() {
             shows(&pages, "3 changed").await;
             pages.click("input[value='tool:counter']").await;
             pages.click(APPROVE).await;
-            pages.reads("2 changed").await;
+            pages.comes_to_read("2 changed").await;
             let called = run(&home, &["call", "kit/counter"], &[]).await;
             assert_eq!(called.code, 0, "{}", called.stderr);
             pages.click("input[value='tool:add']").await;
             pages.click(REJECT).await;
-            pages.reads("rejected by").await;
+            pages.comes_to_read("rejected by").await;
             assert_ne!(run(&home, &["call", "kit/add", "a=1", "b=2"], &[]).await.code, 0, "it stays held");
             pages.click("form[action='/ui/do/core_mcpserver_approve']:not(:has(ul)) button").await;
             pages.reads("Done.").await;

@@ -24,11 +24,21 @@ use crate::toolcrib::{run, run_with_stdin};
 /// A browser, and the driver that it ends with.
 pub(crate) struct Browser {
     driver: WebDriver,
+    runs_scripts: bool,
     _program: Child,
 }
 
 impl Browser {
     pub(crate) async fn start() -> Self {
+        Self::start_with(true).await
+    }
+
+    /// One that runs no script of any page.
+    pub(crate) async fn without_script() -> Self {
+        Self::start_with(false).await
+    }
+
+    async fn start_with(runs_scripts: bool) -> Self {
         let (program, port) = eventually("the driver names its port", async {
             loop {
                 // Another program may take the port that it chose before it listens there.
@@ -44,9 +54,13 @@ impl Browser {
         {
             wanted.add_arg(argument).unwrap();
         }
+        if !runs_scripts {
+            let settings = json!({ "profile.managed_default_content_settings.javascript": 2 });
+            wanted.add_experimental_option("prefs", settings).unwrap();
+        }
         wanted.set_logging_prefs("browser", thirtyfour::LoggingPrefsLogLevel::All).unwrap();
         let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), wanted).await.expect("Chromium starts");
-        Self { driver, _program: program }
+        Self { driver, runs_scripts, _program: program }
     }
 
     /// Opens the pages signed in, and does something there. The browser ends, whatever comes of it.
@@ -62,8 +76,10 @@ impl Browser {
     where
         F: Future<Output = ()>,
     {
+        let runs_scripts = self.runs_scripts;
         let visited = self.driver.run_and_quit(|driver| async move {
-            let mut pages = Pages { driver: Arc::clone(driver.handle()), cdp: driver.cdp(), origin: String::new() };
+            let (handle, origin) = (Arc::clone(driver.handle()), String::new());
+            let mut pages = Pages { driver: handle, cdp: driver.cdp(), origin, runs_scripts };
             pages.sign_in(home).await;
             visit(pages).await;
             Ok::<(), WebDriverError>(())
@@ -92,6 +108,7 @@ pub(crate) struct Pages {
     pub(crate) driver: Arc<SessionHandle>,
     cdp: thirtyfour::cdp::Cdp,
     origin: String,
+    runs_scripts: bool,
 }
 
 impl Pages {
@@ -101,7 +118,15 @@ impl Pages {
         let url = done.stdout.trim().rsplit(' ').next().unwrap().to_owned();
         assert!(url.contains(".localhost:"), "{} {}", done.stdout, done.stderr);
         self.origin = url.split("/ui/").next().unwrap().to_owned();
-        self.driver.goto(&url).await.unwrap();
+        if self.runs_scripts {
+            self.driver.goto(&url).await.unwrap();
+        } else {
+            // The code stands in the fragment, which a script takes; the token needs none.
+            self.go("/ui").await;
+            let token = std::fs::read_to_string(home.join("state/token")).unwrap();
+            self.types("#token", token.trim()).await;
+            self.click("form:not([hidden]) button").await;
+        }
         self.until("nav").await;
     }
 
@@ -127,6 +152,21 @@ impl Pages {
         eventually_finds(text, async || {
             let shown = self.text().await;
             if shown.contains(text) { Ok(()) } else { Err(shown) }
+        })
+        .await;
+    }
+
+    /// Waits until the page holds what comes with time: by itself, or when it is loaded again where no script runs.
+    pub(crate) async fn comes_to_read(&self, text: &str) {
+        eventually_finds(text, async || {
+            let shown = self.text().await;
+            if shown.contains(text) {
+                return Ok(());
+            }
+            if !self.runs_scripts {
+                self.driver.refresh().await.unwrap();
+            }
+            Err(shown)
         })
         .await;
     }
@@ -158,10 +198,14 @@ impl Pages {
         field.send_keys(text).await.unwrap();
     }
 
-    async fn look(&self, width: u32, theme: &str) {
-        let driver = self.cdp.clone();
+    /// Makes the window so wide.
+    pub(crate) async fn resize(&self, width: u32) {
         let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
-        driver.send_raw("Emulation.setDeviceMetricsOverride", size).await.unwrap();
+        self.cdp.send_raw("Emulation.setDeviceMetricsOverride", size).await.unwrap();
+    }
+
+    async fn look(&self, width: u32, theme: &str) {
+        self.resize(width).await;
         self.media(&[("prefers-color-scheme", theme)]).await;
     }
 

@@ -33,6 +33,15 @@ fn button(tool: &str, about: &str) -> String {
 
 #[tokio::test]
 async fn from_an_empty_home_to_connected_clients_and_back() {
+    set_up(Browser::start().await).await;
+}
+
+#[tokio::test]
+async fn from_an_empty_home_to_connected_clients_and_back_without_script() {
+    set_up(Browser::without_script().await).await;
+}
+
+async fn set_up(browser: Browser) {
     let program = fake_server().display().to_string();
     let cursor = format!(
         "// mine\n{{\n  \"mcpServers\": {{\n    \"practice\": {{ \"command\": {program:?} }}, // why\n    \
@@ -45,8 +54,7 @@ async fn from_an_empty_home_to_connected_clients_and_back() {
     let files = [(CURSOR, cursor.as_str()), (CODE, &code), ("registry/custom/desk.yaml", &entry)];
     let gateway = GatewayFixture::of_person(&files).await;
     let home = gateway.home().to_owned();
-    Browser::start()
-        .await
+    browser
         .signed_in(&gateway, |pages| async move {
             import(&pages, &home).await;
             connect(&pages, &home, &cursor).await;
@@ -72,7 +80,7 @@ async fn import(pages: &Pages, home: &Path) {
     assert!(!home.join("servers").exists(), "nothing is written before");
     pages.click("form[action='/ui/do/core_client_import'] button").await;
     // Each comes to its own end: two answer, one says why it does not.
-    pages.reads("1 failed").await;
+    pages.comes_to_read("1 failed").await;
     pages.reads("no such program").await;
     pages.go("/ui/setup").await;
     pages.reads("Does each server answer?").await;
@@ -86,7 +94,7 @@ async fn import(pages: &Pages, home: &Path) {
     pages.click("section form button").await;
     pages.reads("Done.").await;
     pages.go("/ui/setup?step=verify").await;
-    pages.reads("all answer").await;
+    pages.comes_to_read("all answer").await;
 }
 
 /// A client is connected by a difference that was shown, and its file comes back byte for byte, unless someone changed it.

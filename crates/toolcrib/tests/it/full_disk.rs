@@ -9,11 +9,14 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, Signal, prlimit};
 use serde_json::{Value, json};
+use thirtyfour::By;
 use toolcrib_model::{Script, Wire};
+use toolcrib_testkit::eventually;
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_testkit::launch::{Launch, write};
 
 use crate::agent_runs::{json, post, sends, until};
+use crate::browser_pages::Browser;
 use crate::toolcrib::run;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -186,4 +189,63 @@ async fn a_run_sends_nothing_whose_intent_found_no_room_and_goes_on_when_there_i
     assert_eq!(run(&home, &["audit", "verify"], &[]).await.code, 0);
     gateway.signal(Signal::TERM);
     assert!(gateway.end().await.success());
+}
+
+#[tokio::test]
+async fn a_page_that_cannot_write_says_so_and_keeps_what_was_entered() {
+    let person = tempfile::tempdir().unwrap();
+    let home = person.path().join("toolcrib");
+    let launch = shell("exec \"$0\" serve --listen 127.0.0.1:0", person.path()).env("TOOLCRIB_LOG", "info");
+    let mut gateway = launch.start();
+    gateway.logs("serving url=").await;
+    let pid = gateway.pid();
+    let create = "{\"name\": \"one\", \"definition\": {\"command\": \"x\", \"start\": \"manual\"}}";
+    assert_eq!(run(&home, &["api", "mcpserver_create", "--json", create], &[]).await.code, 0);
+    let file = home.join("servers/one.yaml");
+    let before = fs::read(&file).unwrap();
+    let at = home.clone();
+    Browser::start()
+        .await
+        .signed_in_at(&at, |pages| async move {
+            let send = "form[action='/ui/do/core_mcpserver_update'] button.danger";
+            let confirm = "section form button";
+            pages.go("/ui/operations/core_mcpserver_update?name=one&return=/ui/servers/one").await;
+            let entered = "{\"name\": \"one\", \"command\": \"other\", \"start\": \"manual\"}";
+            pages.types("[name='v:/definition']", entered).await;
+            pages.click(send).await;
+            pages.reads("- command: x").await;
+            let room = prlimit(Some(pid), Resource::Fsize, Rlimit { current: Some(0), maximum: None }).unwrap();
+            let mut confirming = pin!(pages.click(confirm));
+            // As above: it finds no room, or waits until what happens can be recorded again.
+            let waits = tokio::select! {
+                biased;
+                _ = gateway.logs("cannot write the audit log") => true,
+                () = &mut confirming => false,
+            };
+            assert_eq!(fs::read(&file).unwrap(), before);
+            assert_eq!(listed(&home.join("servers")), ["one.yaml"]);
+            if !waits {
+                pages.reads("Cannot write `servers/one.yaml`").await;
+                pages.reads("Check the free space on the disk").await;
+            }
+            prlimit(Some(pid), Resource::Fsize, room).unwrap();
+            if waits {
+                confirming.await;
+            }
+            eventually("it is written, or its form is sent again with what was entered", async {
+                while !pages.text().await.contains("Done.") {
+                    let is_form = pages.driver.find(By::Css(confirm)).await.is_err();
+                    let next = if is_form { send } else { confirm };
+                    if let Ok(button) = pages.driver.find(By::Css(next)).await {
+                        // What is gone meanwhile is looked for again.
+                        let _ = button.click().await;
+                    }
+                }
+            })
+            .await;
+            assert_eq!(fs::read_to_string(&file).unwrap(), "name: one\ncommand: other\nstart: manual\n");
+            gateway.signal(Signal::TERM);
+            assert!(gateway.end().await.success());
+        })
+        .await;
 }

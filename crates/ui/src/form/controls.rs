@@ -44,6 +44,9 @@ pub(super) fn leaf(renderer: &mut Renderer<'_>, field: &Field, control: &Control
         },
         State::Json { text, .. } => {
             renderer.hidden("json", "1");
+            if field.place.schema.holds_secret() {
+                renderer.hidden("secret", "1");
+            }
             let lines = text.lines().count().clamp(if field.place.depth == 0 { 12 } else { 2 }, 24);
             text_area(renderer, field, control, text, lines);
             if !matches!(field.shape.kind, Kind::Any(_)) {
@@ -83,6 +86,10 @@ fn text_box(renderer: &mut Renderer<'_>, field: &Field, control: &Control, text:
         text_area(renderer, field, control, text, text.split('\n').count().clamp(1, 24));
     } else {
         let kind = if is_secret { "password" } else { "text" };
+        if is_secret {
+            // For who keeps what was sent, and may not keep this.
+            renderer.hidden("secret", "1");
+        }
         let _ = write!(
             renderer.out,
             "<input type=\"{kind}\" inputmode=\"{mode}\" autocomplete=\"off\" spellcheck=\"false\""

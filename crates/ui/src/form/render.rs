@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::Form;
 use super::controls;
 use super::field::{Field, Label, State};
 use super::notes;
@@ -10,8 +11,10 @@ use crate::text::{Visible, clipped};
 
 /// Characters of a description that are shown.
 const MAX_DESCRIPTION: usize = 1_000;
-/// Bytes of HTML that all titles, descriptions and facts of a form may have; for what is more stands `…`.
-const MAX_PROSE: usize = 128 * 1024;
+/// Bytes of HTML that all titles, descriptions and facts of a form may have; for what is more stands `…`. And where the
+/// form is to be small.
+pub(super) const MAX_PROSE: usize = 128 * 1024;
+pub(super) const SHORT_PROSE: usize = 8 * 1024;
 /// Faults that the summary names.
 const MAX_SUMMARY: usize = 20;
 
@@ -40,14 +43,15 @@ pub(super) struct Control {
 }
 
 /// The whole form.
-pub(super) fn render(root: &Field, digest: &str, prefix: &str, focus: Option<&str>) -> String {
+pub(super) fn render(form: &Form) -> String {
+    let (root, digest) = (&form.root, &form.digest);
     let mut renderer = Renderer {
         out: String::new(),
         walk: Walk::default(),
-        prefix,
+        prefix: &form.prefix,
         ids: 0,
-        prose: MAX_PROSE,
-        focus,
+        prose: form.prose,
+        focus: form.focus.as_deref(),
         faults: Vec::new(),
     };
     renderer.root(root);

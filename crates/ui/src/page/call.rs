@@ -7,6 +7,7 @@ use askama::Template;
 use crate::filters;
 use crate::form::Form;
 use crate::frame::{Frame, Notice};
+use crate::markdown::Markdown;
 use crate::page::operation::Copy;
 use crate::part::Table;
 pub use questions::{Question, Questions};
@@ -31,6 +32,8 @@ pub struct CallPage {
     pub is_allowed: bool,
     /// Its arguments.
     pub form: Form,
+    /// The page with all that the schema says; empty where this one has it.
+    pub whole: String,
     /// Why there is no result.
     pub problem: Option<Notice>,
     /// The profiles that it may be asked as, and the chosen one.
@@ -65,6 +68,26 @@ pub struct CallResult {
     pub blocks: Vec<Block>,
     /// Its structured content, indented; empty without one.
     pub structured: String,
+    /// Whether that is what the tool promises.
+    pub fit: StructureFit,
+    /// Where all of it is shown; empty where it is.
+    pub whole: String,
+}
+
+/// Structured content against the schema that its tool promises.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum StructureFit {
+    /// The tool promises nothing.
+    #[default]
+    Free,
+    /// It fits.
+    Fits,
+    /// What is wrong with it.
+    Faults(String),
+    /// There is none, although the tool promises it.
+    Missing,
+    /// To find out takes too long, or the schema is not valid.
+    Unchecked,
 }
 
 /// A part of a result.
@@ -72,11 +95,13 @@ pub struct CallResult {
 pub enum Block {
     /// A text.
     Text(String),
+    /// Markdown, and the text that it was sent as.
+    Markdown(Markdown, String),
     /// A picture, as a `data:` URL of a media type that browsers draw.
     Image(String),
     /// A sound, as a `data:` URL.
     Audio(String),
-    /// A resource that stands in the result, or a link to one: what it is, and its text.
+    /// A resource that stands in the result, a link to one, or a source that is not drawn: what it is, and its text.
     Resource(String, String),
     /// Of an unknown type, or not shown: its JSON.
     Raw(String),

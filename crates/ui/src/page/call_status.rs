@@ -7,7 +7,7 @@ use askama::Template;
 use crate::diff::Diff;
 use crate::filters;
 use crate::frame::{Frame, Notice};
-use crate::page::call::{Block, CallResult, Question, Questions};
+use crate::page::call::{Block, CallResult, Question, Questions, StructureFit};
 use crate::page::operation::Copy;
 use crate::part::{Cell, Level};
 use crate::text::millis;
@@ -72,10 +72,14 @@ pub struct Comparison {
 /// The messages of a call.
 #[derive(Debug, Default)]
 pub struct Wire {
-    /// In their order.
-    pub rows: Vec<WireRow>,
-    /// How many more there were.
+    /// The first ones, in their order.
+    pub first: Vec<WireRow>,
+    /// How many between them are not kept.
     pub dropped: usize,
+    /// The last ones.
+    pub last: Vec<WireRow>,
+    /// Where their whole texts are shown; empty where they are.
+    pub whole: String,
 }
 
 /// A message.

@@ -140,6 +140,7 @@ async fn a_call_runs_on_without_its_page_and_is_cancelled_from_any() {
         let path = person.call("progress", &[("arguments", "{}"), ("era", era)]).await;
         let page = person.until(&path, "</span> <span>1</span>").await;
         assert!(page.contains("state work\">runs<") && page.contains("hx-sse:connect=\"/ui/live/calls/"), "{page}");
+        assert!(!page.contains("id=\"running\""), "its own page says once how it goes: {page}");
         // Every page says so, and leads to it.
         let elsewhere = person.get("/ui/halts").await;
         assert!(
@@ -170,6 +171,25 @@ async fn a_call_runs_on_without_its_page_and_is_cancelled_from_any() {
     })
     .await;
     assert_eq!(count(&server, "tools/call"), 3);
+}
+
+#[tokio::test]
+async fn of_many_messages_a_page_shows_the_first_and_the_last() {
+    let person = Person::with(Pages::open_with(&[server("alpha", &[])]).await).await;
+    let path = person.call("progress", &[("v:/steps", "400")]).await;
+    let page = person.until(&path, "id=\"result\"").await;
+    let messages = wire(&page);
+    assert_eq!(messages[..2], ["client > gateway: tools/call", "gateway > alpha: tools/call"], "{messages:?}");
+    assert_eq!(messages.last().unwrap(), "gateway > client: result");
+    assert!(messages.contains(&"alpha > gateway: result".to_owned()), "{messages:?}");
+    assert!(page.contains("messages in between are not kept") && messages.len() == 200, "{}", messages.len());
+    // Another call that runs is shown beside it, this one is not.
+    let other = person.call("slow", &[("v:/ms", "60000")]).await;
+    let page = person.get(&path).await;
+    let strip = page.split("id=\"running\"").nth(1).unwrap().split("</main>").next().unwrap();
+    let without = format!("/ui/live/calls-running?without={}", path.rsplit('/').next().unwrap());
+    assert!(strip.contains(&without) && strip.contains(&other), "{page}");
+    person.pages.follow(&other, &[("cancel", "1")], &person.cookie).await;
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ mod calls;
 mod doors;
 mod ending;
 mod floods;
+mod gone;
 mod header;
 mod hidden;
 mod keys;

@@ -9,5 +9,5 @@ mod wire_log;
 
 pub(in crate::route::ui) use driver::{CallStart, begin};
 pub(crate) use table::BrowserCalls;
-pub(in crate::route::ui) use table::{BrowserCall, CallChange, CallInputs, CallPhase, CallProgress};
-pub(in crate::route::ui) use wire_log::{KeptArguments, without_secrets};
+pub(in crate::route::ui) use table::{BrowserCall, CallChange, CallInputs, CallPhase, CallProgress, OutputPromise};
+pub(in crate::route::ui) use wire_log::{KeptArguments, WireRows, names_secret, without_secrets};

@@ -49,12 +49,12 @@ pub(super) async fn answer(mut request: PageRequest) -> Response<Body> {
         Err(problem) => return respond::refusal(&problem),
     };
     let mut calls = request.site.calls.watch();
-    let follows_calls = request.path().starts_with("/ui/calls");
     let first = match make(&request).await {
         Ok(first) => first,
         Err(problem) => return respond::refusal(&problem),
     };
     request.is_again = true;
+    let follows_calls = request.follows_calls();
     let (queue, stream) = mpsc::channel(QUEUE);
     let mut stop = request.site.scope.stop_signal();
     let scope = request.site.scope.clone();

@@ -1,7 +1,7 @@
 //! A request for a page: who asks, with which query, and the operations that the page is made of.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use http::header::HOST;
 use http::request::Parts;
@@ -14,6 +14,7 @@ use toolcrib_identity::KnownToken;
 use toolcrib_protocol::Raw;
 use toolcrib_session::{Caller, Principal, ShareKey};
 use toolcrib_store::Door;
+use toolcrib_ui::text::clipped;
 use toolcrib_ui::{Frame, Mode, Notice};
 use toolcrib_view::Operation;
 
@@ -22,6 +23,8 @@ use crate::guard::{Admission, UI};
 use crate::route::form::{self, FormShare};
 use crate::{Site, Visitor};
 
+/// How much of a title a page has, in characters.
+const TITLE: usize = 200;
 /// The largest form, in bytes.
 const FORM_BYTES: usize = 2 * 1024 * 1024;
 
@@ -39,6 +42,8 @@ pub(in crate::route) struct PageRequest {
     pub(super) is_again: bool,
     /// What the live part has shown of a log.
     pub(super) shown: ShownRows,
+    /// Whether what it shows changes with the calls of browsers.
+    follows_calls: AtomicBool,
 }
 
 /// The rows of a log that a live part has shown. Where more happens than a page has rows, some pass unseen.
@@ -70,7 +75,26 @@ impl PageRequest {
         let query = head.uri.query().unwrap_or_default();
         let query = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         let viewer = session::viewer(site, &head);
-        Self { site: Arc::clone(site), head, viewer, visitor, query, is_again: false, shown: ShownRows::default() }
+        Self {
+            site: Arc::clone(site),
+            head,
+            viewer,
+            visitor,
+            query,
+            is_again: false,
+            shown: ShownRows::default(),
+            follows_calls: AtomicBool::new(false),
+        }
+    }
+
+    /// Has the live part of the page made again when a call changes that a browser began.
+    pub(super) fn follow_calls(&self) {
+        self.follows_calls.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the page follows those, as it has said when it was made.
+    pub(super) fn follows_calls(&self) -> bool {
+        self.follows_calls.load(Ordering::Relaxed)
     }
 
     /// The first parameter of a name that is not empty.
@@ -123,7 +147,7 @@ impl PageRequest {
         let role = self.principal().map_or("", |principal| principal.role.as_str());
         let around = self.viewer.as_ref().filter(|_| !self.is_live());
         Frame {
-            title: title.to_owned(),
+            title: clipped(title, TITLE),
             here: self.here(),
             nav: around.map(|_| page::navigation(self)).unwrap_or_default(),
             principal: self.principal().map(|principal| principal.id.to_string()),

@@ -4,7 +4,7 @@
 //! sends a cookie to every port of its host, so at `localhost` any of them could receive it
 //! ([record](../../../../../docs/adr/0044-web-user-interface.md)).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::header::{HOST, HeaderValue, SET_COOKIE, USER_AGENT};
@@ -19,7 +19,7 @@ use toolcrib_ui::page::sign_in::KeptForm;
 use toolcrib_ui::page::{EnterPage, SignInPage};
 
 use super::request::{Fields, PageRequest, Viewer};
-use super::{act, page, sign_in, write};
+use super::{act, calls, page, sign_in, write};
 use crate::guard::UI;
 use crate::{Site, Visitor, respond};
 
@@ -98,9 +98,26 @@ pub(super) fn keep_form(page: &PageRequest, fields: Fields) -> Response<Body> {
     if operation.is_some_and(page::operation::takes_secret) {
         return to_sign_in(page);
     }
-    let kept = KeptForm { path: page.here(), fields: fields.0 };
+    let kept = KeptForm { path: page.here(), fields: without_secrets(fields) };
     let shown = SignInPage { kept: Some(kept), ..sign_in_form(page, UI, None) };
     write::page(page, StatusCode::UNAUTHORIZED, &shown)
+}
+
+/// The fields of a form without its secrets: those of a form made of a schema are marked beside them. Where some are left
+/// out, the form is shown again before anything is done.
+fn without_secrets(fields: Fields) -> Vec<(String, String)> {
+    let marked: HashSet<String> =
+        fields.0.iter().filter_map(|(name, _)| name.strip_prefix("secret:")).map(str::to_owned).collect();
+    let is_secret = |name: &str| {
+        let path = name.strip_prefix("v:");
+        path.is_some_and(|path| marked.contains(path) || path.rsplit('/').next().is_some_and(calls::names_secret))
+    };
+    let before = fields.0.len();
+    let mut kept: Vec<(String, String)> = fields.0.into_iter().filter(|(name, _)| !is_secret(name)).collect();
+    if kept.len() < before {
+        kept.insert(0, ("use:".to_owned(), "1".to_owned()));
+    }
+    kept
 }
 
 fn sign_in_page(page: &PageRequest, status: StatusCode, next: &str, problem: Option<Notice>) -> Response<Body> {

@@ -25,6 +25,9 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
                       img-src 'self' data:; media-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// How many errors of a form its notice names; each stands at its field, too.
 const NAMED: usize = 5;
+/// What an ordinary page has room for, packed, and what is not even packed to find out, in bytes.
+const LARGE: usize = 6 * 1_024;
+const UNPACKED: usize = 512 * 1_024;
 /// What is shorter is sent as it is, in bytes.
 const COMPRESSED: usize = 1_024;
 
@@ -123,6 +126,11 @@ fn packed(headers: &HeaderMap, bytes: Bytes) -> Response<Body> {
         response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     response
+}
+
+/// Whether a part of a page is more than an ordinary page has room for, as it is sent.
+pub(super) fn is_large(part: &str) -> bool {
+    part.len() > LARGE && (part.len() > UNPACKED || gzip(part.as_bytes()).is_none_or(|packed| packed.len() > LARGE))
 }
 
 fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {

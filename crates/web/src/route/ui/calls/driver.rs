@@ -16,10 +16,12 @@ use toolcrib_protocol::meta::RequestMeta;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Answer, Era, Id, Message, Notification, Raw, Request, Revision, RpcError, ask, method, task};
 use toolcrib_session::{Caller, Channel, Introduction, Session};
+use toolcrib_ui::page::call::StructureFit;
+use toolcrib_view::schema::CheckOutcome;
 
 use super::super::request::Viewer;
 use super::super::session;
-use super::table::{BrowserCall, CallChange, CallInputs, CallPhase};
+use super::table::{BrowserCall, CallChange, CallInputs, CallPhase, OutputPromise};
 use crate::Site;
 
 /// How long a call may take with all its questions.
@@ -153,9 +155,28 @@ impl CallDriver {
             () = over => CallPhase::Cancelled,
             () = stop.stopped() => CallPhase::Cancelled,
         };
+        if let CallPhase::Answered(result) = &phase {
+            let fit = self.fit_of(result).await;
+            self.call.change(|progress| progress.fit = fit);
+        }
         self.call.end(phase);
         self.site.calls.weigh(&viewer.session);
         self.site.calls.changed();
+    }
+
+    /// Whether a result is what its tool promises.
+    async fn fit_of(&self, result: &Raw) -> StructureFit {
+        let Some(OutputPromise { server, schema }) = &self.call.inputs.promise else { return StructureFit::Free };
+        let Some(structured) = result.get("structuredContent") else {
+            // A call that fails has nothing to give.
+            let has_failed = result.get("isError").is_some_and(|it| it.as_str() == "true");
+            return if has_failed { StructureFit::Free } else { StructureFit::Missing };
+        };
+        match self.site.gateway.path.check_structured(server, schema.clone(), structured).await {
+            CheckOutcome::Fits => StructureFit::Fits,
+            CheckOutcome::Faults(faults) => StructureFit::Faults(faults),
+            CheckOutcome::Unchecked => StructureFit::Unchecked,
+        }
     }
 
     /// The call with all its rounds.

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, watch};
-use toolcrib_base::{Kind, Problem, ProfileName, Secret, Timestamp, random};
+use toolcrib_base::{Kind, Problem, ProfileName, Secret, ServerName, Timestamp, random};
 use toolcrib_protocol::{Era, Raw};
+use toolcrib_ui::page::call::StructureFit;
 use toolcrib_view::Operation;
 
 use super::wire_log::WireLog;
@@ -52,6 +53,16 @@ pub(in crate::route::ui) struct CallInputs {
     pub(in crate::route::ui) kept: String,
     /// Whether nothing was left out of it.
     pub(in crate::route::ui) is_whole: bool,
+    /// What the tool promises of its structured content, if it promises anything.
+    pub(in crate::route::ui) promise: Option<OutputPromise>,
+}
+
+/// The schema of a tool's structured content.
+#[derive(Debug, Clone)]
+pub(in crate::route::ui) struct OutputPromise {
+    /// Whose tool it is.
+    pub(in crate::route::ui) server: ServerName,
+    pub(in crate::route::ui) schema: Raw,
 }
 
 /// A call.
@@ -83,6 +94,8 @@ pub(in crate::route::ui) struct CallProgress {
     pub(in crate::route::ui) task: Option<String>,
     /// How long it took.
     pub(in crate::route::ui) took: Option<Duration>,
+    /// Whether its structured content is what the tool promises.
+    pub(in crate::route::ui) fit: StructureFit,
 }
 
 /// Where a call stands.
@@ -343,6 +356,7 @@ mod tests {
             era: Era::Modern,
             kept: "{}".to_owned(),
             is_whole: true,
+            promise: None,
         };
         calls.enter(session, inputs, Vec::new(), Timestamp(0)).unwrap().0
     }

@@ -1,5 +1,6 @@
 //! The messages of one call at both of its hops, with times and without secrets.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -11,8 +12,10 @@ use toolcrib_scan::Scanner;
 use toolcrib_ui::json::Json;
 use toolcrib_ui::page::call_status::{Hop, WireRow};
 
-/// How many messages of a call are kept; later ones are counted.
-const MESSAGES: usize = 200;
+/// How many messages of a call are kept: the first ones, with what was asked for, and the last ones, with the answer.
+/// Those in between are counted.
+const FIRST: usize = 100;
+const LAST: usize = 100;
 /// The longest message that is kept, in bytes. Of a longer one its length is.
 const BYTES: usize = 64 * 1_024;
 /// Names that look like those of secrets and hold none.
@@ -34,10 +37,13 @@ pub(in crate::route::ui) struct WireLog {
     rows: Mutex<WireRows>,
 }
 
-#[derive(Debug, Default)]
-struct WireRows {
-    kept: Vec<WireRow>,
-    dropped: usize,
+/// What is kept of the messages.
+#[derive(Debug, Clone, Default)]
+pub(in crate::route::ui) struct WireRows {
+    pub(in crate::route::ui) first: Vec<WireRow>,
+    /// How many between the first and the last ones are not kept.
+    pub(in crate::route::ui) dropped: usize,
+    pub(in crate::route::ui) last: VecDeque<WireRow>,
     bytes: usize,
 }
 
@@ -53,10 +59,9 @@ impl WireLog {
         self.record(if is_from_gateway { Hop::ToClient } else { Hop::FromClient }, &String::from_utf8_lossy(message));
     }
 
-    /// What was recorded, and how many messages were too many.
-    pub(in crate::route::ui) fn rows(&self) -> (Vec<WireRow>, usize) {
-        let rows = self.lock();
-        (rows.kept.clone(), rows.dropped)
+    /// What was recorded.
+    pub(in crate::route::ui) fn rows(&self) -> WireRows {
+        self.lock().clone()
     }
 
     /// How many bytes of messages are kept.
@@ -66,18 +71,34 @@ impl WireLog {
 
     fn record(&self, hop: Hop, text: &str) {
         let since = self.begun.elapsed();
-        let mut rows = self.lock();
-        if rows.kept.len() >= MESSAGES {
-            rows.dropped += 1;
-            return;
-        }
+        // Before the log is locked: to mask a message takes a while.
         let (what, text) = shown(text, &self.secrets);
-        rows.bytes += text.len();
-        rows.kept.push(WireRow { since, hop, what, text });
+        self.lock().push(WireRow { since, hop, what, text });
     }
 
     fn lock(&self) -> MutexGuard<'_, WireRows> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl WireRows ===
+
+impl WireRows {
+    /// Takes a message. Of two that were recorded at once the later one may come first.
+    fn push(&mut self, row: WireRow) {
+        self.bytes += row.text.len();
+        if self.first.len() < FIRST {
+            let at = self.first.partition_point(|known| known.since <= row.since);
+            return self.first.insert(at, row);
+        }
+        let at = self.last.partition_point(|known| known.since <= row.since);
+        self.last.insert(at, row);
+        if self.last.len() > LAST
+            && let Some(oldest) = self.last.pop_front()
+        {
+            self.bytes -= oldest.text.len();
+            self.dropped += 1;
+        }
     }
 }
 
@@ -121,7 +142,7 @@ fn masked(value: &Json, secrets: &[Secret]) -> Json {
     match value {
         Json::Object(entries) => {
             let member = |(name, value): &(Arc<str>, Json)| {
-                let is_secret = is_secret_name(name) && !PLAIN.contains(&&**name);
+                let is_secret = names_secret(name);
                 let is_schema = matches!(value, Json::Object(_)) && value.get("type").is_some();
                 (Arc::clone(name), if is_secret && !is_schema { Json::text(HIDDEN) } else { masked(value, secrets) })
             };
@@ -135,6 +156,11 @@ fn masked(value: &Json, secrets: &[Secret]) -> Json {
         Json::Number(digits) if secrets.iter().any(|secret| secret.expose() == &**digits) => Json::text(HIDDEN),
         other => other.clone(),
     }
+}
+
+/// Whether what has this name is a secret.
+pub(in crate::route::ui) fn names_secret(name: &str) -> bool {
+    is_secret_name(name) && !PLAIN.contains(&name)
 }
 
 /// Arguments as they may be kept, and what was left out of them.
@@ -224,15 +250,42 @@ mod tests {
         );
         log.at_client(false, message.as_bytes());
         log.observe(WireMessage { server: "try", is_received: true, text: &"x".repeat(BYTES + 1) });
-        let (rows, dropped) = log.rows();
+        let WireRows { first: rows, dropped, .. } = log.rows();
         let text = &rows[0].text;
         assert!(!["k1", "k2", "k3", "entered", &token].iter().any(|secret| text.contains(secret)), "{text}");
         assert!(text.contains("12345678901234567890123") && text.contains("\"progressToken\": 7"), "{text}");
         assert_eq!((rows[0].what.as_str(), &rows[0].hop), ("tools/call", &Hop::FromClient));
         assert!(rows[1].text.len() < 30 && rows[1].hop == Hop::FromServer("try".to_owned()), "{:?}", rows[1]);
         assert_eq!(dropped, 0);
-        (0..MESSAGES).for_each(|_| log.at_client(true, b"{}"));
-        assert_eq!((log.rows().0.len(), log.rows().1), (MESSAGES, 2));
+    }
+
+    #[test]
+    fn of_many_messages_the_first_and_the_last_are_kept() {
+        let log = WireLog::new(Vec::new());
+        log.at_client(false, br#"{"method":"tools/call"}"#);
+        (0..FIRST + LAST + 50).for_each(|_| log.at_client(true, br#"{"method":"notifications/progress"}"#));
+        log.at_client(true, br#"{"result":{"answer":42}}"#);
+        let WireRows { first, dropped, last, bytes } = log.rows();
+        assert_eq!((first.len(), dropped, last.len()), (FIRST, 52, LAST));
+        assert_eq!((first[0].what.as_str(), last[LAST - 1].what.as_str()), ("tools/call", "result"));
+        assert!(last[LAST - 1].text.contains("42"), "{last:?}");
+        assert_eq!(bytes, first.iter().chain(&last).map(|row| row.text.len()).sum::<usize>());
+        assert!(first.iter().chain(&last).is_sorted_by_key(|row| row.since));
+    }
+
+    #[test]
+    fn messages_that_are_recorded_at_once_stay_in_their_order() {
+        let mut rows = WireRows::default();
+        for millis in [3, 1, 2] {
+            let row = |millis| WireRow {
+                since: std::time::Duration::from_millis(millis),
+                hop: Hop::ToClient,
+                what: String::new(),
+                text: String::new(),
+            };
+            rows.push(row(millis));
+        }
+        assert!(rows.first.is_sorted_by_key(|row| row.since), "{rows:?}");
     }
 
     #[test]

@@ -3,18 +3,19 @@
 
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_protocol::Era;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::form::{Form, Submission};
 use toolcrib_ui::page::CallPage;
+use toolcrib_ui::text::clipped;
 use toolcrib_view::Operation;
 
 use super::json::{rows, text};
 use super::operation::copies;
-use super::{Page, calls, name, rendered};
-use crate::route::ui::calls::{CallInputs, KeptArguments, without_secrets};
+use super::{Page, calls, name, rendered, tools};
+use crate::route::ui::calls::{CallInputs, KeptArguments, OutputPromise, without_secrets};
 use crate::route::ui::request::Fields;
 use crate::route::ui::{PageRequest, write};
 
@@ -51,6 +52,8 @@ struct ServerQuery {
     title: String,
     /// The schema of the form.
     schema: Value,
+    /// What the tool promises of its structured content.
+    promise: Option<OutputPromise>,
     /// The page.
     page: CallPage,
 }
@@ -79,8 +82,9 @@ async fn blank(request: &PageRequest) -> Result<CallPage, Problem> {
 async fn tool(request: &PageRequest) -> Result<ServerQuery, Problem> {
     let id = name(request);
     let tool = request.operate("core_tool_get", request.in_profile(json!({ "name": id }))).await?;
-    // The very text of the schema: a value has lost the digits of large numbers.
-    let schema = tool.get("inputSchema").map_or_else(|| "{}".to_owned(), |schema| schema.as_str().to_owned());
+    let schema = tools::schema_text(request, &tool, "inputSchema");
+    let schema = schema.map_or_else(|| "{}".to_owned(), |schema| schema.as_str().to_owned());
+    let promised = tools::schema_text(request, &tool, "outputSchema");
     let form = Form::parse(&schema)
         .map_err(|error| Problem::new(Kind::BadServer, format!("its schema is no JSON: {error:?}")))?;
     let tool = tool.to_value();
@@ -92,13 +96,15 @@ async fn tool(request: &PageRequest) -> Result<ServerQuery, Problem> {
     let above = vec![("/ui/tools".to_owned(), "Tools".to_owned()), (format!("/ui/tools/{}", encoded(&own)), own)];
     let page = CallPage {
         verb: "Call",
-        description: text(&tool, "description"),
+        description: clipped(&text(&tool, "description"), tools::DESCRIPTION),
         destroys: tool["annotations"]["destructiveHint"] == true,
         above,
         ..page(request, CALL, &title, form)
     };
+    let server = ServerName::new(&text(&tool, "server")).ok();
+    let promise = server.zip(promised).map(|(server, schema)| OutputPromise { server, schema });
     let schema = serde_json::from_str(&schema).unwrap_or_default();
-    Ok(ServerQuery { operation: CALL, name: Some(id.clone()), title: id, schema, page })
+    Ok(ServerQuery { operation: CALL, name: Some(id.clone()), title: id, schema, promise, page })
 }
 
 fn resource(request: &PageRequest) -> ServerQuery {
@@ -109,7 +115,14 @@ fn resource(request: &PageRequest) -> ServerQuery {
     }
     let above = vec![("/ui/resources".to_owned(), "Resources".to_owned())];
     let page = CallPage { verb: "Read", above, ..page(request, READ_RESOURCE, "Read a resource", form) };
-    ServerQuery { operation: READ_RESOURCE, name: None, title: "Read a resource".to_owned(), schema, page }
+    ServerQuery {
+        operation: READ_RESOURCE,
+        name: None,
+        title: "Read a resource".to_owned(),
+        schema,
+        promise: None,
+        page,
+    }
 }
 
 async fn prompt(request: &PageRequest) -> Result<ServerQuery, Problem> {
@@ -121,11 +134,11 @@ async fn prompt(request: &PageRequest) -> Result<ServerQuery, Problem> {
     let schema = arguments_schema(prompt);
     let page = CallPage {
         verb: "Get",
-        description: text(prompt, "description"),
+        description: clipped(&text(prompt, "description"), tools::DESCRIPTION),
         above,
         ..page(request, GET_PROMPT, &id, Form::of(&schema))
     };
-    Ok(ServerQuery { operation: GET_PROMPT, name: Some(id.clone()), title: id, schema, page })
+    Ok(ServerQuery { operation: GET_PROMPT, name: Some(id.clone()), title: id, schema, promise: None, page })
 }
 
 /// The schema of a prompt's arguments: texts.
@@ -143,6 +156,11 @@ fn arguments_schema(prompt: &Value) -> Value {
 
 /// A page of an operation that says nothing of what it asks yet.
 fn page(request: &PageRequest, operation: &str, title: &str, form: Form) -> CallPage {
+    let is_cut = request.parameter("all").is_none() && write::is_large(&form.to_string());
+    let (form, whole) = match is_cut {
+        true => (form.with_few_words(), request.with("all", "1")),
+        false => (form, String::new()),
+    };
     CallPage {
         frame: request.frame(title),
         above: Vec::new(),
@@ -151,6 +169,7 @@ fn page(request: &PageRequest, operation: &str, title: &str, form: Form) -> Call
         description: String::new(),
         destroys: false,
         is_allowed: request.may_change() && request.allows(operation),
+        whole,
         form,
         problem: None,
         profiles: profiles(request),
@@ -181,7 +200,7 @@ pub(in crate::route::ui) async fn post(request: &PageRequest, fields: &Fields) -
 }
 
 async fn called(request: &PageRequest, fields: &Fields) -> Result<Response<Body>, Problem> {
-    let ServerQuery { operation, name, title, schema, mut page } = asked(request).await?;
+    let ServerQuery { operation, name, title, schema, promise, mut page } = asked(request).await?;
     let chosen = fields.text("profile").filter(|name| !name.is_empty()).or_else(|| request.parameter("profile"));
     let era = era(fields.text("era").or_else(|| request.parameter("era")));
     (page.profile, page.era) = (chosen.map_or(page.profile, str::to_owned), calls::era_name(era));
@@ -197,7 +216,7 @@ async fn called(request: &PageRequest, fields: &Fields) -> Result<Response<Body>
     let KeptArguments { text: kept, is_whole, secrets } = without_secrets(&arguments, &schema);
     let operation = request.operation(operation).ok_or_else(unknown)?;
     let (profile, form) = (request.profile_named(chosen)?, request.path());
-    let inputs = CallInputs { operation, name, title, form, profile, era, kept, is_whole };
+    let inputs = CallInputs { operation, name, title, form, profile, era, kept, is_whole, promise };
     // A gateway that only shows says so before anything runs.
     if !request.may_change() {
         let arguments = calls::operation_arguments(request, &inputs, &arguments)?;

@@ -21,10 +21,13 @@ use toolcrib_ui::part::{Cell, Column, Level, RunningCall, RunningCalls, Table};
 use toolcrib_ui::text;
 
 use questions::AnswerForm;
+pub(super) use result::Room;
 
 use super::operation::copies;
 use super::{Listing, Page, name, rendered};
-use crate::route::ui::calls::{BrowserCall, CallChange, CallInputs, CallPhase, CallProgress, CallStart, begin};
+use crate::route::ui::calls::{
+    BrowserCall, CallChange, CallInputs, CallPhase, CallProgress, CallStart, WireRows, begin,
+};
 use crate::route::ui::request::Fields;
 use crate::route::ui::{PageRequest, write};
 
@@ -59,6 +62,9 @@ pub(in crate::route::ui) const ROOT: &str = "/ui/calls/";
 const GRACE: Duration = Duration::from_secs(1);
 /// How long a form waits for the end of a call that it cancels: a server may have to be asked.
 const CANCELLED: Duration = Duration::from_secs(15);
+/// How much of all messages a page shows, and how much with `all`, in characters.
+const MESSAGES: usize = 12_000;
+const ALL_MESSAGES: usize = 2_000_000;
 /// How much of arguments a list shows, in characters.
 const SHORT: usize = 80;
 
@@ -110,12 +116,15 @@ fn session(request: &PageRequest) -> &str {
     request.viewer.as_ref().map_or("", |viewer| &viewer.session)
 }
 
-/// What runs, for every page.
+/// What runs, for every page; without the call whose own page it is, which shows that itself.
 pub(in crate::route::ui) fn strip(request: &PageRequest) -> RunningCalls {
+    request.follow_calls();
+    let path = request.path();
+    let own = path.strip_prefix(ROOT).or_else(|| request.parameter("without")).unwrap_or_default();
     let calls = request.site.calls.of(session(request));
     let row = |call: Arc<BrowserCall>| {
         let progress = call.progress();
-        if !progress.is_open() {
+        if !progress.is_open() || call.id == own {
             return None;
         }
         let ((level, word), (percent, words)) = (state(&progress), distance(&progress));
@@ -128,10 +137,11 @@ pub(in crate::route::ui) fn strip(request: &PageRequest) -> RunningCalls {
             percent,
         })
     };
-    RunningCalls { rows: calls.into_iter().filter_map(row).collect() }
+    RunningCalls { rows: calls.into_iter().filter_map(row).collect(), without: own.to_owned() }
 }
 
 fn list(request: &PageRequest) -> ListPage {
+    request.follow_calls();
     let calls = request.site.calls.of(session(request));
     let listing = Listing {
         title: "Calls",
@@ -221,6 +231,7 @@ fn find(request: &PageRequest) -> Result<Arc<BrowserCall>, Problem> {
 }
 
 fn page(request: &PageRequest, call: &Arc<BrowserCall>) -> CallStatusPage {
+    request.follow_calls();
     let progress = call.progress();
     let mut shown = CallStatusPage {
         frame: request.frame(&call.inputs.title),
@@ -246,7 +257,7 @@ fn page(request: &PageRequest, call: &Arc<BrowserCall>) -> CallStatusPage {
         is_whole: call.inputs.is_whole,
         others: others(request, call),
         compared: compared(request, call),
-        wire: wire(call),
+        wire: wire(request, call),
         copies: Vec::new(),
         // What a person types is not replaced: a page with questions, and one whose call has ended, stands still.
         live: if matches!(progress.phase, CallPhase::Running) { request.live_path() } else { String::new() },
@@ -261,7 +272,12 @@ fn page(request: &PageRequest, call: &Arc<BrowserCall>) -> CallStatusPage {
             Err(problem) => shown.problem = Some(write::notice(&problem)),
         },
         CallPhase::Answered(answer) => {
-            shown.result = Some(result::of(&answer.to_value(), progress.took.unwrap_or_default()));
+            let took = progress.took.unwrap_or_default();
+            let (mut result, is_cut) = result::of(&answer, took, progress.fit, shows_all(request));
+            if is_cut {
+                result.whole = with_all(request);
+            }
+            shown.result = Some(result);
         }
         CallPhase::Failed(problem) => shown.problem = Some(write::notice(&problem)),
         CallPhase::Running | CallPhase::Cancelled => {}
@@ -269,9 +285,28 @@ fn page(request: &PageRequest, call: &Arc<BrowserCall>) -> CallStatusPage {
     shown
 }
 
-fn wire(call: &BrowserCall) -> Wire {
-    let (rows, dropped) = call.wire.rows();
-    Wire { rows, dropped }
+/// Whether a page shows all of what is long.
+fn shows_all(request: &PageRequest) -> bool {
+    request.parameter("all").is_some()
+}
+
+/// The page that does.
+fn with_all(request: &PageRequest) -> String {
+    request.with("all", "1")
+}
+
+fn wire(request: &PageRequest, call: &BrowserCall) -> Wire {
+    let WireRows { first, dropped, last, .. } = call.wire.rows();
+    let mut wire = Wire { first, dropped, last: last.into(), whole: String::new() };
+    let is_all = shows_all(request);
+    let mut room = Room::new(if is_all { ALL_MESSAGES } else { MESSAGES });
+    for row in wire.first.iter_mut().chain(&mut wire.last) {
+        row.text = room.take(std::mem::take(&mut row.text));
+    }
+    if room.is_cut && !is_all {
+        wire.whole = with_all(request);
+    }
+    wire
 }
 
 /// Other calls of the same form that were answered.
@@ -294,7 +329,7 @@ fn label(call: &BrowserCall) -> String {
 fn compared(request: &PageRequest, call: &BrowserCall) -> Option<Comparison> {
     let other = request.site.calls.find(session(request), request.parameter("with")?)?;
     let text = |call: &BrowserCall| match call.progress().phase {
-        CallPhase::Answered(answer) => Some(result::comparable(&answer.to_value())),
+        CallPhase::Answered(answer) => Some(result::comparable(&answer)),
         _ => None,
     };
     Some(Comparison {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_protocol::Raw;
+use toolcrib_store::Door;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::json::Json;
 use toolcrib_ui::page::{DetailPage, ListPage};
@@ -10,9 +11,10 @@ use toolcrib_ui::part::{Cell, Column, Filter, Level, Look, Section, Table};
 use toolcrib_ui::schema::SchemaTree;
 
 use super::audit::audit_of;
+use super::calls::Room;
 use super::json::{level, link, number, rows, text};
 use super::{Listing, Page, ROWS, name, open_page, rendered};
-use crate::route::ui::PageRequest;
+use crate::route::ui::{PageRequest, write};
 
 pub(super) const PAGE: Page = Page {
     path: "/ui/tools",
@@ -38,6 +40,10 @@ const COLUMNS: [Column; 6] = [
     Column::text("Server"),
     Column::text("State"),
 ];
+/// How much of a description a page shows, in characters.
+pub(super) const DESCRIPTION: usize = 2_000;
+/// How much of the JSON of a large schema a page shows, in characters.
+const SCHEMA: usize = 6_000;
 const EFFECTS: [&str; 3] = ["read-only", "destructive", "other"];
 const SORTS: [&str; 2] = ["id", "size"];
 
@@ -119,6 +125,12 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     if !tags.is_empty() {
         facts.push(("It says that it is", Cell::Tags(tags)));
     }
+    let is_all = request.parameter("all").is_some();
+    let mut room = Room::new(if is_all { usize::MAX } else { DESCRIPTION });
+    let intro = room.take(text(&tool, "description"));
+    if room.is_cut {
+        facts.push(("Description", Cell::link(request.with("all", "1"), "show all of it")));
+    }
     let mut fixed = Vec::new();
     if let Ok(explained) = explained {
         let explained = explained.to_value();
@@ -132,8 +144,8 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
         let table = Table { label: "Why it is there".into(), columns, rows: steps.collect() };
         fixed.push(Section::Table { title, table, empty: String::new() });
     }
-    fixed.extend(schema(&raw, "inputSchema", "What it takes", "input"));
-    fixed.extend(schema(&raw, "outputSchema", "What it answers", "output"));
+    fixed.extend(schema(request, &raw, "inputSchema", "What it takes"));
+    fixed.extend(schema(request, &raw, "outputSchema", "What it answers"));
     let profile = request.parameter("profile").map_or_else(String::new, |it| format!("?profile={}", encoded(it)));
     let call = format!("/ui/call/{}{profile}", encoded(&id));
     let title = match text(&tool, "title") {
@@ -144,7 +156,7 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
         frame: request.frame(&title),
         above: ("/ui/tools", "Tools"),
         name: id,
-        intro: text(&tool, "description"),
+        intro,
         actions: request.if_changing(|| vec![open_page("Call it", &call, Look::Primary)]),
         changing: vec![Section::Facts(facts)],
         fixed,
@@ -153,11 +165,30 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
 }
 
 /// A schema of a tool, from its text: a value would lose the digits of large numbers.
-fn schema(tool: &Raw, key: &str, title: &str, id: &'static str) -> Option<Section> {
-    let (raw, title) = (tool.get(key)?, title.to_owned());
+fn schema(request: &PageRequest, tool: &Raw, key: &str, title: &str) -> Option<Section> {
+    let id = if key == "inputSchema" { "input" } else { "output" };
+    let (raw, title) = (schema_text(request, tool, key)?, title.to_owned());
     let Ok(json) = Json::parse(raw.as_str()) else {
-        return Some(Section::Pre { title, id, text: raw.as_str().to_owned() });
+        let text = Room::new(SCHEMA).take(raw.as_str().to_owned());
+        return Some(Section::Pre { title, id, text });
     };
-    let tree = SchemaTree::from(json.clone());
-    Some(Section::Schema { title, id, tree, text: json.pretty() })
+    let (tree, text) = (SchemaTree::from(json.clone()), json.pretty());
+    if request.parameter("all").is_some() || !write::is_large(&format!("{tree}{text}")) {
+        return Some(Section::Schema { title, id, tree, text, whole: String::new() });
+    }
+    let (tree, text) = (SchemaTree::beginning(&json), Room::new(SCHEMA).take(text));
+    Some(Section::Schema { title, id, tree, text, whole: request.with("all", "1") })
+}
+
+/// The very text of a schema of a tool that an operation described: its answer has lost the digits of large numbers.
+pub(super) fn schema_text(request: &PageRequest, tool: &Raw, key: &str) -> Option<Raw> {
+    let answered = tool.get(key).filter(|schema| schema.as_str() != "null")?;
+    let exact = || {
+        let profile = request.profile_named(request.parameter("profile")).ok()?;
+        let snapshot = request.site.gateway.snapshot(&profile).ok()?.seen_by(request.principal()?, Door::UI);
+        let known = snapshot.view().tool(&tool.text("id")?)?;
+        known.entry.raw.get(key)
+    };
+    // Of the same tool, unless it has just changed.
+    Some(exact().filter(|exact| exact.to_value() == answered.to_value()).unwrap_or(answered))
 }
