@@ -88,7 +88,7 @@ pub use policy_file::{
 pub use private::{MASK, is_secret_name, is_secret_value};
 pub use problem::{DefinitionProblem, Position, without_secrets};
 pub use profile::edit;
-pub use profile::key::{matching as matching_key, user_named};
+pub use profile::key::{after as key_end, day_of, key_expiry, key_period, matching as matching_key, user_named};
 pub use profile::{
     ActiveSet, AutoExposure, CallLimits, ChangedTools, Dialect, Examples, Exposure, GatewayKey, Group, KeyHash,
     KeyHashError, KeyName, OverQuota, Prefix, ProfileDefinition, Quota, Ranking, ToolRules,

@@ -1,7 +1,8 @@
 //! Explains why a tool is visible or hidden: the way from a definition to a profile's tools, step by step, for
 //! administrators.
 
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use toolcrib_base::nearest::similar;
@@ -24,17 +25,52 @@ struct Step {
     what: &'static str,
     ok: bool,
     text: String,
+    /// Where the rule stands that hides it, if a key of the profile does.
+    rule: Option<RulePlace>,
+}
+
+/// Where a rule of a profile stands.
+struct RulePlace {
+    profile: ProfileName,
+    key: &'static str,
+    /// None for a profile that is built in.
+    file: Option<PathBuf>,
+    /// None where the file does not have the key, so that its default counts.
+    line: Option<u32>,
 }
 
 impl Step {
     /// The tool gets past it.
     fn passed(what: &'static str, text: impl Into<String>) -> Self {
-        Self { what, ok: true, text: text.into() }
+        Self { what, ok: true, text: text.into(), rule: None }
     }
 
     /// It hides the tool.
     fn stopped(what: &'static str, text: impl Into<String>) -> Self {
-        Self { what, ok: false, text: text.into() }
+        Self { what, ok: false, text: text.into(), rule: None }
+    }
+}
+
+impl RulePlace {
+    fn to_value(&self) -> Value {
+        let mut value = json!({ "key": self.key });
+        if let Some(file) = &self.file {
+            value["file"] = file.display().to_string().into();
+        }
+        if let Some(line) = self.line {
+            value["line"] = line.into();
+        }
+        value
+    }
+}
+
+impl fmt::Display for RulePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.file, self.line) {
+            (None, _) => write!(f, "the built-in profile `{}`", self.profile),
+            (Some(file), Some(line)) => write!(f, "{}:{line}", file.display()),
+            (Some(file), None) => write!(f, "{} has no `{}`, so the default applies", file.display(), self.key),
+        }
     }
 }
 
@@ -53,7 +89,9 @@ impl Gateway {
         let mut steps = Vec::new();
         let id = self.walk(&view, name, &mut steps);
         let visible = steps.iter().all(|step| step.ok);
-        let hidden_by = steps.iter().find(|step| !step.ok).map(|step| step.text.clone());
+        let stopped = steps.iter().find(|step| !step.ok);
+        let hidden_by = stopped.map(|step| step.text.clone());
+        let rule = stopped.and_then(|step| step.rule.as_ref()).map(RulePlace::to_value);
         let steps: Vec<Value> =
             steps.iter().map(|step| json!({ "step": step.what, "ok": step.ok, "text": step.text })).collect();
         let near: Vec<String> = if visible || id.is_some() {
@@ -72,7 +110,7 @@ impl Gateway {
         };
         Ok(json!({
             "tool": id.map_or(shown, |id| id.to_string()), "profile": profile, "visible": visible,
-            "hiddenBy": hidden_by, "steps": steps, "nearest": near,
+            "hiddenBy": hidden_by, "rule": rule, "steps": steps, "nearest": near,
         }))
     }
 
@@ -160,8 +198,9 @@ impl Gateway {
                 let key = view.rules.refusing_key(&request);
                 let (key, pattern) = key.unzip();
                 let pattern = pattern.flatten().map(toolcrib_base::Glob::as_str);
-                text.push_str(&format!(" ({})", self.place(&view.profile.name, key.unwrap_or_default(), pattern)));
-                steps.push(Step::stopped("rules", text));
+                let rule = self.place(&view.profile.name, key.unwrap_or_default(), pattern);
+                text.push_str(&format!(" ({rule})"));
+                steps.push(Step { rule: Some(rule), ..Step::stopped("rules", text) });
                 false
             }
             Ok(_) => {
@@ -205,15 +244,10 @@ impl Gateway {
     }
 
     /// The file and the line of a key of a profile.
-    fn place(&self, profile: &ProfileName, key: &str, pattern: Option<&str>) -> String {
-        let Ok(Some(written)) = self.files.read(&DefinitionId::Profile(profile.clone())) else {
-            return format!("the built-in profile `{profile}`");
-        };
-        let file = written.file.display();
-        match toolcrib_catalog::place_of(written.text(), key, pattern) {
-            Some(at) => format!("{file}:{}", at.line),
-            None => format!("{file} has no `{key}`, so the default applies"),
-        }
+    fn place(&self, profile: &ProfileName, key: &'static str, pattern: Option<&str>) -> RulePlace {
+        let written = self.files.read(&DefinitionId::Profile(profile.clone())).ok().flatten();
+        let line = written.as_ref().and_then(|it| toolcrib_catalog::place_of(it.text(), key, pattern));
+        RulePlace { profile: profile.clone(), key, file: written.map(|it| it.file), line: line.map(|at| at.line) }
     }
 
     fn held(&self, view: &View, running: &ServerEntry, entry: &Entry) -> Step {
@@ -233,8 +267,9 @@ impl Gateway {
             ChangedTools::Allow => Step::passed("pin", format!("the profile allows changed tools; {how}")),
             ChangedTools::Hold if is_same => Step::passed("pin", how),
             ChangedTools::Hold => {
-                let place = self.place(&view.profile.name, "changed_tools", None);
-                Step::stopped("pin", format!("held by `changed_tools: hold` ({place}): {how}"))
+                let rule = self.place(&view.profile.name, "changed_tools", None);
+                let text = format!("held by `changed_tools: hold` ({rule}): {how}");
+                Step { rule: Some(rule), ..Step::stopped("pin", text) }
             }
         }
     }

@@ -39,6 +39,7 @@ mod object_events;
 mod operate;
 mod operation;
 mod policies;
+mod profile_preview;
 pub mod request;
 mod routing;
 mod search;

@@ -24,6 +24,8 @@ mod lifecycle;
 mod logins;
 mod logs;
 mod policies;
+mod profile_changes;
+mod profile_keys;
 mod profiles;
 mod prompts;
 mod registry;
@@ -34,6 +36,7 @@ mod servers;
 mod status;
 mod tokens;
 mod tools;
+mod visibility;
 mod writes;
 
 use std::collections::HashMap;
@@ -137,6 +140,8 @@ const FILES: &[&[Row]] = &[
     logins::ROWS,
     logs::ROWS,
     policies::ROWS,
+    profile_changes::ROWS,
+    profile_keys::ROWS,
     profiles::ROWS,
     prompts::ROWS,
     registry::ROWS,
@@ -147,6 +152,7 @@ const FILES: &[&[Row]] = &[
     status::ROWS,
     tokens::ROWS,
     tools::ROWS,
+    visibility::ROWS,
     writes::ROWS,
 ];
 

@@ -37,7 +37,7 @@ use crate::schema::ArgumentCheck;
 use crate::source::ToolSources;
 
 pub use available::{ALL, Candidate, Candidates, Entries, STATE as AVAILABLE, SearchHit};
-pub use build::{Builder, VisibilityRules};
+pub use build::{Builder, VisibilityRules, rules_of};
 pub use conversation::SessionPart;
 pub use family::{Families, FamilyTool};
 pub use forwarded::ForwardedCapabilities;

@@ -5,12 +5,16 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use toolcrib_base::{CredentialName, PrincipalId, ProfileName, Role, Secret, Timestamp, own_secret};
 
+use crate::period::Period;
 use crate::reader::Cursor;
 
+/// A day, in milliseconds.
+const DAY: u64 = 24 * 60 * 60 * 1_000;
 /// As long as the name of an issuer and the subject of a token get, with what is escaped in it.
 const USER_MAX: usize = 1_024;
 /// What a user looks like.
@@ -126,10 +130,55 @@ impl GatewayKey {
         (key, Self { name, hash, created, role: Role::Member, expires: None, user: None })
     }
 
+    /// A new key in the place of this one: of the same name, role and user, that lasts as long as this one was made to
+    /// last.
+    pub fn successor(&self, now: Timestamp) -> (Secret, Self) {
+        let made = self.created.as_deref().and_then(Timestamp::parse);
+        let life = self.expires.zip(made).map(|(expires, made)| whole_days(expires.since(made)));
+        let expires = life.map(|life| after(now, Duration::from_millis(life)));
+        let (secret, key) = Self::generate(self.name.clone(), Some(day_of(now)));
+        (secret, Self { role: self.role, expires, user: self.user.clone(), ..key })
+    }
+
     /// Whether it still opens the profile at a moment.
     pub fn lasts(&self, now: Timestamp) -> bool {
         self.expires.is_none_or(|expires| now < expires)
     }
+}
+
+/// The day of a moment, as files say when a key was made.
+pub fn day_of(moment: Timestamp) -> String {
+    moment.to_string().chars().take(10).collect()
+}
+
+/// A period of days, or of what other settings have: how long a key lasts.
+pub fn key_period(text: &str) -> Option<Duration> {
+    match text.strip_suffix('d') {
+        Some(days) => {
+            let days: u32 = days.parse().ok().filter(|days| (1..=3_650).contains(days))?;
+            Some(Duration::from_millis(DAY) * days)
+        }
+        None => text.parse::<Period>().ok().map(Period::duration),
+    }
+}
+
+/// The moment that a date, a time or a period names, if it is still to come.
+pub fn key_expiry(text: &str, now: Timestamp) -> Option<Timestamp> {
+    let moment = match key_period(text) {
+        Some(period) => after(now, period),
+        None => Timestamp::parse(text).filter(|_| text.contains('-'))?,
+    };
+    (moment > now).then_some(moment)
+}
+
+/// The moment that is so much later.
+pub fn after(now: Timestamp, period: Duration) -> Timestamp {
+    Timestamp(now.0.saturating_add(i64::try_from(period.as_millis()).unwrap_or(i64::MAX)))
+}
+
+/// A life of a day or more in whole days, in milliseconds: a key's file says the day on which it was made, not the hour.
+fn whole_days(life: u64) -> u64 {
+    if life < DAY { life } else { life - life % DAY }
 }
 
 /// The key among `keys` that `presented` is. All are compared, whichever it is.
@@ -212,4 +261,39 @@ pub fn user_named(text: &str) -> Option<PrincipalId> {
     let is_plain = |c: char| !c.is_whitespace() && !c.is_control();
     let fits = !issuer.is_empty() && !subject.is_empty() && text.len() <= USER_MAX && text.chars().all(is_plain);
     fits.then(|| PrincipalId::new(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_life_of_a_key_does_not_grow_by_rotation() {
+        let hour = 60 * 60 * 1_000;
+        for (life, expected) in [(5 * hour, 5 * hour), (24 * hour, DAY), ((30 * 24 + 7) * hour, DAY * 30)] {
+            assert_eq!(whole_days(life), expected);
+        }
+        let now = Timestamp::parse("2027-03-01T07:00:00Z").unwrap();
+        let made = GatewayKey::generate(KeyName::new("ci").unwrap(), Some("2027-01-01".to_owned())).1;
+        let old = GatewayKey { role: Role::Viewer, expires: Timestamp::parse("2027-01-31T09:00:00Z"), ..made };
+        let (_, new) = old.successor(now);
+        assert_eq!((new.role, new.expires, new.created), (Role::Viewer, Timestamp::parse("2027-03-31T07:00:00Z"), Some("2027-03-01".into())));
+        assert_ne!(new.hash, old.hash);
+    }
+
+    #[test]
+    fn the_end_of_a_key_is_a_moment_to_come() {
+        let now = Timestamp::parse("2027-03-01T07:00:00Z").unwrap();
+        for (text, expected) in [
+            ("90d", Timestamp::parse("2027-05-30T07:00:00Z")),
+            ("2h", Timestamp::parse("2027-03-01T09:00:00Z")),
+            ("2027-04-01", Timestamp::parse("2027-04-01")),
+            ("2027-02-28", None),
+            ("0d", None),
+            ("99999999999999999999d", None),
+            ("soon", None),
+        ] {
+            assert_eq!(key_expiry(text, now), expected, "{text}");
+        }
+    }
 }

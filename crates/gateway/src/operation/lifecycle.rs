@@ -134,7 +134,7 @@ pub(super) const ROWS: &[Row] = &[
             description: "Walk from a tool's definition to the profile, and name the rule, the file and the line that hides it.",
             problems: &[Kind::NotFound],
             input: r#"{"type":"object","properties":{"tool":{"type":"string","description":"The tool's id server/tool, or a name in the profile"},"profile":{"type":"string","description":"The profile; the caller's without it"}},"required":["tool"],"additionalProperties":false}"#,
-            output: r#"{"type":"object","properties":{"tool":{"type":"string"},"profile":{"type":"string"},"visible":{"type":"boolean"},"hiddenBy":{"type":["string","null"]},"steps":{"type":"array"},"nearest":{"type":"array"}},"required":["tool","profile","visible","steps","nearest"]}"#,
+            output: r#"{"type":"object","properties":{"tool":{"type":"string"},"profile":{"type":"string"},"visible":{"type":"boolean"},"hiddenBy":{"type":["string","null"]},"rule":{"type":["object","null"],"description":"Where the rule stands that hides it: `key`, `file`, `line`"},"steps":{"type":"array"},"nearest":{"type":"array"}},"required":["tool","profile","visible","steps","nearest"]}"#,
             ..ROW
         },
     ),

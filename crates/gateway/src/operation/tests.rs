@@ -7,13 +7,14 @@ use toolcrib_view::{Effect, Method, OperationTable, RoutedOperation};
 
 use super::*;
 
-const ASK_WITH_BODY: [&str; 7] = [
+const ASK_WITH_BODY: [&str; 8] = [
     "core_client_import_preview",
     "core_policy_check",
     "core_policy_diff",
     "core_policy_explain",
     "core_policy_simulate",
     "core_policy_test",
+    "core_profile_preview",
     "core_write_preview",
 ];
 

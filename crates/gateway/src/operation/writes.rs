@@ -20,6 +20,9 @@ const NAMED: &str = r#"{"type":"object","properties":{"id":{"type":"string","min
 const KINDS: [&str; 7] = ["mcpserver", "profile", "workflow", "serviceclass", "agent", "model", "connector"];
 /// What they do.
 const ACTS: [&str; 3] = ["create", "update", "delete"];
+/// Others that do nothing before they write.
+const OTHERS: [&str; 5] =
+    ["core_profile_allow", "core_profile_change", "core_profile_clone", "core_profile_key_revoke", "core_registry_add"];
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -114,7 +117,7 @@ impl Gateway {
 pub fn is_previewed(tool: &str) -> bool {
     let is_of_kind =
         |rest: &str| rest.rsplit_once('_').is_some_and(|(kind, act)| KINDS.contains(&kind) && ACTS.contains(&act));
-    tool == "core_registry_add" || tool.strip_prefix("core_").is_some_and(is_of_kind)
+    OTHERS.contains(&tool) || tool.strip_prefix("core_").is_some_and(is_of_kind)
 }
 
 async fn list(gateway: &Arc<Gateway>) -> Result<Value, Problem> {

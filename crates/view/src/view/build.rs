@@ -44,6 +44,8 @@ pub struct Builder {
     /// The entries in the index, with what each reports.
     entries: BTreeMap<ServerName, (Arc<Available>, Vec<Arc<Candidate>>)>,
     names: Names,
+    /// Whether names that views give are remembered.
+    remembers: bool,
     metrics: Arc<Metrics>,
     embed: Option<Arc<dyn Embed>>,
     warned: Arc<Mutex<HashSet<String>>>,
@@ -97,6 +99,7 @@ impl Builder {
             indexed,
             entries,
             names,
+            remembers: true,
             metrics,
             embed,
             warned: Arc::default(),
@@ -105,6 +108,12 @@ impl Builder {
             offered: HashMap::new(),
             page: PAGE,
         }
+    }
+
+    /// The same for views that are only looked at: they give names and remember none.
+    #[must_use]
+    pub fn rehearsing(self) -> Self {
+        Self { remembers: false, ..self }
     }
 
     /// Brings the index up to date: only servers whose inventory changed, and entries that changed, are read again. No
@@ -220,17 +229,8 @@ impl Builder {
     pub fn view(&self, profile: &Arc<ProfileDefinition>, servers: &ServerTable, shown: &VisibilityRules) -> View {
         let VisibilityRules { held, policies } = shown;
         let holds = profile.changed_tools == ChangedTools::Hold;
-        let rules = Rules::new(Settings {
-            profile: profile.name.clone(),
-            servers: profile.servers.clone(),
-            registry: profile.registry.clone(),
-            allow: profile.tools.allow.clone(),
-            deny: profile.tools.deny.clone(),
-            read_only: profile.read_only,
-            held: if holds { Arc::clone(held) } else { Arc::default() },
-        })
-        .asking(asking(profile, servers))
-        .with_policies(policies.clone());
+        let held_now = if holds { Arc::clone(held) } else { Arc::default() };
+        let rules = rules_of(profile, held_now).asking(asking(profile, servers)).with_policies(policies.clone());
         let is_taken = |name: &ServerName| self.sources.iter().any(|source| source.name() == name);
         let shown: Vec<&ServerEntry> = servers
             .values()
@@ -350,7 +350,7 @@ impl Builder {
         let own = META_NAMES.iter().filter(|meta| meta.dialect == profile.dialect).map(|meta| meta.name);
         let operations = self.operations.iter().map(|operation| operation.tool);
         let reserved = own.chain(operations).collect();
-        let names = Naming { names: &self.names, profile, reserved, space: "", warned: &self.warned }.give(&wanted);
+        let names = self.naming(profile, reserved, "").give(&wanted);
         let opens = |(it, name): (&ToolDraft<'_>, &Arc<str>)| {
             (it.session == SessionPart::Open).then(|| (it.id.server.clone(), Arc::clone(name)))
         };
@@ -397,6 +397,16 @@ impl Builder {
 
     /// Whether a tool behind HTTP says that arguments are mirrored in headers, and says it wrongly: such a tool cannot
     /// be called as its server wants, so it is left out (2026-07-28, basic/transports, custom headers).
+    fn naming<'a>(
+        &'a self,
+        profile: &'a ProfileDefinition,
+        reserved: HashSet<&'a str>,
+        space: &'static str,
+    ) -> Naming<'a> {
+        let Self { names, remembers, warned, .. } = self;
+        Naming { names, remembers: *remembers, profile, reserved, space, warned }
+    }
+
     fn has_wrong_headers(&self, running: &ServerEntry, entry: &Entry) -> bool {
         if running.server.listing_era() != Some(Era::Modern) || !running.definition.transport.is_http() {
             return false;
@@ -424,7 +434,7 @@ impl Builder {
         }
         let wanted: Vec<_> = found.iter().map(|(id, _, running)| (id.clone(), owner(running))).collect();
         let names =
-            Naming { names: &self.names, profile, reserved: HashSet::new(), space: "prompt:", warned: &self.warned }
+            self.naming(profile, HashSet::new(), "prompt:")
                 .give(&wanted);
         let mut prompts: Vec<_> = found
             .into_iter()
@@ -436,6 +446,19 @@ impl Builder {
         prompts.sort_by(|a, b| a.name.cmp(&b.name));
         prompts
     }
+}
+
+/// The rules of a profile, as its definition says them.
+pub fn rules_of(profile: &ProfileDefinition, held: Arc<HeldItems>) -> Rules {
+    Rules::new(Settings {
+        profile: profile.name.clone(),
+        servers: profile.servers.clone(),
+        registry: profile.registry.clone(),
+        allow: profile.tools.allow.clone(),
+        deny: profile.tools.deny.clone(),
+        read_only: profile.read_only,
+        held,
+    })
 }
 
 fn owner(running: &ServerEntry) -> Owner<'_> {

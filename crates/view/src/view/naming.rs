@@ -13,6 +13,8 @@ use super::name::{self, Owner};
 #[derive(Debug)]
 pub(super) struct Naming<'a> {
     pub(super) names: &'a Names,
+    /// Whether new names are remembered.
+    pub(super) remembers: bool,
     pub(super) profile: &'a ProfileDefinition,
     /// Names that no one gets.
     pub(super) reserved: HashSet<&'a str>,
@@ -99,11 +101,17 @@ impl Naming<'_> {
         if claims.is_empty() {
             return Vec::new();
         }
+        let by_known = || {
+            let known = self.known();
+            claims.iter().map(|(name, id)| known.get(*name).unwrap_or(id).clone()).collect()
+        };
+        if !self.remembers {
+            return by_known();
+        }
         self.names.claim(&self.profile.name, claims).unwrap_or_else(|error| {
             tracing::warn!(%error, "failed to save exposed names");
             // What is known still counts, so that a full disk renames nothing.
-            let known = self.known();
-            claims.iter().map(|(name, id)| known.get(*name).unwrap_or(id).clone()).collect()
+            by_known()
         })
     }
 

@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Clock, Kind, PrincipalId, Problem, ProfileName, Role, SystemClock, Timestamp};
-use toolcrib_catalog::{GatewayKey, KeyName, Period, ProfileDefinition, edit, user_named};
+use toolcrib_base::{Clock, Kind, PrincipalId, Problem, ProfileName, Role, Secret, SystemClock, Timestamp};
+use toolcrib_catalog::{
+    GatewayKey, KeyName, ProfileDefinition, day_of, edit, key_end, key_expiry, key_period, user_named,
+};
 
 use crate::home::{Environment, Home};
 use crate::output::table::{Column, field};
 use crate::output::{Format, Output};
 use crate::{key_use, output, token};
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What a profile may be read from.
 const ENDINGS: [&str; 2] = ["yaml", "yml"];
 
@@ -109,31 +110,16 @@ fn role(text: &str) -> Result<Role, String> {
 
 /// A period of days, or of what other settings have.
 fn period(text: &str) -> Result<Duration, String> {
-    let wrong = || "expected a period such as `90d`, `24h` or `30m`".to_owned();
-    let found = match text.strip_suffix('d') {
-        Some(days) => days
-            .parse()
-            .ok()
-            .filter(|days| (1..=3_650).contains(days))
-            .map(|days: u64| DAY * u32::try_from(days).unwrap_or(1)),
-        None => text.parse::<Period>().ok().map(Period::duration),
-    };
-    found.ok_or_else(wrong)
+    key_period(text).ok_or_else(|| "expected a period such as `90d`, `24h` or `30m`".to_owned())
 }
 
 /// A moment that is still to come.
 fn moment(text: &str) -> Result<Timestamp, String> {
-    let now = SystemClock.now();
-    let moment = match period(text) {
-        Ok(period) => Some(after(now, period)),
-        Err(_) => Timestamp::parse(text).filter(|_| text.contains('-')),
-    };
-    let moment = moment.ok_or("expected a date such as `2027-01-31`, a time, or a period such as `90d`")?;
-    if moment > now { Ok(moment) } else { Err("expected a moment that is still to come".to_owned()) }
-}
-
-fn after(now: Timestamp, period: Duration) -> Timestamp {
-    Timestamp(now.0.saturating_add(i64::try_from(period.as_millis()).unwrap_or(i64::MAX)))
+    let is_moment = key_period(text).is_some() || text.contains('-') && Timestamp::parse(text).is_some();
+    if !is_moment {
+        return Err("expected a date such as `2027-01-31`, a time, or a period such as `90d`".to_owned());
+    }
+    key_expiry(text, SystemClock.now()).ok_or_else(|| "expected a moment that is still to come".to_owned())
 }
 
 fn add(
@@ -160,19 +146,11 @@ fn rotate(named: &KeyArgument, keep: Option<Duration>, environment: &Environment
         let problem = Problem::new(Kind::InvalidParams, format!("there are already {lasting} keys `{}`", named.key));
         return Err(problem.hint("revoke the older one first with `toolcrib profile key revoke --old`").into());
     }
-    let made = newest.created.as_deref().and_then(Timestamp::parse);
-    let life = newest.expires.zip(made).map(|(expires, made)| whole_days(Duration::from_millis(expires.since(made))));
     if let Some(keep) = keep {
         let (path, name) = (&file.path, named.profile.as_str());
-        file.text = file.edited(edit::expire_keys(path, name, &file.text, &named.key, after(now, keep)))?;
+        file.text = file.edited(edit::expire_keys(path, name, &file.text, &named.key, key_end(now, keep)))?;
     }
-    let expires = life.map(|life| after(now, life));
-    file.add(named, |key| GatewayKey { role: newest.role, expires, user: newest.user.clone(), ..key })
-}
-
-/// A life of a day or more in whole days: a key's file says the day on which it was made, not the hour.
-fn whole_days(life: Duration) -> Duration {
-    if life < DAY { life } else { Duration::from_secs(life.as_secs() - life.as_secs() % DAY.as_secs()) }
+    file.put(named, &newest.successor(now))
 }
 
 /// The keys of a profile, and when each was used last.
@@ -260,10 +238,14 @@ impl File {
 
     /// Makes a key, writes its hash and prints it.
     fn add(&self, named: &KeyArgument, with: impl FnOnce(GatewayKey) -> GatewayKey) -> anyhow::Result<()> {
-        let today: String = SystemClock.now().to_string().chars().take(10).collect();
-        let (secret, key) = GatewayKey::generate(named.key.clone(), Some(today));
-        let key = with(key);
-        self.write(edit::add_key(&self.path, named.profile.as_str(), &self.text, &key))?;
+        let (secret, key) = GatewayKey::generate(named.key.clone(), Some(day_of(SystemClock.now())));
+        self.put(named, &(secret, with(key)))
+    }
+
+    /// Writes the hash of a key and prints the key.
+    fn put(&self, named: &KeyArgument, made: &(Secret, GatewayKey)) -> anyhow::Result<()> {
+        let (secret, key) = made;
+        self.write(edit::add_key(&self.path, named.profile.as_str(), &self.text, key))?;
         Ok(output::print(&format!("{}\n", secret.expose()))?)
     }
 
@@ -287,18 +269,5 @@ impl File {
             fs::set_permissions(&path, permissions).map_err(failed)?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_life_of_a_key_does_not_grow_by_rotation() {
-        let hours = |hours: u64| Duration::from_secs(hours * 60 * 60);
-        for (life, expected) in [(hours(5), hours(5)), (hours(24), DAY), (hours(30 * 24 + 7), DAY * 30)] {
-            assert_eq!(whole_days(life), expected);
-        }
     }
 }

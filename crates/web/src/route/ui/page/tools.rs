@@ -1,7 +1,9 @@
-//! `/ui/tools`: the tools that a profile shows, and one of them: what it takes, who sees it and by which rule.
+//! `/ui/tools`: the tools that a profile shows or hides, and one of them: what it takes, who sees it and by which rule.
+
+mod hidden;
 
 use serde_json::{Value, json};
-use toolcrib_base::Problem;
+use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_store::Door;
 use toolcrib_ui::filters::encoded;
@@ -47,7 +49,13 @@ const SCHEMA: usize = 6_000;
 const EFFECTS: [&str; 3] = ["read-only", "destructive", "other"];
 const SORTS: [&str; 2] = ["id", "size"];
 
+/// Whether the tools are listed that the profile shows, or those that it hides.
+const SHOW: [&str; 2] = ["visible", "hidden"];
+
 async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
+    if request.parameter("show") == Some(SHOW[1]) {
+        return hidden::list(request).await;
+    }
     let (server, state, query) = (request.value("server"), request.value("state"), request.value("q"));
     let mut arguments = json!({ "query": query, "limit": ROWS, "offset": request.offset() });
     let (effect, sort) = (request.value("effect"), request.value("sort"));
@@ -80,17 +88,24 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
             value: effect,
         },
         Filter::Switch { name: "sort", label: "Sorted by", options: SORTS.map(str::to_owned).into(), value: sort },
+        show_filter(request),
         request.profile_filter(),
     ];
     let listing = Listing {
         title: "Tools",
-        empty: ("This profile shows no tools.", "Add a server, or see what the profile allows at `/ui/profiles`."),
+        empty: ("This profile shows no tools.", "Add a server, or see what it hides: choose *hidden* above."),
         actions: vec![open_page("Search as an agent does", "/ui/search", Look::Plain)],
         total: answer["total"].as_u64().and_then(|total| usize::try_from(total).ok()),
         offset: request.offset(),
         ..Listing::new(&COLUMNS, filters, table.collect())
     };
     Ok(request.list(listing))
+}
+
+/// The filter between what is visible and what is hidden.
+fn show_filter(request: &PageRequest) -> Filter {
+    let value = request.value("show");
+    Filter::Switch { name: "show", label: "Show", options: SHOW.map(str::to_owned).into(), value }
 }
 
 /// What a tool's server says that it does.
@@ -102,7 +117,10 @@ fn said_effect(row: &Value) -> Cell {
 
 async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     let id = name(request);
-    let raw = request.operate("core_tool_get", request.in_profile(json!({ "name": id }))).await?;
+    let raw = match request.operate("core_tool_get", request.in_profile(json!({ "name": id }))).await {
+        Err(problem) if problem.kind == Kind::UnknownTool => return hidden::one(request, &id, problem).await,
+        answer => answer?,
+    };
     let tool = raw.to_value();
     let explained = request.operate("core_tool_explain", request.in_profile(json!({ "tool": id }))).await;
     let mut tags = Vec::new();
@@ -133,16 +151,8 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     }
     let mut fixed = Vec::new();
     if let Ok(explained) = explained {
-        let explained = explained.to_value();
-        let steps = rows(&explained, "steps").iter().map(|step| {
-            let (level, word) = if step["ok"] == true { (Level::Ok, "yes") } else { (Level::Bad, "no") };
-            vec![Cell::Text(text(step, "step")), Cell::state(level, word), Cell::Prose(text(step, "text"))]
-        });
-        let columns = vec![Column::text("Step"), Column::text("Passed"), Column::text("Why")];
-        let (is_seen, profile) = (explained["visible"] == true, text(&explained, "profile"));
-        let title = format!("{} in profile {profile}", if is_seen { "Visible" } else { "Hidden" });
-        let table = Table { label: "Why it is there".into(), columns, rows: steps.collect() };
-        fixed.push(Section::Table { title, table, empty: String::new() });
+        fixed.push(steps(&explained.to_value()));
+        fixed.extend(hidden::profiles(request, &id).await);
     }
     fixed.extend(schema(request, &raw, "inputSchema", "What it takes"));
     fixed.extend(schema(request, &raw, "outputSchema", "What it answers"));
@@ -162,6 +172,19 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
         fixed,
         live: String::new(),
     })
+}
+
+/// The way of a tool to a profile, step by step.
+fn steps(explained: &Value) -> Section {
+    let steps = rows(explained, "steps").iter().map(|step| {
+        let (level, word) = if step["ok"] == true { (Level::Ok, "yes") } else { (Level::Bad, "no") };
+        vec![Cell::Text(text(step, "step")), Cell::state(level, word), Cell::Prose(text(step, "text"))]
+    });
+    let columns = vec![Column::text("Step"), Column::text("Passed"), Column::text("Why")];
+    let (is_seen, profile) = (explained["visible"] == true, text(explained, "profile"));
+    let title = format!("{} in profile {profile}", if is_seen { "Visible" } else { "Hidden" });
+    let table = Table { label: "Why it is there or not".into(), columns, rows: steps.collect() };
+    Section::Table { title, table, empty: String::new() }
 }
 
 /// A schema of a tool, from its text: a value would lose the digits of large numbers.
