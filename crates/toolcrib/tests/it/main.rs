@@ -14,6 +14,7 @@ mod browser_calls;
 mod browser_changes;
 mod browser_pages;
 mod browser_people;
+mod browser_policies;
 mod browser_profiles;
 mod browser_runs;
 mod browser_setup;
