@@ -19,8 +19,10 @@ use crate::secret::SecretRef;
 use crate::yaml;
 
 mod journal;
+mod policies;
 
 pub use journal::{FileChange, Rehearsal, UndoError, WriteRecord};
+pub use policies::PolicyFileName;
 
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
@@ -160,7 +162,8 @@ impl DefinitionFile {
         if let Some(auth) = value.get_mut("auth") {
             *auth = shown_auth(auth);
         }
-        if let Some(keys) = value.get_mut("keys") {
+        let has_keys = |keys: &&mut Value| keys.as_array().is_none_or(|keys| !keys.is_empty());
+        if let Some(keys) = value.get_mut("keys").filter(has_keys) {
             *keys = MASK.into();
         }
         Some(value)

@@ -21,6 +21,7 @@ use toolcrib_view::metrics::Metrics;
 use toolcrib_view::view::Builder;
 
 use crate::active::ActiveTools;
+use crate::callers::RecentCallers;
 use crate::clients::EditClients;
 use crate::configuration::Configuration;
 use crate::entry_runs::EntryRuns;
@@ -238,6 +239,7 @@ impl GatewayBuilder {
             vault: self.vault,
             clients: self.clients,
             logs: self.logs,
+            callers: RecentCallers::default(),
             lists: Mutex::default(),
             embed: self.embed,
             followers: Followers::default(),

@@ -23,6 +23,7 @@ use toolcrib_view::view::{Builder, Entries, View, VisibilityRules};
 use toolcrib_view::{Embed, OperationTable, ServerTable, Visibility};
 
 use crate::active::ActiveTools;
+use crate::callers::RecentCallers;
 use crate::clients::EditClients;
 use crate::configuration::Configuration;
 use crate::entry_runs::EntryRuns;
@@ -62,6 +63,8 @@ pub struct Gateway {
     pub(crate) clients: Option<Arc<dyn EditClients>>,
     /// The logs of servers, where they are kept.
     pub(crate) logs: Option<Arc<dyn ReadServerLogs>>,
+    /// Who called lately without a session.
+    pub(crate) callers: RecentCallers,
     /// How often clients were given the tools of a profile since that was written down.
     pub(crate) lists: Mutex<BTreeMap<ProfileName, u64>>,
     pub(crate) embed: Option<Arc<dyn Embed>>,

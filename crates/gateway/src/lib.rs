@@ -19,6 +19,7 @@ mod advice;
 pub mod approval;
 mod approval_events;
 mod builder;
+mod callers;
 mod canaries;
 mod clients;
 mod configuration;

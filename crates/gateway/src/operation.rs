@@ -24,6 +24,7 @@ mod lifecycle;
 mod logins;
 mod logs;
 mod policies;
+mod policy_files;
 mod profile_changes;
 mod profile_keys;
 mod profiles;
@@ -140,6 +141,7 @@ const FILES: &[&[Row]] = &[
     logins::ROWS,
     logs::ROWS,
     policies::ROWS,
+    policy_files::ROWS,
     profile_changes::ROWS,
     profile_keys::ROWS,
     profiles::ROWS,

@@ -63,8 +63,7 @@ impl Gateway {
         };
         let servers = self.entry_runs.seen(self.path.servers.table());
         let holds = profile.changed_tools == ChangedTools::Hold;
-        let held =
-            if holds { Quarantine::default().update(&servers, &self.path.pins) } else { Arc::default() };
+        let held = if holds { Quarantine::default().update(&servers, &self.path.pins) } else { Arc::default() };
         builder.view(profile, &servers, &VisibilityRules { held, policies: None })
     }
 
@@ -74,10 +73,10 @@ impl Gateway {
         let identity = Identity::by(*proof);
         let profile = &view.profile.name;
         let subject = Subject { principal, role: *role, identity: &identity, profile, door: "mcp" };
-        let rules = self.policies.policies().map(|policies| ClassRules {
-            class: policies.class(&subject),
-            labels: Arc::new(labels(&self.loaded())),
-        });
+        let rules = self
+            .policies
+            .policies()
+            .map(|policies| ClassRules { class: policies.class(&subject), labels: Arc::new(labels(&self.loaded())) });
         let rules = view.rules.clone().with_policies(rules);
         let shows = |tool: &toolcrib_view::Tool| {
             let act = tool.act();

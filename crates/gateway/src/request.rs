@@ -72,6 +72,7 @@ impl Gateway {
         request: Request,
         channel: Option<Channel>,
     ) -> Option<Answer> {
+        self.callers.note(caller, &request.method, self.path.clock.now());
         if let Some(halt) = self.path.halts.of(caller) {
             let refused = HaltedRequest { halt: &halt, canary: None };
             return Some(Box::pin(self.refuse_halted(snapshot, caller, request, refused)).await);

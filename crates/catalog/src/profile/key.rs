@@ -277,7 +277,10 @@ mod tests {
         let made = GatewayKey::generate(KeyName::new("ci").unwrap(), Some("2027-01-01".to_owned())).1;
         let old = GatewayKey { role: Role::Viewer, expires: Timestamp::parse("2027-01-31T09:00:00Z"), ..made };
         let (_, new) = old.successor(now);
-        assert_eq!((new.role, new.expires, new.created), (Role::Viewer, Timestamp::parse("2027-03-31T07:00:00Z"), Some("2027-03-01".into())));
+        assert_eq!(
+            (new.role, new.expires, new.created),
+            (Role::Viewer, Timestamp::parse("2027-03-31T07:00:00Z"), Some("2027-03-01".into()))
+        );
         assert_ne!(new.hash, old.hash);
     }
 

@@ -22,9 +22,20 @@ pub(crate) fn amend(
     read: Read<'_>,
 ) -> Option<String> {
     let says = |text: &String| read(text).is_some_and(|value| value.as_object() == Some(after));
-    // Items keep their comments; where that fails, the whole list is rewritten.
-    let amended = [true, false].into_iter().filter_map(|by_items| amended(text, before, after, read, by_items));
-    amended.into_iter().find(says)
+    // Members and items keep their comments; where that fails, the whole of them is rewritten.
+    let ways = [Care::Members, Care::Items, Care::Keys];
+    ways.into_iter().filter_map(|care| amended(text, before, after, read, care)).find(says)
+}
+
+/// Below what nothing is kept as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Care {
+    /// The keys of the text.
+    Keys,
+    /// The items of lists.
+    Items,
+    /// The members of maps, and what is in them.
+    Members,
 }
 
 fn amended(
@@ -32,7 +43,7 @@ fn amended(
     before: &Map<String, Value>,
     after: &Map<String, Value>,
     read: Read<'_>,
-    by_items: bool,
+    care: Care,
 ) -> Option<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for (key, was) in before {
@@ -41,7 +52,13 @@ fn amended(
             continue;
         }
         let block = block_of(&lines, key)?;
-        if by_items && now.is_some_and(|now| amend_items(&mut lines, &block, was, now).is_some()) {
+        if care >= Care::Items && now.is_some_and(|now| amend_items(&mut lines, &block, was, now).is_some()) {
+            continue;
+        }
+        if let (Care::Members, Some(now)) = (care, now)
+            && let Some(members) = amended_members(lines.get(block.clone())?, was, now, read)
+        {
+            lines.splice(block.start + 1..block.end, members);
             continue;
         }
         let written = now.map(|now| render(&json!({ key: now }))).unwrap_or_default();
@@ -61,6 +78,27 @@ fn amended(
         written.lines().map(str::to_owned).collect::<Vec<_>>()
     }));
     Some(lines.join("\n") + "\n")
+}
+
+/// The lines of a map below its key, made to say something else. `None` where it does not stand on lines of its own, or
+/// keeps no member.
+fn amended_members(block: &[String], was: &Value, now: &Value, read: Read<'_>) -> Option<Vec<String>> {
+    let (was, now) = (was.as_object()?, now.as_object()?);
+    let lines = block.get(1..)?;
+    if was.keys().all(|key| !now.contains_key(key)) {
+        return None;
+    }
+    let is_word = |line: &&String| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    let first = lines.iter().find(is_word)?;
+    let indent = first.len() - first.trim_start().len();
+    let moved = |line: &String| match line.trim().is_empty() {
+        true => Some(String::new()),
+        false => line.strip_prefix(" ".repeat(indent).as_str()).map(str::to_owned),
+    };
+    let inner: Option<Vec<String>> = lines.iter().map(moved).collect();
+    let inner = amended(&(inner?.join("\n") + "\n"), was, now, read, Care::Members)?;
+    let back = |line: &str| if line.is_empty() { String::new() } else { " ".repeat(indent) + line };
+    Some(inner.lines().map(back).collect())
 }
 
 /// Takes items out of a list with lines for each, and adds new ones as its last. `None`, and nothing changed, where the
@@ -205,6 +243,19 @@ mod tests {
             text,
             "# what it is for\nname: a # it\n\n# where it is\ncommand: other # old\n\nargs: [three]\n\n# the end\ntimeouts:\n  call: \"5s\"\n"
         );
+    }
+
+    #[test]
+    fn members_of_a_map_keep_their_comments_and_their_order() {
+        let text = "name: a\ntools: # rules\n  # what ann may\n  allow:\n    - x/a # one\n    - x/b\n  deny: [\"*/c\"] # never\n\n# the end\nread_only: true\n";
+        let with = |tools: Value| json!({ "name": "a", "tools": tools, "read_only": true });
+        let more = changed(text, &with(json!({ "allow": ["x/a", "x/b", "x/d"], "deny": ["*/c"] })));
+        assert_eq!(more, text.replace("    - x/b\n", "    - x/b\n    - x/d\n"));
+        let other = changed(text, &with(json!({ "allow": ["x/a", "x/b"], "deny": [], "confirm": ["x/a"] })));
+        assert_eq!(other, text.replace("  deny: [\"*/c\"] # never\n", "  deny: [] # never\n  confirm: [x/a]\n"));
+        let flow = "name: a\ntools: {allow: [\"x/a\"]} # one line\n";
+        let flow = changed(flow, &json!({ "name": "a", "tools": { "allow": ["x/b"] } }));
+        assert!(flow.contains("x/b") && !flow.contains("x/a"), "{flow}");
     }
 
     #[test]

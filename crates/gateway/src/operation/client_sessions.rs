@@ -1,5 +1,5 @@
-//! The sessions that clients of the legacy era have open. Clients of the modern era have none: each of their requests
-//! stands alone, and the audit log has them.
+//! The sessions that clients of the legacy era have open, and the clients of the modern era that called lately: they have
+//! no session, each of their requests stands alone.
 
 use std::sync::Arc;
 
@@ -17,6 +17,24 @@ use crate::gateway::Gateway;
 const MOST: usize = 500;
 
 pub(super) const ROWS: &[Row] = &[
+    row(
+        Run::Global(|gateway, _| Box::pin(std::future::ready(Ok(callers(gateway))))),
+        Operation {
+            tool: "core_client_caller_list",
+            path: "/client-callers",
+            tag: "clients",
+            summary: "List who called lately without a session",
+            description: "List the clients of revision 2026-07-28 and later that called since the gateway started: \
+                          their name, profile, principal and revision, how many requests and calls of tools they \
+                          made, the one that was seen last first. A thousand are remembered.",
+            output: r#"{"type":"object","properties":{"callers":{"type":"array","items":{"type":"object",
+    "properties":{"client":{"type":"string"},"profile":{"type":"string"},"principal":{"type":"string"},
+    "revision":{"type":"string"},"requests":{"type":"integer"},"calls":{"type":"integer"},
+    "first":{"type":"string"},"last":{"type":"string"}},"required":["client","profile","principal","revision",
+    "requests","calls","first","last"]}},"total":{"type":"integer"}},"required":["callers","total"]}"#,
+            ..ROW
+        },
+    ),
     row(
         Run::Global(|gateway, arguments| Box::pin(std::future::ready(end(gateway, arguments)))),
         Operation {
@@ -45,7 +63,8 @@ pub(super) const ROWS: &[Row] = &[
             summary: "List the sessions of clients",
             description: "List who is connected: the client, its profile, principal and MCP revision, how many \
                           requests it made and how many run, the one that was used last first. Clients of revision \
-                          2026-07-28 and later have no session.",
+                          2026-07-28 and later have no session: core_client_caller_list has \
+                          them.",
             output: r#"{"type":"object","properties":{"sessions":{"type":"array","items":{"type":"object",
     "properties":{"name":{"type":"string"},"client":{"type":"string"},"profile":{"type":"string"},
     "principal":{"type":"string"},"revision":{"type":"string"},"opened":{"type":"string"},
@@ -56,6 +75,18 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
 ];
+
+fn callers(gateway: &Arc<Gateway>) -> Value {
+    let all = gateway.callers.all();
+    let rows = all.iter().take(MOST).map(|(key, record)| {
+        json!({
+            "client": &*key.client, "profile": key.profile.as_str(), "principal": key.principal.as_str(),
+            "revision": key.revision.as_str(), "requests": record.requests, "calls": record.calls,
+            "first": record.first.to_string(), "last": record.last.to_string(),
+        })
+    });
+    json!({ "callers": rows.collect::<Vec<_>>(), "total": all.len() })
+}
 
 fn list(gateway: &Arc<Gateway>) -> Value {
     let mut all = gateway.sessions.all();

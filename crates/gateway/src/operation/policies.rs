@@ -3,6 +3,7 @@
 
 mod answer;
 mod diff;
+mod matrix;
 mod question;
 mod simulate;
 
@@ -10,22 +11,26 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Kind, Problem, ToolId};
+use toolcrib_base::{Kind, Problem, ProfileName, ToolId};
 use toolcrib_catalog::PolicyFile;
 use toolcrib_policy::{
     Annotations, Ask, Effect as PolicyEffect, Fault, Policies, PolicyRule, PolicyVerdict, ToolDigest, Vocabulary,
     WORKFLOWS, check as names_of,
 };
 use toolcrib_protocol::Raw;
+use toolcrib_session::Caller;
 use toolcrib_view::arguments::text;
 use toolcrib_view::view::{annotations, digest};
 use toolcrib_view::{Effect, Method, Operation};
 
 use self::answer::answer;
 use self::question::Question;
-use super::{ROW, Row, Run, blocking, row};
+use super::{ROW, Row, Run, Words, blocking, definition, page, row};
 use crate::gateway::Gateway;
 use crate::policies::compiled;
+
+/// How many tools the table of who may do what has if nothing else is said.
+const MATRIX_ROWS: usize = 100;
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -38,7 +43,7 @@ pub(super) const ROWS: &[Row] = &[
             summary: "Check policies",
             description: "Check the files of policies, or those in `files`, strictly: their syntax, types and annotations. `warnings` are names that nothing has, with the nearest.",
             problems: &[Kind::InvalidParams],
-            input: r#"{"type":"object","properties":{"files":{"type":"array","description":"Files to check in place of those on disk","items":{"type":"object","properties":{"name":{"type":"string","description":"Such as `prod.cedar`"},"text":{"type":"string"}},"required":["name","text"],"additionalProperties":false}}},"additionalProperties":false}"#,
+            input: r#"{"type":"object","properties":{"files":{"type":"array","description":"Files to check in place of those on disk","items":{"type":"object","properties":{"name":{"type":"string","description":"Such as `prod.cedar`"},"text":{"type":"string"}},"required":["name","text"],"additionalProperties":false}},"file":{"type":"object","description":"One file in place of the one of its name, beside the others on disk; without a text it is left out","properties":{"name":{"type":"string"},"text":{"type":"string"}},"required":["name"],"additionalProperties":false}},"additionalProperties":false}"#,
             output: r#"{"type":"object","properties":{"ok":{"type":"boolean"},"policies":{"type":"integer"},"problems":{"type":"array","items":{"type":"object"}},"warnings":{"type":"array","items":{"type":"object"}}},"required":["ok","policies","problems","warnings"]}"#,
             ..ROW
         },
@@ -51,9 +56,9 @@ pub(super) const ROWS: &[Row] = &[
             path: "/policies/diff",
             tag: "policies",
             summary: "Say who gains or loses what by a change of policies",
-            description: "Compare the policies in force with `files`, over all tools, operations, entries of the registry, prompts and up to 10,000 resources that servers list: for each profile, each role and everybody whom policies name. `open` is what depends on the call. Rows are of effect `gains`, `loses` or `changes`.",
+            description: "Compare the policies in force with `files`, or with those on disk changed by `file`, over all tools, operations, entries of the registry, prompts and up to 10,000 resources that servers list: for each profile, each role and everybody whom policies name. `open` is what depends on the call. Rows are of effect `gains`, `loses` or `changes`.",
             problems: &[Kind::InvalidParams],
-            input: r#"{"type":"object","properties":{"files":{"type":"array","description":"The files that would be the policies","items":{"type":"object","properties":{"name":{"type":"string","description":"Such as `prod.cedar`"},"text":{"type":"string"}},"required":["name","text"],"additionalProperties":false}},"profile":{"type":"string","description":"Only this profile"}},"required":["files"],"additionalProperties":false}"#,
+            input: r#"{"type":"object","properties":{"files":{"type":"array","description":"The files that would be the policies","items":{"type":"object","properties":{"name":{"type":"string","description":"Such as `prod.cedar`"},"text":{"type":"string"}},"required":["name","text"],"additionalProperties":false}},"profile":{"type":"string","description":"Only this profile"},"file":{"type":"object","description":"One file in place of the one of its name, beside the others on disk; without a text it is left out","properties":{"name":{"type":"string"},"text":{"type":"string"}},"required":["name"],"additionalProperties":false}},"oneOf":[{"required":["files"]},{"required":["file"]}],"additionalProperties":false}"#,
             output: r#"{"type":"object","properties":{"gains":{"type":"integer"},"loses":{"type":"integer"},"changes":{"type":"array","items":{"type":"object"}},"principals":{"type":"integer","description":"How many kinds of principals were compared"},"things":{"type":"integer"},"truncated":{"type":"boolean"}},"required":["gains","loses","changes","truncated"]}"#,
             ..ROW
         },
@@ -81,7 +86,22 @@ pub(super) const ROWS: &[Row] = &[
             tag: "policies",
             summary: "List the policies in force",
             description: "List the policies in force with their files and lines, and what is wrong with the files on disk. While files are bad, the last good ones stay in force; where there are none, only administrators act.",
-            output: r#"{"type":"object","properties":{"inForce":{"type":"boolean","description":"Whether policies decide at all"},"policies":{"type":"array","items":{"type":"object"}},"problems":{"type":"array","items":{"type":"object"}}},"required":["inForce","policies","problems"]}"#,
+            output: r#"{"type":"object","properties":{"inForce":{"type":"boolean","description":"Whether policies decide at all"},"files":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"policies":{"type":"integer"},"problems":{"type":"integer"}},"required":["name","policies","problems"]}},"policies":{"type":"array","items":{"type":"object"}},"problems":{"type":"array","items":{"type":"object"}}},"required":["inForce","files","policies","problems"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(matrix(gateway, caller, arguments))),
+        Operation {
+            tool: "core_policy_matrix",
+            path: "/policies/matrix",
+            tag: "policies",
+            summary: "Show who may call what",
+            description: "Show the tools of a profile and, for each role and each principal that policies name, what is decided of a call: `permit`, `hidden`, `deny`, `confirm`, `approve`, or `open` where it depends on the call.",
+            problems: &[Kind::InvalidParams, Kind::NotFound],
+            input: r#"{"type":"object","properties":{"profile":{"type":"string","description":"The profile; the caller's without it"},"query":{"type":"string","description":"Words of the tool's id or title"},"who":{"type":"string","description":"Part of a principal's words, such as `role member` or `Group`"},"decision":{"enum":["permit","hidden","deny","confirm","approve","open"],"description":"Only tools that have it for someone"},"limit":{"type":"integer","minimum":1,"maximum":200,"default":100},"offset":{"type":"integer","minimum":0,"default":0}},"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"profile":{"type":"string"},"inForce":{"type":"boolean"},"principals":{"type":"array","items":{"type":"object","properties":{"who":{"type":"string"},"principal":{"type":"string"},"role":{"type":"string"},"groups":{"type":"array"},"client":{"type":["string","null"]},"tenant":{"type":["string","null"]}},"required":["who","principal","role","groups"]}},"principalsTotal":{"type":"integer"},"tools":{"type":"array","items":{"type":"object","properties":{"tool":{"type":"string"},"decisions":{"type":"array","items":{"type":"object","properties":{"decision":{"type":"string"},"by":{"type":"string"}},"required":["decision","by"]}}},"required":["tool","decisions"]}},"total":{"type":"integer"},"truncated":{"type":"boolean"}},"required":["profile","inForce","principals","principalsTotal","tools","total","truncated"]}"#,
+            slow: true,
             ..ROW
         },
     ),
@@ -95,7 +115,7 @@ pub(super) const ROWS: &[Row] = &[
             summary: "Play the record against policies",
             description: "Decide the calls on record since a moment by `files`, or by the policies in force, and list what would have been decided otherwise. `to` is `depends on arguments` or `depends on groups` where the record does not say enough.",
             problems: &[Kind::InvalidParams],
-            input: r#"{"type":"object","properties":{"since":{"type":["string","integer"],"description":"RFC 3339, a date, or milliseconds since 1970"},"files":{"type":"array","description":"Files in place of those in force","items":{"type":"object"}}},"required":["since"],"additionalProperties":false}"#,
+            input: r#"{"type":"object","properties":{"since":{"type":["string","integer"],"description":"RFC 3339, a date, or milliseconds since 1970"},"files":{"type":"array","description":"Files in place of those in force","items":{"type":"object"}},"file":{"type":"object","description":"One file in place of the one of its name, beside the others on disk; without a text it is left out","properties":{"name":{"type":"string"},"text":{"type":"string"}},"required":["name"],"additionalProperties":false}},"required":["since"],"additionalProperties":false}"#,
             output: r#"{"type":"object","properties":{"played":{"type":"integer"},"same":{"type":"integer"},"skipped":{"type":"integer","description":"What policies had no part in, or what is no longer there"},"changes":{"type":"array","items":{"type":"object"}},"truncated":{"type":"boolean"}},"required":["played","same","skipped","changes","truncated"]}"#,
             slow: true,
             ..ROW
@@ -129,11 +149,20 @@ fn list(gateway: &Arc<Gateway>) -> Value {
     let policies = gateway.policies.policies();
     let rows: Vec<Value> = policies.iter().flat_map(Policies::rules).map(rule).collect();
     let problems: Vec<Value> = gateway.policies.faults().iter().map(fault).collect();
-    json!({ "inForce": policies.is_some(), "policies": rows, "problems": problems })
+    let loaded = gateway.loaded();
+    let files: Vec<Value> = loaded
+        .policies
+        .iter()
+        .map(|file| {
+            let of = |list: &[Value]| list.iter().filter(|it| it["file"] == file.name.as_str()).count();
+            json!({ "name": file.name, "policies": of(&rows), "problems": of(&problems) })
+        })
+        .collect();
+    json!({ "inForce": policies.is_some(), "files": files, "policies": rows, "problems": problems })
 }
 
 async fn check(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
-    let files = match files(arguments)? {
+    let files = match files(gateway, arguments)? {
         Some(files) => files,
         None => gateway.loaded().policies.to_vec(),
     };
@@ -155,7 +184,7 @@ async fn check(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem
 }
 
 async fn difference(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
-    let files = files(arguments)?.unwrap_or_default();
+    let files = files(gateway, arguments)?.unwrap_or_default();
     let profile = match text(arguments, "profile")? {
         None => None,
         Some(name) => {
@@ -172,6 +201,25 @@ async fn difference(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Pr
     .await
 }
 
+async fn matrix(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<Value, Problem> {
+    let profile = text(arguments, "profile")?.unwrap_or_else(|| by.profile.to_string());
+    let unknown = || {
+        let views = gateway.views();
+        definition::unknown("profile", &profile, views.keys().map(ProfileName::as_str))
+    };
+    let view = gateway.view(&profile).ok_or_else(unknown)?;
+    let (limit, offset) = page(arguments)?;
+    let query = matrix::MatrixQuery {
+        words: Words::of(arguments)?,
+        decision: text(arguments, "decision")?,
+        who: text(arguments, "who")?.unwrap_or_default(),
+        limit: limit.unwrap_or(MATRIX_ROWS),
+        offset,
+    };
+    let gateway = Arc::clone(gateway);
+    blocking(move || Ok(matrix::matrix(&gateway, &view, &query))).await
+}
+
 async fn simulate(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
     let since = match &arguments.to_value()["since"] {
         Value::String(written) => toolcrib_base::Timestamp::parse(written),
@@ -180,7 +228,7 @@ async fn simulate(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Prob
     };
     let wrong = || Problem::new(Kind::InvalidParams, "`since` must be a time such as 2026-11-20T12:00:00Z");
     let since = since.ok_or_else(wrong)?;
-    let files = files(arguments)?;
+    let files = files(gateway, arguments)?;
     // What happened a moment ago is played too.
     let _ = gateway.path.store.audit().flush().await;
     let gateway = Arc::clone(gateway);
@@ -193,7 +241,7 @@ async fn simulate(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Prob
 
 async fn explain(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
     let question = Question::read(gateway, &arguments.to_value())?;
-    let files = files(arguments)?;
+    let files = files(gateway, arguments)?;
     let gateway = Arc::clone(gateway);
     blocking(move || {
         let policies = asked_if_any(&gateway, files)?;
@@ -218,7 +266,7 @@ async fn test(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem>
             .map_err(|problem| Problem { message: format!("{name}: {problem}"), ..problem })?;
         questions.push((name, expect.to_owned(), question));
     }
-    let files = files(arguments)?;
+    let files = files(gateway, arguments)?;
     let gateway = Arc::clone(gateway);
     blocking(move || {
         let policies = asked_if_any(&gateway, files)?;
@@ -271,11 +319,16 @@ fn rule(rule: &PolicyRule) -> Value {
     })
 }
 
-fn fault(fault: &Fault) -> Value {
+pub(super) fn fault(fault: &Fault) -> Value {
     json!({ "file": fault.file, "line": fault.line, "message": fault.message, "hint": fault.hint })
 }
 
-fn files(arguments: &Raw) -> Result<Option<Vec<PolicyFile>>, Problem> {
+fn files(gateway: &Gateway, arguments: &Raw) -> Result<Option<Vec<PolicyFile>>, Problem> {
+    if let Some(file) = arguments.get("file") {
+        let file = file.to_value();
+        let name = file["name"].as_str().unwrap_or_default();
+        return Ok(Some(with_file(gateway.loaded().policies.to_vec(), name, file["text"].as_str())));
+    }
     let Some(files) = arguments.get("files") else { return Ok(None) };
     let invalid = || Problem::new(Kind::InvalidParams, "`files` is a list of `{name, text}`");
     let file = |it: &Value| {
@@ -285,6 +338,14 @@ fn files(arguments: &Raw) -> Result<Option<Vec<PolicyFile>>, Problem> {
     let value = files.to_value();
     let files: Option<Vec<PolicyFile>> = value.as_array().ok_or_else(invalid)?.iter().map(file).collect();
     files.map(Some).ok_or_else(invalid)
+}
+
+/// The files with one of them changed, added or, without a text, left out.
+pub(super) fn with_file(mut files: Vec<PolicyFile>, name: &str, text: Option<&str>) -> Vec<PolicyFile> {
+    files.retain(|file| file.name != name);
+    files.extend(text.map(|text| PolicyFile { name: name.to_owned(), text: Ok(text.to_owned()) }));
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    files
 }
 
 /// The digest of a tool's definition as the gateway knows it.

@@ -99,7 +99,8 @@ async fn hidden(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<
         found.retain(|id, _| server.as_deref().is_none_or(|server| server == id.server.as_str()));
         let total = found.len();
         let shown = found.iter().skip(offset).take(limit.unwrap_or(USUAL).min(MOST));
-        let rows: Result<Vec<Value>, Problem> = shown.map(|(id, entry)| hidden_row(&gateway, &profile, id, entry)).collect();
+        let rows: Result<Vec<Value>, Problem> =
+            shown.map(|(id, entry)| hidden_row(&gateway, &profile, id, entry)).collect();
         Ok(json!({ "profile": profile, "servers": servers, "tools": rows?, "total": total }))
     })
     .await

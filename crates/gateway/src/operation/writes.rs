@@ -21,8 +21,15 @@ const KINDS: [&str; 7] = ["mcpserver", "profile", "workflow", "serviceclass", "a
 /// What they do.
 const ACTS: [&str; 3] = ["create", "update", "delete"];
 /// Others that do nothing before they write.
-const OTHERS: [&str; 5] =
-    ["core_profile_allow", "core_profile_change", "core_profile_clone", "core_profile_key_revoke", "core_registry_add"];
+const OTHERS: [&str; 7] = [
+    "core_policy_file_delete",
+    "core_policy_file_write",
+    "core_profile_allow",
+    "core_profile_change",
+    "core_profile_clone",
+    "core_profile_key_revoke",
+    "core_registry_add",
+];
 
 pub(super) const ROWS: &[Row] = &[
     row(

@@ -49,6 +49,7 @@ mod policies;
 mod policy_changes;
 mod policy_driver;
 mod policy_questions;
+mod profile_changes;
 mod progress;
 mod quarantine;
 mod registry;

@@ -16,6 +16,7 @@ mod browser_forms;
 mod browser_hostile;
 mod browser_pages;
 mod browser_people;
+mod browser_policies;
 mod browser_profiles;
 mod browser_results;
 mod browser_runs;

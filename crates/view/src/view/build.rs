@@ -433,9 +433,7 @@ impl Builder {
             }
         }
         let wanted: Vec<_> = found.iter().map(|(id, _, running)| (id.clone(), owner(running))).collect();
-        let names =
-            self.naming(profile, HashSet::new(), "prompt:")
-                .give(&wanted);
+        let names = self.naming(profile, HashSet::new(), "prompt:").give(&wanted);
         let mut prompts: Vec<_> = found
             .into_iter()
             .zip(names)

@@ -87,6 +87,7 @@ async fn post(page: PageRequest, body: Incoming) -> Response<Body> {
         session::SESSION => session::begin(&page, &fields),
         "/ui/theme" => theme(&fields),
         _ if page.viewer.is_none() => session::keep_form(&page, fields),
+        _ if let Some(editor) = page::editor(path) => page::edit(&page, editor, &fields).await,
         _ if path.starts_with(page::calls::ROOT) => page::calls::post(&page, &fields).await,
         _ if page::call::is_asked(path) => page::call::post(&page, &fields).await,
         _ => match path.strip_prefix(act::ROOT) {

@@ -32,11 +32,11 @@ pub(super) struct Change {
 }
 
 /// Someone whom policies may tell apart from others.
-struct Person {
-    words: String,
-    principal: PrincipalId,
-    role: Role,
-    identity: Identity,
+pub(super) struct Person {
+    pub(super) words: String,
+    pub(super) principal: PrincipalId,
+    pub(super) role: Role,
+    pub(super) identity: Identity,
 }
 
 /// What decides beside policies, and what they read.
@@ -48,9 +48,9 @@ struct Standards<'a> {
 
 /// What is decided of a thing, in a word, by which policies, and what they say where the call decides.
 #[derive(PartialEq, Eq)]
-struct ThingDecision {
-    decision: &'static str,
-    by: String,
+pub(super) struct ThingDecision {
+    pub(super) decision: &'static str,
+    pub(super) by: String,
     texts: Vec<String>,
 }
 
@@ -166,13 +166,13 @@ impl Change {
 // === impl Person ===
 
 impl Person {
-    fn of_role(role: Role) -> Self {
+    pub(super) fn of_role(role: Role) -> Self {
         let principal = PrincipalId::new("user:");
         Self { words: format!("role {role}"), principal, role, identity: Identity::by(Proof::AccessToken) }
     }
 
     /// `None` for what is no one: roles and profiles are there by themselves.
-    fn named(role: Role, name: &SubjectName) -> Option<Self> {
+    pub(super) fn named(role: Role, name: &SubjectName) -> Option<Self> {
         let SubjectName { of_type, id } = name;
         let mut person = Self::of_role(role);
         let (issuer, rest) = id.split_once('/').unwrap_or(("", id));
@@ -201,7 +201,7 @@ impl ThingDecision {
         Self { decision: "permit", by: String::new(), texts: Vec::new() }
     }
 
-    fn of(class: &Arc<Class>, act: &Act, labels: &LabelTable) -> Self {
+    pub(super) fn of(class: &Arc<Class>, act: &Act, labels: &LabelTable) -> Self {
         match class.outlook(act, labels, None) {
             Outlook::Settled(verdict) => {
                 let by = match &verdict {

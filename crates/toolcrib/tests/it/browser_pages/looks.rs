@@ -12,7 +12,7 @@ use super::{Browser, Pages, gateway, outline};
 const WIDE: u32 = 1280;
 const NARROW: u32 = 320;
 /// Pages below those of the navigation.
-const MORE: [&str; 8] = [
+const MORE: [&str; 14] = [
     "/ui/servers/try",
     "/ui/tools/try%2Fecho",
     "/ui/call/try%2Fecho",
@@ -21,6 +21,12 @@ const MORE: [&str; 8] = [
     "/ui/registry/github",
     "/ui/models/demo",
     "/ui/runs/compare",
+    "/ui/tools?show=hidden",
+    "/ui/profiles/-/edit",
+    "/ui/profiles/-/edit?name=default",
+    "/ui/policies/who",
+    "/ui/policies/explain?as=user:acme/ann&tool=try/echo",
+    "/ui/policies/-/edit",
 ];
 
 #[tokio::test]

@@ -54,6 +54,9 @@ pub(super) async fn post(page: &PageRequest, tool: &str, fields: &Fields) -> Res
                 Some(subject) => format!("{}: `{subject}`", operation.summary),
                 None => operation.summary.to_owned(),
             };
+            if page::profiles::makes_key(operation) {
+                return page::profiles::key_page(page, operation, &answer.to_value());
+            }
             if fields.text("return").is_some() {
                 let after = written(page, operation).await;
                 let undo = after.filter(|after| before.as_ref() != Some(after));

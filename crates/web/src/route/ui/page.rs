@@ -15,7 +15,10 @@ mod logs;
 mod offers;
 pub(super) mod operation;
 mod people;
-mod profiles;
+mod policies;
+mod policy_editor;
+mod profile_editor;
+pub(super) mod profiles;
 mod record;
 mod registry;
 mod runs;
@@ -37,6 +40,7 @@ use toolcrib_ui::part::{Action, Cell, Column, Filter, Look, Table, Target};
 use toolcrib_ui::{NavGroup, NavLink};
 
 use super::live::{self, MakeLive};
+use super::request::Fields;
 use super::{PageRequest, write};
 use crate::guard::UI;
 
@@ -79,6 +83,7 @@ const PAGES: &[&Page] = &[
     &registry::ONE,
     &profiles::PAGE,
     &profiles::ONE,
+    &profile_editor::PAGE,
     &workflows::PAGE,
     &workflows::ONE,
     &workflows::RUNS,
@@ -88,7 +93,10 @@ const PAGES: &[&Page] = &[
     &approvals::PAGE,
     &approvals::ONE,
     &people::LOGINS,
-    &people::POLICIES,
+    &policies::PAGE,
+    &policies::WHO,
+    &policies::EXPLAIN,
+    &policy_editor::PAGE,
     &people::HALTS,
     &runs::PAGE,
     // Before what answers whatever is below the runs.
@@ -116,6 +124,26 @@ const PAGES: &[&Page] = &[
     &operation::LIST,
     &operation::ONE,
 ];
+
+/// A page whose form is sent to itself: it shows what would come of it.
+type Editor = for<'a> fn(&'a PageRequest, &'a Fields) -> BoxFuture<'a, Result<String, Problem>>;
+
+/// The editor at a path, if one is there.
+pub(super) fn editor(path: &str) -> Option<Editor> {
+    match path {
+        policy_editor::PATH => Some(|request, fields| Box::pin(policy_editor::post(request, fields))),
+        profile_editor::PATH => Some(|request, fields| Box::pin(profile_editor::post(request, fields))),
+        _ => None,
+    }
+}
+
+/// Answers what an editor's form is sent for.
+pub(super) async fn edit(request: &PageRequest, editor: Editor, fields: &Fields) -> Response<Body> {
+    match editor(request, fields).await {
+        Ok(text) => write::html(&request.head.headers, StatusCode::OK, text),
+        Err(problem) => write::problem(request, "This page cannot be shown", &problem),
+    }
+}
 
 /// Answers with the page of the path.
 pub(super) async fn answer(request: &PageRequest) -> Response<Body> {

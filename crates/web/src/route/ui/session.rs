@@ -11,7 +11,7 @@ use http::header::{HOST, HeaderValue, SET_COOKIE, USER_AGENT};
 use http::request::Parts;
 use http::{Response, StatusCode};
 use serde_json::json;
-use toolcrib_base::{Kind, Problem, Secret};
+use toolcrib_base::{Kind, Problem, Secret, own_secret};
 use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::Notice;
@@ -149,6 +149,13 @@ pub(super) fn begin(page: &PageRequest, fields: &Fields) -> Response<Body> {
     }
     let token = fields.text("token").unwrap_or_default().trim();
     let Some(principal) = site.guard.proven(token, None) else {
+        if token.starts_with(own_secret::PROFILE_KEY) {
+            return refused(
+                "A key of a profile opens no pages: it is for clients, at the profile's own URL.",
+                "The host of the pages is known only to who has the gateway's token, so that no other program gets \
+                 their cookie. Others sign in at a provider, each with a role.",
+            );
+        }
         return refused(
             "This is not the gateway's token.",
             "It is in the file `state/token` of the gateway's home folder; `toolcrib ui` signs in with it.",

@@ -39,7 +39,7 @@ async fn all(request: &PageRequest) -> Result<DetailPage, Problem> {
         name: "clients".to_owned(),
         intro: String::new(),
         actions: request.if_changing(|| vec![open_page("Set up step by step", "/ui/setup", Look::Plain)]),
-        changing: vec![connected_now(request).await?],
+        changing: vec![connected_now(request).await?, seen_lately(request).await?],
         fixed,
         live: request.live_path(),
     })
@@ -142,9 +142,42 @@ async fn connected_now(request: &PageRequest) -> Result<Section, Problem> {
         ]
     });
     let table = Table { label: "Connected now".into(), columns: COLUMNS.to_vec(), rows: table.collect() };
-    let empty =
-        "No client has a session. Those of revision 2026-07-28 and later have none: the audit log has their calls.";
+    let empty = "No client has a session. Those of revision 2026-07-28 and later have none: they stand below.";
     Ok(Section::Table { title: "Connected now".into(), table, empty: empty.to_owned() })
+}
+
+/// The clients that called lately and have no session.
+async fn seen_lately(request: &PageRequest) -> Result<Section, Problem> {
+    const COLUMNS: [Column; 7] = [
+        Column::text("Client"),
+        Column::text("Profile"),
+        Column::text("Principal"),
+        Column::text("Revision"),
+        Column::number("Requests"),
+        Column::number("Calls"),
+        Column::text("Seen (UTC)"),
+    ];
+    let answer = request.operate("core_client_caller_list", json!({})).await?.to_value();
+    let table = rows(&answer, "callers").iter().map(|caller| {
+        let principal = text(caller, "principal");
+        let client = match text(caller, "client") {
+            client if client.is_empty() => "without a name".to_owned(),
+            client => client,
+        };
+        vec![
+            Cell::Text(client),
+            link("/ui/profiles", caller, "profile", ""),
+            Cell::link(format!("/ui/audit?principal={}", encoded(&principal)), principal),
+            cell(caller, "revision"),
+            number(caller, "requests"),
+            number(caller, "calls"),
+            time(caller, "last"),
+        ]
+    });
+    let title = "Seen lately, without a session".to_owned();
+    let table = Table { label: title.clone(), columns: COLUMNS.to_vec(), rows: table.collect() };
+    let empty = "No client without a session has called since the gateway started.";
+    Ok(Section::Table { title, table, empty: empty.to_owned() })
 }
 
 async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {

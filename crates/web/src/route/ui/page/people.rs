@@ -1,12 +1,12 @@
-//! Pages about who may do what: logins at servers, policies, halts, and browsers that are signed in.
+//! Pages about people: logins at servers, halts, and browsers that are signed in.
 
 use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_ui::page::ListPage;
-use toolcrib_ui::part::{Cell, Column, Level, Look};
+use toolcrib_ui::part::{Cell, Column, Level};
 
-use super::json::{cell, level, number, rows, text, time};
-use super::{Listing, Page, open_page, operation, rendered, run};
+use super::json::{cell, level, rows, text, time};
+use super::{Listing, Page, operation, rendered, run};
 use crate::route::ui::PageRequest;
 
 pub(super) const LOGINS: Page = Page {
@@ -15,14 +15,6 @@ pub(super) const LOGINS: Page = Page {
     needs: "core_auth_status",
     make: |request| Box::pin(async move { rendered(&logins(request).await?) }),
     live: Some(|request| Box::pin(async move { rendered(&logins(request).await?.as_live()) })),
-};
-
-pub(super) const POLICIES: Page = Page {
-    path: "/ui/policies",
-    nav: Some(("People", "Policies")),
-    needs: "core_policy_list",
-    make: |request| Box::pin(async move { rendered(&policies(request).await?) }),
-    live: None,
 };
 
 pub(super) const HALTS: Page = Page {
@@ -68,50 +60,6 @@ async fn logins(request: &PageRequest) -> Result<ListPage, Problem> {
 fn why_not(login: &Value) -> String {
     let parts = ["reason", "failure", "advice"].map(|key| text(login, key));
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
-}
-
-async fn policies(request: &PageRequest) -> Result<ListPage, Problem> {
-    const COLUMNS: [Column; 5] = [
-        Column::text("Policy"),
-        Column::text("Effect"),
-        Column::text("File"),
-        Column::number("Line"),
-        Column::text("Only on record"),
-    ];
-    let answer = request.operate("core_policy_list", json!({})).await?.to_value();
-    let problems = rows(&answer, "problems").iter().map(|row| {
-        vec![
-            Cell::Text(text(row, "message")),
-            Cell::State { level: Level::Bad, word: "problem".into(), note: text(row, "hint") },
-            Cell::Id(text(row, "file")),
-            number(row, "line"),
-            Cell::Nothing,
-        ]
-    });
-    let policies = rows(&answer, "policies").iter().map(|row| {
-        let records = row["recordsOnly"] == true;
-        vec![
-            Cell::Text(format!("{} {}", text(row, "id"), text(row, "description"))),
-            cell(row, "effect"),
-            Cell::Id(text(row, "file")),
-            number(row, "line"),
-            if records { Cell::state(Level::Warn, "yes") } else { Cell::Nothing },
-        ]
-    });
-    let listing = Listing {
-        title: "Policies",
-        empty: (
-            "There are no policies.",
-            "Profiles and roles decide alone. Files `policies/*.cedar` of the home folder add rules.",
-        ),
-        actions: vec![
-            open_page("Explain a request", "/ui/operations/core_policy_explain", Look::Plain),
-            open_page("Check files", "/ui/operations/core_policy_check", Look::Plain),
-            open_page("Play the record", "/ui/operations/core_policy_simulate", Look::Plain),
-        ],
-        ..Listing::new(&COLUMNS, Vec::new(), problems.chain(policies).collect())
-    };
-    Ok(request.list(listing))
 }
 
 async fn halts(request: &PageRequest) -> Result<ListPage, Problem> {

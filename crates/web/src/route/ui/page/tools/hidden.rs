@@ -115,10 +115,11 @@ fn table_of(tool: &Value) -> Section {
 /// Why a tool is hidden, and where the rule stands.
 fn reason(row: &Value) -> Cell {
     let (file, line) = (text(row, "file"), text(row, "line"));
-    let mut cells =
-        vec![Cell::State { level: Level::Warn, word: "hidden".into(), note: text(row, "hiddenBy") }];
-    if !file.is_empty() {
-        cells.push(Cell::Id(if line.is_empty() { file } else { format!("{file}:{line}") }));
+    let place = if line.is_empty() { file } else { format!("{file}:{line}") };
+    let note = text(row, "hiddenBy").replace(&format!(" ({place})"), "");
+    let mut cells = vec![Cell::State { level: Level::Warn, word: "hidden".into(), note }];
+    if !place.is_empty() {
+        cells.push(Cell::Id(place));
     }
     Cell::Several(cells)
 }
@@ -160,15 +161,10 @@ async fn proposal(request: &PageRequest, id: &str, profile: &str) -> Vec<Section
         sections.push(Section::Difference { title: title.clone(), note, text: text(file, "difference") });
     }
     sections.extend(request.if_changing(|| {
-        let arguments =
-            vec![("name", profile.to_owned()), ("tool", id.to_owned()), ("revision", revision)];
+        let arguments = vec![("name", profile.to_owned()), ("tool", id.to_owned()), ("revision", revision)];
         let target = Target::Operation { tool: ALLOW, arguments, next: request.here() };
-        let allow = Action {
-            label: "Write this change".into(),
-            about: format!("to allow {id}"),
-            target,
-            look: Look::Primary,
-        };
+        let allow =
+            Action { label: "Write this change".into(), about: format!("to allow {id}"), target, look: Look::Primary };
         let path = format!("/ui/operations/{ALLOW}?name={}&tool={}", encoded(profile), encoded(id));
         vec![Section::Actions(vec![allow, open_page("As command", &path, Look::Plain)])]
     }));

@@ -1,0 +1,243 @@
+//! `/ui/policies/-/edit`: a file of policies, and beside it the lines that change, what is wrong with them, who would gain or
+//! lose what, and what would have been decided otherwise of the calls on record.
+
+use serde_json::{Value, json};
+use toolcrib_base::Problem;
+use toolcrib_ui::Notice;
+use toolcrib_ui::filters::encoded;
+use toolcrib_ui::page::EditorPage;
+use toolcrib_ui::page::editor::{EditorControl, EditorField, Outcome};
+use toolcrib_ui::part::{Cell, Column, Level, Section, Table};
+
+use super::json::{cell, number, rows, text};
+use super::policies::decision;
+use super::profile_editor::write_form;
+use super::{Page, rendered};
+use crate::route::ui::request::Fields;
+use crate::route::ui::{PageRequest, write};
+
+pub(super) const PATH: &str = "/ui/policies/-/edit";
+
+pub(super) const PAGE: Page = Page {
+    path: PATH,
+    nav: None,
+    needs: "",
+    make: |request| Box::pin(async move { rendered(&editor(request, None).await?) }),
+    live: None,
+};
+
+const NEW: &str = "// A policy permits or forbids. See docs/guides/policies.md.\n";
+/// How many rows of changes are shown.
+const ROWS: usize = 50;
+/// How many names stand in one row.
+const NAMED: usize = 6;
+
+/// The path of the editor of a file.
+pub(super) fn path_of(name: &str) -> String {
+    format!("{PATH}?name={}", encoded(name))
+}
+
+/// The editor after the form was sent, or changed.
+pub(in crate::route::ui) async fn post(request: &PageRequest, fields: &Fields) -> Result<String, Problem> {
+    rendered(&editor(request, Some(fields)).await?)
+}
+
+async fn editor(request: &PageRequest, sent: Option<&Fields>) -> Result<EditorPage, Problem> {
+    let name = request.value("name");
+    let there = match name.is_empty() {
+        true => None,
+        false => Some(request.operate("core_policy_file_get", json!({ "name": name })).await?.to_value()),
+    };
+    let field = |key: &str| sent.and_then(|sent| sent.text(key)).map(|text| text.replace("\r\n", "\n"));
+    let before = there.as_ref().map_or_else(|| NEW.to_owned(), |there| text(there, "text"));
+    let now = field("text").unwrap_or_else(|| before.clone());
+    let file = if name.is_empty() { field("name").unwrap_or_default().trim().to_owned() } else { name.clone() };
+    let since = field("since").unwrap_or_default().trim().to_owned();
+    let revision = there.as_ref().map(|there| field("revision").unwrap_or_else(|| text(there, "revision")));
+    let edit = Edit { name: file.clone(), text: now.clone(), revision: revision.clone(), since: since.clone() };
+    let mut outcome = match sent.is_some() && (now != before || there.is_none()) {
+        true => outcome(request, &edit).await,
+        false => Outcome { summary: "Nothing is changed.".to_owned(), ..Outcome::default() },
+    };
+    if sent.is_none()
+        && let Some(there) = &there
+    {
+        outcome.sections.extend(problems(rows(there, "problems"), "What is wrong with the file"));
+    }
+    let line = |value: String| EditorControl::Line(value);
+    let mut fields = Vec::new();
+    if name.is_empty() {
+        let note = "Such as `prod.cedar`; files count in the order of their names.";
+        fields.push(EditorField { name: "name", label: "Name", note, control: line(file) });
+    }
+    let note = "Policies in Cedar.";
+    fields.push(EditorField { name: "text", label: "Text", note, control: EditorControl::Lines(20, now) });
+    let note = "A day or a moment, such as `2026-11-20`: what would have been decided otherwise since. Empty for none.";
+    fields.push(EditorField { name: "since", label: "Play the record since", note, control: line(since) });
+    let title = if name.is_empty() { "Add a file of policies".to_owned() } else { format!("Edit {name}") };
+    Ok(EditorPage {
+        frame: request.frame(&title),
+        above: vec![("/ui/policies".to_owned(), "Policies".to_owned())],
+        intro: "What is written counts at once, for everyone. A file that is no policy is not written.".to_owned(),
+        action: request.here(),
+        hidden: revision.into_iter().map(|it| ("revision", it)).collect(),
+        fields,
+        outcome,
+    })
+}
+
+/// What the form holds.
+struct Edit {
+    name: String,
+    text: String,
+    revision: Option<String>,
+    since: String,
+}
+
+async fn outcome(request: &PageRequest, edit: &Edit) -> Outcome {
+    let mut outcome = Outcome::default();
+    let file = json!({ "name": if edit.name.is_empty() { "new.cedar" } else { &edit.name }, "text": edit.text });
+    let checked = request.operate("core_policy_check", json!({ "file": file })).await;
+    let checked = match checked {
+        Ok(checked) => checked.to_value(),
+        Err(problem) => return failed(&problem),
+    };
+    let faults = rows(&checked, "problems");
+    if !faults.is_empty() {
+        let count = faults.len();
+        outcome.summary =
+            format!("Nothing can be written: {count} {}.", if count == 1 { "problem" } else { "problems" });
+        outcome.sections = problems(faults, "What is wrong").into_iter().collect();
+        return outcome;
+    }
+    match request.operate("core_policy_diff", json!({ "file": file })).await {
+        Ok(change) => {
+            let change = change.to_value();
+            let count = |key: &str| change[key].as_u64().unwrap_or_default();
+            let others = (rows(&change, "changes").len() as u64).saturating_sub(count("gains") + count("loses"));
+            outcome.summary = match rows(&change, "changes").is_empty() {
+                true => "No one gains or loses anything.".to_owned(),
+                false => {
+                    format!("Gains: {}, losses: {}, other changes: {others}.", count("gains"), count("loses"))
+                }
+            };
+            outcome.sections.push(people(&change));
+        }
+        Err(problem) => return failed(&problem),
+    }
+    let mut arguments = json!({ "name": edit.name, "text": edit.text });
+    if let Some(revision) = &edit.revision {
+        arguments["revision"] = revision.as_str().into();
+    }
+    outcome.sections.extend(problems(rows(&checked, "warnings"), "Names that nothing has"));
+    if edit.name.is_empty() {
+        outcome.summary = format!("Give the file a name. {}", outcome.summary);
+    } else {
+        let tool = "core_policy_file_write";
+        let asked = json!({ "operation": tool, "arguments": arguments });
+        match request.operate("core_write_preview", asked).await {
+            Ok(shown) => {
+                let files = shown.to_value();
+                let lines = rows(&files, "files").iter().map(|file| Section::Difference {
+                    title: format!("`{}`", text(file, "file")),
+                    note: String::new(),
+                    text: text(file, "difference"),
+                });
+                outcome.sections.splice(0..0, lines);
+                let next = || "/ui/policies".to_owned();
+                outcome.write = request.may_change().then(|| write_form(request, tool, &arguments, next()));
+            }
+            Err(problem) => outcome.problem = Some(write::notice(&problem)),
+        }
+    }
+    if !edit.since.is_empty() {
+        match request.operate("core_policy_simulate", json!({ "since": edit.since, "file": file })).await {
+            Ok(played) => outcome.sections.extend(record(&played.to_value())),
+            Err(problem) => outcome.problem = Some(write::notice(&problem)),
+        }
+    }
+    outcome
+}
+
+fn failed(problem: &Problem) -> Outcome {
+    let summary = "Nothing can be written.".to_owned();
+    Outcome { summary, problem: Some::<Notice>(write::notice(problem)), ..Outcome::default() }
+}
+
+/// Problems with their places.
+fn problems(faults: &[Value], title: &str) -> Option<Section> {
+    let table = faults.iter().map(|row| {
+        let line = text(row, "line");
+        let file = text(row, "file");
+        let place = if line.is_empty() { file } else { format!("{file}:{line}") };
+        vec![Cell::Id(place), Cell::State { level: Level::Bad, word: text(row, "message"), note: text(row, "hint") }]
+    });
+    let table = Table {
+        label: title.to_owned(),
+        columns: vec![Column::text("Where"), Column::text("What")],
+        rows: table.collect(),
+    };
+    (!faults.is_empty()).then(|| Section::Table { title: title.to_owned(), table, empty: String::new() })
+}
+
+/// Who gains or loses what.
+fn people(change: &Value) -> Section {
+    let more = |row: &Value, key: &str, total: &str| {
+        let named: Vec<&str> = rows(row, key).iter().filter_map(Value::as_str).take(NAMED).collect();
+        let all = row[total].as_u64().unwrap_or_default();
+        let rest = all.saturating_sub(named.len() as u64);
+        let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+        Cell::Text(named.join(", ") + &more)
+    };
+    let table = rows(change, "changes").iter().take(ROWS).map(|row| {
+        let effect = text(row, "effect");
+        let level = if effect == "loses" { Level::Bad } else { Level::Warn };
+        vec![
+            Cell::state(level, effect),
+            more(row, "who", "whoTotal"),
+            more(row, "targets", "targetsTotal"),
+            Cell::Several(vec![decision(&text(row, "from"), String::new()), decision(&text(row, "to"), String::new())]),
+            Cell::Id(text(row, "by")),
+        ]
+    });
+    let columns = ["Effect", "Who", "What", "From, to", "By"].map(Column::text).to_vec();
+    let table = Table { label: "Who gains or loses what".into(), columns, rows: table.collect() };
+    let title = match change["truncated"] == true {
+        true => "Who gains or loses what, as far as it was looked at",
+        false => "Who gains or loses what",
+    };
+    Section::Table { title: title.into(), table, empty: "Everything is decided as before.".into() }
+}
+
+/// What would have been decided otherwise of the calls on record.
+fn record(played: &Value) -> Vec<Section> {
+    let table = rows(played, "changes").iter().take(ROWS).map(|row| {
+        let seq = row["seq"].as_u64().unwrap_or_default();
+        vec![
+            Cell::Id(text(row, "principal")),
+            Cell::Id(text(row, "target")),
+            Cell::Several(vec![decision(&text(row, "from"), String::new()), decision(&text(row, "to"), String::new())]),
+            cell(row, "by"),
+            number(row, "count"),
+            Cell::link(format!("/ui/audit/{seq}"), format!("event {seq}")),
+        ]
+    });
+    let columns = vec![
+        Column::text("Who"),
+        Column::text("What"),
+        Column::text("From, to"),
+        Column::text("By"),
+        Column::number("Calls"),
+        Column::text("First"),
+    ];
+    let table =
+        Table { label: "Calls on record that would be decided otherwise".into(), columns, rows: table.collect() };
+    let count = |key: &str| played[key].as_u64().unwrap_or_default();
+    let title = format!(
+        "On record: {} calls played, {} as before, {} left out",
+        count("played"),
+        count("same"),
+        count("skipped")
+    );
+    vec![Section::Table { title, table, empty: "All would have been decided as they were.".into() }]
+}

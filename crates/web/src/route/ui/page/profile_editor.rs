@@ -1,0 +1,362 @@
+//! `/ui/profiles/-/edit`: a profile, new, changed or as a copy of another one, and beside it who would see what, before it
+//! is written.
+
+use serde_json::{Map, Value, json};
+use toolcrib_base::Problem;
+use toolcrib_ui::filters::encoded;
+use toolcrib_ui::page::EditorPage;
+use toolcrib_ui::page::editor::{EditorControl, EditorField, Outcome, WriteForm};
+use toolcrib_ui::part::{Cell, Column, Section, Table};
+
+use super::json::{number, rows, text};
+use super::operation::copies;
+use super::{Page, rendered};
+use crate::route::ui::request::Fields;
+use crate::route::ui::{PageRequest, write};
+
+pub(super) const PATH: &str = "/ui/profiles/-/edit";
+
+pub(super) const PAGE: Page = Page {
+    path: PATH,
+    nav: None,
+    needs: "",
+    make: |request| Box::pin(async move { rendered(&editor(request, None).await?) }),
+    live: None,
+};
+
+const EXPOSURES: [&str; 5] = ["meta", "direct", "pinned", "dynamic", "auto"];
+const CHANGED: [&str; 2] = ["allow", "hold"];
+/// The name of a profile that has none yet, for a preview.
+const UNNAMED: &str = "new";
+
+/// What is edited.
+struct Subject {
+    /// The profile of that name, if it is there.
+    name: String,
+    /// The one that it is a copy of.
+    from: Option<String>,
+    /// What the file says, as far as it is shown.
+    before: Value,
+    revision: Option<String>,
+}
+
+impl Subject {
+    async fn of(request: &PageRequest) -> Result<Self, Problem> {
+        let (name, from) = (request.value("name"), request.parameter("from").map(str::to_owned));
+        let base = from.clone().unwrap_or_else(|| name.clone());
+        let (before, revision) = match base.is_empty() {
+            true => (json!({}), None),
+            false => {
+                let there = request.operate("core_profile_get", json!({ "name": base })).await?.to_value();
+                let definition = if there["definition"].is_object() { there["definition"].clone() } else { json!({}) };
+                (definition, there["revision"].as_str().map(str::to_owned))
+            }
+        };
+        Ok(Self { name, from, before, revision })
+    }
+
+    /// Whether its file is there already.
+    fn is_there(&self) -> bool {
+        self.from.is_none() && !self.name.is_empty()
+    }
+
+    /// What the form begins with.
+    fn fields(&self) -> Vec<(&'static str, Value)> {
+        let before = &self.before;
+        let or = |value: &Value, default: Value| if value.is_null() { default } else { value.clone() };
+        let mut fields = vec![
+            ("title", or(&before["title"], "".into())),
+            ("servers", or(&before["servers"], json!(["*"]))),
+            ("tools.allow", or(&before["tools"]["allow"], json!(["*"]))),
+            ("tools.deny", or(&before["tools"]["deny"], json!([]))),
+            ("read_only", or(&before["read_only"], false.into())),
+            ("exposure", or(&before["exposure"], EXPOSURES[0].into())),
+            ("pinned", or(&before["pinned"], json!([]))),
+            ("changed_tools", or(&before["changed_tools"], CHANGED[0].into())),
+        ];
+        if self.is_new() {
+            fields.push(("keys", true.into()));
+        }
+        fields
+    }
+
+    fn is_new(&self) -> bool {
+        self.from.is_none() && self.name.is_empty()
+    }
+
+    /// What differs between the form and the file, as a merge patch.
+    fn patch(&self, typed: &[(&'static str, Value)]) -> Map<String, Value> {
+        let mut patch = Map::new();
+        for ((name, was), (_, now)) in self.fields().into_iter().zip(typed) {
+            match name {
+                "keys" if *now == Value::Bool(true) => {
+                    patch.insert("keys".to_owned(), json!([]));
+                }
+                _ if was == *now || name == "keys" => {}
+                "title" if now == "" => {
+                    patch.insert("title".to_owned(), Value::Null);
+                }
+                _ => match name.split_once('.') {
+                    Some((above, name)) => {
+                        let members = patch.entry(above).or_insert_with(|| json!({}));
+                        members[name] = now.clone();
+                    }
+                    None => {
+                        patch.insert(name.to_owned(), now.clone());
+                    }
+                },
+            }
+        }
+        patch
+    }
+}
+
+/// The editor after the form was sent, or changed.
+pub(in crate::route::ui) async fn post(request: &PageRequest, fields: &Fields) -> Result<String, Problem> {
+    rendered(&editor(request, Some(fields)).await?)
+}
+
+async fn editor(request: &PageRequest, sent: Option<&Fields>) -> Result<EditorPage, Problem> {
+    let mut subject = Subject::of(request).await?;
+    // What is written is refused where the file has another revision by then than when the form was opened.
+    if let Some(opened) = sent.and_then(|sent| sent.text("revision")).filter(|_| subject.revision.is_some()) {
+        subject.revision = Some(opened.to_owned());
+    }
+    let begins = subject.fields();
+    let values: Vec<(&'static str, Value)> = match sent {
+        Some(sent) => begins.iter().map(|(name, was)| (*name, typed(sent, name, was))).collect(),
+        None => begins,
+    };
+    let as_name = match sent {
+        Some(sent) => sent.text("name").unwrap_or_default().trim().to_owned(),
+        None => String::new(),
+    };
+    let outcome = outcome(request, &subject, &values, &as_name, sent.is_some()).await;
+    let mut fields = Vec::new();
+    if !subject.is_there() {
+        fields.push(EditorField {
+            name: "name",
+            label: "Name",
+            note: "It stands in the URL for clients: a-z, 0-9 and `-`.",
+            control: EditorControl::Line(as_name),
+        });
+    }
+    fields.extend(values.iter().map(|(name, value)| field(name, value)));
+    let shown = |name: &str| ("/ui/profiles/".to_owned() + &encoded(name), name.to_owned());
+    let mut above = vec![("/ui/profiles".to_owned(), "Profiles".to_owned())];
+    let (title, intro) = match &subject.from {
+        Some(from) => {
+            above.push(shown(from));
+            (format!("Copy {from}"), "Keys are not copied: a copy of a profile with keys opens for none at first.")
+        }
+        None if subject.is_new() => {
+            ("Add a profile".to_owned(), "Clients with its URL see what it shows, and nothing else.")
+        }
+        None => {
+            above.push(shown(&subject.name));
+            (
+                format!("Edit {}", subject.name),
+                "What this form does not show of the file stays as it is. Its other keys: *Whole definition* of the \
+                 profile's page.",
+            )
+        }
+    };
+    Ok(EditorPage {
+        frame: request.frame(&title),
+        above,
+        intro: intro.to_owned(),
+        action: request.here(),
+        hidden: subject.revision.iter().map(|it| ("revision", it.clone())).collect(),
+        fields,
+        outcome,
+    })
+}
+
+/// What a field of the form holds now.
+fn typed(sent: &Fields, name: &str, was: &Value) -> Value {
+    let text = sent.text(name).unwrap_or_default();
+    match was {
+        Value::Bool(_) => (text == "true").into(),
+        Value::Array(_) => text.lines().map(str::trim).filter(|line| !line.is_empty()).collect(),
+        _ => text.trim().into(),
+    }
+}
+
+fn field(name: &'static str, value: &Value) -> EditorField {
+    let lines = |rows| {
+        let lines: Vec<&str> = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        EditorControl::Lines(rows, lines.join("\n"))
+    };
+    let line = || value.as_str().unwrap_or_default().to_owned();
+    let choice = |options: &[&str]| EditorControl::Choice(options.iter().map(|it| (*it).to_owned()).collect(), line());
+    let is_on = || EditorControl::Check(*value == Value::Bool(true));
+    let (label, note, control) = match name {
+        "title" => ("Title", "For people.", EditorControl::Line(line())),
+        "servers" => ("Servers", "Patterns, one a line; `*` is all. Without a line it shows nothing.", lines(3)),
+        "tools.allow" => ("Tools that it allows", "Patterns of `server/tool`, one a line.", lines(4)),
+        "tools.deny" => ("Tools that it denies", "They win over what is allowed.", lines(3)),
+        "read_only" => ("Only tools that say that they only read", "`readOnlyHint: true` of the server.", is_on()),
+        "exposure" => (
+            "How tools are listed",
+            "`meta`: find, describe, call. `direct`: all. `pinned`: some, the rest by `meta`. `dynamic`: loaded ones. \
+             `auto`: by their number.",
+            choice(&EXPOSURES),
+        ),
+        "pinned" => {
+            ("Tools that are listed where tools are pinned", "Patterns of `server/tool`, one a line.", lines(3))
+        }
+        "changed_tools" => (
+            "Tools that are not as they were approved",
+            "`hold` hides them until someone approves them.",
+            choice(&CHANGED),
+        ),
+        _ => ("It opens with a key only", "Without, everyone who reaches this gateway may use it.", is_on()),
+    };
+    EditorField { name, label, note, control }
+}
+
+/// What would come of it: the file, who sees what, and the button that writes it.
+async fn outcome(
+    request: &PageRequest,
+    subject: &Subject,
+    values: &[(&'static str, Value)],
+    as_name: &str,
+    is_sent: bool,
+) -> Outcome {
+    let patch = subject.patch(values);
+    let is_named = subject.is_there() || !as_name.is_empty();
+    let shown_name = if is_named { as_name } else { UNNAMED };
+    let (tool, arguments, asked) = match &subject.from {
+        Some(from) => (
+            "core_profile_clone",
+            json!({ "name": from, "as": as_name, "set": patch }),
+            json!({ "name": shown_name, "from": from, "set": patch }),
+        ),
+        None if subject.is_new() => (
+            "core_profile_create",
+            json!({ "name": as_name, "definition": patch }),
+            json!({ "name": shown_name, "definition": patch }),
+        ),
+        None => {
+            let name = &subject.name;
+            let mut arguments = json!({ "name": name, "set": patch });
+            if let Some(revision) = &subject.revision {
+                arguments["revision"] = revision.as_str().into();
+            }
+            ("core_profile_change", arguments, json!({ "name": name, "set": patch }))
+        }
+    };
+    let preview = match request.operate("core_profile_preview", asked).await {
+        Ok(preview) => preview.to_value(),
+        Err(problem) => {
+            let summary = "Nothing can be written.".to_owned();
+            return Outcome { summary, problem: Some(write::notice(&problem)), ..Outcome::default() };
+        }
+    };
+    let mut outcome = Outcome { summary: summary(&preview), ..Outcome::default() };
+    if subject.is_there() && patch.is_empty() {
+        outcome.summary = format!("Nothing is changed. {}", outcome.summary);
+    } else if is_named && is_sent {
+        let asked = json!({ "operation": tool, "arguments": arguments });
+        match request.operate("core_write_preview", asked).await {
+            Ok(shown) => {
+                for file in rows(&shown.to_value(), "files") {
+                    outcome.sections.push(Section::Difference {
+                        title: format!("`{}`", text(file, "file")),
+                        note: String::new(),
+                        text: text(file, "difference"),
+                    });
+                }
+                let name = if subject.is_there() { &subject.name } else { as_name };
+                let next = format!("/ui/profiles/{}", encoded(name));
+                outcome.write = request.may_change().then(|| write_form(request, tool, &arguments, next));
+            }
+            Err(problem) => outcome.problem = Some(write::notice(&problem)),
+        }
+    } else if !is_named {
+        outcome.summary = format!("Give it a name. {}", outcome.summary);
+    }
+    outcome.sections.extend(seen(&preview));
+    outcome
+}
+
+/// The button that writes an edit, and the same to copy.
+pub(super) fn write_form(request: &PageRequest, tool: &'static str, arguments: &Value, next: String) -> WriteForm {
+    let given = arguments.as_object().cloned().unwrap_or_default();
+    let copies = request.operation(tool).map(|operation| copies(request, operation, given)).unwrap_or_default();
+    WriteForm { tool, arguments: arguments.to_string(), next, label: "Write this change", copies }
+}
+
+/// What changes for clients, in a sentence.
+fn summary(preview: &Value) -> String {
+    let (after, before) = (&preview["after"], &preview["before"]);
+    let count = |value: &Value| value.as_u64().unwrap_or_default();
+    let (comes, goes) = (count(&preview["comesTotal"]), count(&preview["goesTotal"]));
+    let was = match before.is_object() {
+        true => format!(" (now {})", count(&before["listed"])),
+        false => String::new(),
+    };
+    let tokens = format!(
+        "A client loads {} tokens{was}; the definitions of all its tools take {}",
+        count(&after["listed"]),
+        count(&after["everything"])
+    );
+    format!("{} tools: {comes} come, {goes} go. {tokens}.", count(&after["tools"]))
+}
+
+/// Who would see what, and the tools that come and go.
+fn seen(preview: &Value) -> Vec<Section> {
+    let who = rows(preview, "who").iter().map(|row| {
+        let before = if row["before"].is_null() { Cell::Text("–".to_owned()) } else { number(row, "before") };
+        vec![Cell::Text(text(row, "who")), before, number(row, "tools")]
+    });
+    let columns = vec![Column::text("Who"), Column::number("Tools now"), Column::number("Then")];
+    let table = Table { label: "Who sees how many tools".into(), columns, rows: who.collect() };
+    let title = match preview["takesKey"] == true {
+        true => "Who sees what, of those with a key",
+        false => "Who sees what",
+    };
+    let mut sections = vec![Section::Table { title: title.into(), table, empty: String::new() }];
+    for (key, total, title) in [("comes", "comesTotal", "Tools that come"), ("goes", "goesTotal", "Tools that go")] {
+        let named = rows(preview, key);
+        if named.is_empty() {
+            continue;
+        }
+        let rows =
+            named.iter().filter_map(Value::as_str).map(|id| vec![Cell::link(format!("/ui/tools/{}", encoded(id)), id)]);
+        let table = Table { label: title.to_owned(), columns: vec![Column::text("Tool")], rows: rows.collect() };
+        let all = preview[total].as_u64().unwrap_or_default();
+        let title = format!("{title}: {all}");
+        sections.push(Section::Table { title, table, empty: String::new() });
+    }
+    sections
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_that_is_sent_as_it_was_changes_nothing_and_else_only_what_was_typed() {
+        let subject = Subject {
+            name: "team".to_owned(),
+            from: None,
+            before: json!({ "name": "team", "servers": ["kit"], "tools": { "deny": ["kit/x"] }, "keys": "****" }),
+            revision: None,
+        };
+        let begins = subject.fields();
+        assert_eq!(subject.patch(&begins), Map::new());
+        let fields = Fields(vec![
+            ("title".into(), String::new()),
+            ("servers".into(), "kit\r\nother\r\n".into()),
+            ("tools.allow".into(), "*".into()),
+            ("tools.deny".into(), String::new()),
+            ("exposure".into(), "meta".into()),
+            ("pinned".into(), String::new()),
+            ("changed_tools".into(), "allow".into()),
+        ]);
+        let typed: Vec<_> = begins.iter().map(|(name, was)| (*name, typed(&fields, name, was))).collect();
+        let expected = json!({ "servers": ["kit", "other"], "tools": { "deny": [] } });
+        assert_eq!(Value::Object(subject.patch(&typed)), expected);
+    }
+}
