@@ -12,7 +12,7 @@ use super::{Browser, Pages, gateway, outline};
 const WIDE: u32 = 1280;
 const NARROW: u32 = 320;
 /// Pages below those of the navigation.
-const MORE: [&str; 8] = [
+const MORE: [&str; 13] = [
     "/ui/servers/try",
     "/ui/tools/try%2Fecho",
     "/ui/call/try%2Fecho",
@@ -21,6 +21,11 @@ const MORE: [&str; 8] = [
     "/ui/registry/github",
     "/ui/models/demo",
     "/ui/runs/compare",
+    "/ui/edit/workflow",
+    "/ui/edit/workflow?as=yaml",
+    "/ui/edit/server/try",
+    "/ui/edit/server/try?as=yaml",
+    "/ui/service-classes",
 ];
 
 #[tokio::test]
