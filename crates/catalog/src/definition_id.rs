@@ -126,8 +126,19 @@ impl DefinitionId {
         DefinitionFindings { problems: findings.problems, warnings: findings.warnings }
     }
 
+    /// A text of this definition, made to say `value`, with its comments and its order kept where its form allows that.
+    pub fn amended(&self, text: &str, value: &Value) -> String {
+        let amended = match (self.value(text), value) {
+            (Some(Value::Object(before)), Value::Object(after)) => {
+                yaml::amend(text, &before, after, &|text| self.value(text))
+            }
+            _ => None,
+        };
+        amended.unwrap_or_else(|| yaml::render(value))
+    }
+
     /// What a text says, secrets included; `None` when it is no YAML.
-    pub(crate) fn value(&self, text: &str) -> Option<Value> {
+    pub fn value(&self, text: &str) -> Option<Value> {
         let sink = Sink::new(Path::new(self.folder()));
         let root = yaml::parse_into(text, &sink)?;
         Some(root.value())

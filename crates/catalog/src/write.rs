@@ -13,11 +13,13 @@ use toolcrib_base::{Kind, Problem, random};
 use crate::definition_id::DefinitionId;
 use crate::endpoint::Endpoint;
 use crate::folder::{EXTENSIONS, read_bytes};
+use crate::kind::DefinitionKind;
 use crate::private::{MASK, is_harmless, is_name, is_secret_name, looks_secret};
 use crate::problem::DefinitionProblem;
 use crate::secret::SecretRef;
 use crate::yaml;
 
+mod hidden;
 mod journal;
 mod policies;
 
@@ -150,7 +152,9 @@ impl DefinitionFile {
                 *values = shown_values(values);
             }
         }
-        if let Some(args) = value.get_mut("args") {
+        // Those of workflows and service classes are declared there, and given elsewhere.
+        let are_declared = matches!(which.kind(), DefinitionKind::Workflow | DefinitionKind::ServiceClass);
+        if let Some(args) = value.get_mut("args").filter(|_| !are_declared) {
             *args = shown_args(args);
         }
         for key in ["url", "homepage"] {

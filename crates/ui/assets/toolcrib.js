@@ -40,6 +40,20 @@ document.addEventListener("change", (event) => {
   if (select) select.form.requestSubmit(document.getElementById(select.dataset.press));
 });
 
+// What is wrong in a text leads to its line; without a script the lines stand beside it.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-line]");
+  const text = link && document.getElementById("text");
+  if (!text) return;
+  event.preventDefault();
+  const lines = text.value.split("\n");
+  const line = Math.min(link.dataset.line, lines.length) - 1;
+  const start = lines.slice(0, line).reduce((sum, it) => sum + it.length + 1, 0);
+  text.focus();
+  text.setSelectionRange(start + Math.max(link.dataset.column - 1, 0), start + lines[line].length);
+  text.scrollTop = (text.scrollHeight / lines.length) * Math.max(line - 4, 0);
+});
+
 // In a text of several lines Enter begins a line; with Ctrl it sends the form.
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "Enter" && event.target.matches("textarea")) {

@@ -54,17 +54,7 @@ pub struct Diff<'a> {
 impl<'a> Diff<'a> {
     /// The difference between two texts. Lines end with a line feed; a return before it belongs to the line and shows.
     pub fn of(before: &'a str, after: &'a str) -> Self {
-        let (old, new) = (lines(before), lines(after));
-        let mut all = Vec::with_capacity(old.len().max(new.len()));
-        let (mut at, mut other) = (0, 0);
-        for same in myers::common(&old, &new) {
-            all.extend(old[at..same.before].iter().map(|line| Line::Removed(line)));
-            all.extend(new[other..same.after].iter().map(|line| Line::Added(line)));
-            all.extend(old[same.before..same.before + same.count].iter().map(|line| Line::Same(line)));
-            (at, other) = (same.before + same.count, same.after + same.count);
-        }
-        all.extend(old[at..].iter().map(|line| Line::Removed(line)));
-        all.extend(new[other..].iter().map(|line| Line::Added(line)));
+        let all = compared(before, after);
         let count = |is: fn(&Line<'_>) -> bool| all.iter().filter(|line| is(line)).count();
         let removed = count(|line| matches!(line, Line::Removed(_)));
         let added = count(|line| matches!(line, Line::Added(_)));
@@ -127,6 +117,50 @@ pub fn unified(text: &str) -> String {
         _ => Line::Same(line),
     });
     Diff { lines: lines.collect(), removed: usize::from(!text.is_empty()), added: 0, endings: (true, true) }.to_string()
+}
+
+/// What `patch` makes of the one text the other with, in the file of that name: all lines, so that each is in its place.
+pub fn patch(file: &str, before: &str, after: &str) -> String {
+    let count = |text: &str| lines(text).len();
+    let old = if before.is_empty() { "/dev/null" } else { file };
+    let first = |text: &str| usize::from(!text.is_empty());
+    let mut out = format!("--- {old}\n+++ {file}\n");
+    let (starts, counts) = ((first(before), first(after)), (count(before), count(after)));
+    // Writing into a text cannot fail.
+    let _ = writeln!(out, "@@ -{},{} +{},{} @@", starts.0, counts.0, starts.1, counts.1);
+    let (mut at, mut other) = (0, 0);
+    for line in compared(before, after) {
+        let (sign, text) = match line {
+            Line::Removed(text) => ('-', text),
+            Line::Added(text) => ('+', text),
+            Line::Same(text) => (' ', text),
+            Line::Gap(_) => continue,
+        };
+        at += usize::from(sign != '+');
+        other += usize::from(sign != '-');
+        let _ = writeln!(out, "{sign}{text}");
+        let ends = |text: &str, line: usize, count: usize| line == count && !text.ends_with('\n');
+        if (sign != '+' && ends(before, at, counts.0)) || (sign != '-' && ends(after, other, counts.1)) {
+            out.push_str("\\ No newline at end of file\n");
+        }
+    }
+    out
+}
+
+/// The lines of both texts, those in common once.
+fn compared<'a>(before: &'a str, after: &'a str) -> Vec<Line<'a>> {
+    let (old, new) = (lines(before), lines(after));
+    let mut all = Vec::with_capacity(old.len().max(new.len()));
+    let (mut at, mut other) = (0, 0);
+    for same in myers::common(&old, &new) {
+        all.extend(old[at..same.before].iter().map(|line| Line::Removed(line)));
+        all.extend(new[other..same.after].iter().map(|line| Line::Added(line)));
+        all.extend(old[same.before..same.before + same.count].iter().map(|line| Line::Same(line)));
+        (at, other) = (same.before + same.count, same.after + same.count);
+    }
+    all.extend(old[at..].iter().map(|line| Line::Removed(line)));
+    all.extend(new[other..].iter().map(|line| Line::Added(line)));
+    all
 }
 
 fn shown(line: &str) -> Visible {
@@ -200,6 +234,13 @@ mod tests {
         let html = unified(" a\n-<b>\n+c\n");
         assert_eq!(html, Diff::of("a\n<b>\n", "a\nc\n").to_string());
         assert!(unified("").contains("No difference."));
+    }
+
+    #[test]
+    fn a_patch_has_every_line_in_its_place() {
+        assert_eq!(patch("a/b.yaml", "", "x\ny\n"), "--- /dev/null\n+++ a/b.yaml\n@@ -0,0 +1,2 @@\n+x\n+y\n");
+        let changed = "--- f\n+++ f\n@@ -1,2 +1,2 @@\n x\n-y\n\\ No newline at end of file\n+z\n";
+        assert_eq!(patch("f", "x\ny", "x\nz\n"), changed);
     }
 
     #[test]

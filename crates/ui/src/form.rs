@@ -31,7 +31,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-use build::Builder;
+use build::{Builder, OPEN_DEPTH};
 use field::{Field, Label, Place, State};
 use pairs::Pairs;
 use path::Walk;
@@ -70,6 +70,8 @@ pub struct Form {
     focus: Option<String>,
     /// Bytes of words of the schema that it shows.
     prose: usize,
+    /// Nesting up to which what is optional is not folded.
+    open_depth: usize,
 }
 
 /// What a browser sent.
@@ -98,7 +100,7 @@ impl Form {
     /// A blank form of a schema. Use [`Form::parse`] where the schema's text is at hand: a [`Value`] has lost the digits
     /// of numbers beyond 64 bits.
     pub fn of(schema: &Value) -> Self {
-        Self::new(Json::of(schema))
+        Self::new(Json::of(schema), OPEN_DEPTH)
     }
 
     /// A blank form of the text of a schema.
@@ -106,13 +108,18 @@ impl Form {
     /// # Errors
     /// Where the text stops being JSON.
     pub fn parse(schema: &str) -> Result<Self, JsonError> {
-        Ok(Self::new(Json::parse(schema)?))
+        Ok(Self::new(Json::parse(schema)?, OPEN_DEPTH))
     }
 
-    fn new(schema: Json) -> Self {
+    /// A blank form in which all groups of fields that are optional are folded, for a schema with many of them.
+    pub fn folded(schema: &Value) -> Self {
+        Self::new(Json::of(schema), 0)
+    }
+
+    fn new(schema: Json, open_depth: usize) -> Self {
         let digest = Sha256::digest(schema.to_string())[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        let root = Builder::new(&schema).blank(root_place(&schema), true);
-        Self { schema, digest, prefix: "f".to_owned(), root, focus: None, prose: render::MAX_PROSE }
+        let root = Builder::new(&schema, open_depth).blank(root_place(&schema), true);
+        Self { schema, digest, prefix: "f".to_owned(), root, focus: None, prose: render::MAX_PROSE, open_depth }
     }
 
     /// With ids that begin with letters of their own, for a page with several forms.
@@ -138,7 +145,7 @@ impl Form {
             return Err(JsonError { line: 1, column: 1, what: "the text is larger than 1 MiB" });
         }
         let value = Json::parse(text)?;
-        self.root = Builder::new(&self.schema).fill(root_place(&self.schema), &value);
+        self.root = Builder::new(&self.schema, self.open_depth).fill(root_place(&self.schema), &value);
         Ok(())
     }
 
@@ -149,14 +156,14 @@ impl Form {
 
     /// Shows the whole form as JSON, or its JSON as fields.
     pub fn switch(&mut self) {
-        let mut builder = Builder::new(&self.schema);
+        let mut builder = Builder::new(&self.schema, self.open_depth);
         edit::switch(&mut self.root, &mut builder);
     }
 
     /// Takes what a browser sent for this form. Pairs with other names are left alone.
     pub fn read(&mut self, sent: &[(String, String)]) -> Submission {
         let pairs = Pairs::of(sent);
-        let mut builder = Builder::new(&self.schema);
+        let mut builder = Builder::new(&self.schema, self.open_depth);
         if !pairs.is_empty() {
             self.root = builder.read(root_place(&self.schema), &pairs, &mut String::new());
         }
@@ -187,6 +194,11 @@ impl Form {
                 Submission::Wrong(reading.faults.into_iter().map(error).collect())
             }
         }
+    }
+
+    /// The JSON text of what is entered, also where something is wrong or missing; `None` where nothing is entered.
+    pub fn draft(&self) -> Option<String> {
+        evaluate::evaluate(&self.root, &mut Walk::default()).value.map(|value| value.to_string())
     }
 
     /// Says at the fields what was wrong with the value that they gave; an error without a field of its own is said at

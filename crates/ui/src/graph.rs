@@ -20,6 +20,8 @@ const FRAME: u32 = 14;
 const HEAD: u32 = 20;
 /// Characters of a line in a box.
 const LINE: usize = 36;
+/// How wide a graph may be to be made to fit beside a form.
+const FITTING: u32 = 680;
 /// Steps that are drawn; a table has all.
 const MOST: usize = 200;
 
@@ -133,9 +135,11 @@ impl fmt::Display for Graph {
         let edges = drawing.edges();
         // Room for the lines on the right.
         let (width, height) = (width + 42, height + 2);
+        // What is wider would be too small to read if it were made to fit.
+        let wide = if width > FITTING { " wide" } else { "" };
         write!(
             f,
-            "<svg class=\"graph\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+            "<svg class=\"graph{wide}\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
              aria-hidden=\"true\" focusable=\"false\">{edges}{}</svg>",
             drawing.out
         )

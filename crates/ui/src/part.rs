@@ -82,6 +82,13 @@ pub enum Target {
         /// Where to go on.
         next: String,
     },
+    /// Sends a form to a page of ours.
+    Send {
+        /// Its path.
+        path: String,
+        /// What is sent.
+        fields: Vec<(&'static str, String)>,
+    },
 }
 
 /// How a button looks.
@@ -198,12 +205,40 @@ pub enum Section {
     },
     /// The steps of a workflow, drawn. A table beside it says the same.
     Graph(Graph),
+    /// What steps of a run were given and gave.
+    Records {
+        /// The heading.
+        title: String,
+        /// The steps, in order.
+        rows: Vec<StepRecord>,
+        /// What is said without any.
+        empty: String,
+    },
     /// Buttons.
     Actions(Vec<Action>),
     /// A form for one operation.
     Form(OperationForm),
     /// A form for what something requires.
     Requirements(RequirementForm),
+}
+
+/// One step of a run.
+#[derive(Debug, Clone)]
+pub struct StepRecord {
+    /// Its id.
+    pub id: String,
+    /// How it looks.
+    pub level: Level,
+    /// How it went.
+    pub word: String,
+    /// What it called.
+    pub tool: String,
+    /// When it was, and how long it took.
+    pub about: String,
+    /// Why it failed; empty where it did not.
+    pub error: String,
+    /// What it was given and what it gave: labels and texts.
+    pub parts: Vec<(&'static str, String)>,
 }
 
 /// A short form for one operation.

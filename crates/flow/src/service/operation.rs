@@ -19,7 +19,7 @@ use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::table::Table;
 use call::OperationCall;
-use schema::{CREATE, CREATE_CLASS, NAMED, SAID, UPDATE_CLASS, VALIDATE};
+use schema::{CHECKED, CREATE, CREATE_CLASS, NAMED, SAID, UPDATE_CLASS, VALIDATE};
 
 pub(super) fn rows() -> &'static [Operation] {
     ROWS
@@ -47,7 +47,7 @@ pub(super) fn run(
             "core_serviceclass_available" => kind::available(&asking),
             "core_serviceclass_create" => kind::create(&asking).await,
             "core_serviceclass_delete" => kind::delete(&asking).await,
-            "core_serviceclass_get" => kind::get(&asking),
+            "core_serviceclass_get" => kind::get(&asking).await,
             "core_serviceclass_list" => Ok(kind::list(&asking)),
             "core_serviceclass_update" => kind::update(&asking).await,
             "core_serviceclass_validate" => kind::validate(&asking),
@@ -227,7 +227,7 @@ const ROWS: &[Operation] = &[
         permission: Permission::Open,
         problems: &[Kind::NotFound, Kind::Definition],
         input: NAMED,
-        output: r#"{"type":"object","properties":{"name":{"type":"string"},"serviceConfig":{"type":"object"},"available":{"type":"boolean"}},"required":["name","available"]}"#,
+        output: r#"{"type":"object","properties":{"name":{"type":"string"},"serviceConfig":{"type":"object"},"available":{"type":"boolean"},"yaml":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"}},"required":["name","available"]}"#,
         ..CLASS
     },
     Operation {
@@ -246,7 +246,8 @@ const ROWS: &[Operation] = &[
         path: "/service-classes/{name}",
         summary: "Change a service class",
         description: "Replace the description, the arguments or the configuration of a service class; omitted fields \
-                      are kept. Comments in the file are lost.",
+                      are kept. Comments in the file stay where what they stand by does; with `yaml` the text is \
+                      yours.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Definition],
         input: UPDATE_CLASS,
@@ -258,10 +259,11 @@ const ROWS: &[Operation] = &[
         method: Method::Post,
         path: "/validate/service-class",
         summary: "Check a service class",
-        description: "Validate the definition of a service class without writing it.",
+        description: "Validate the definition of a service class without writing it. What is wrong is an error; with \
+                      `yaml` it is the answer, with its lines.",
         problems: &[Kind::Conflict, Kind::Definition],
         input: CREATE_CLASS,
-        output: SAID,
+        output: CHECKED,
         ..CLASS
     },
 ];

@@ -18,7 +18,7 @@ use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::source::Inner;
 use crate::arguments::OperationArguments;
-use schema::{EXECUTION, EXECUTIONS, LIST, NAMED, SAID, WORKFLOW};
+use schema::{CHECKED, EXECUTION, EXECUTIONS, LIST, NAMED, SAID, WORKFLOW};
 
 pub(super) fn rows() -> &'static [Operation] {
     ROWS
@@ -158,7 +158,8 @@ const ROWS: &[Operation] = &[
         path: "/workflows/{name}",
         summary: "Replace a workflow",
         description: "Replace the whole definition of a workflow. With `revision`, only if the file still has that \
-                      revision.",
+                      revision. Comments in the file stay where what they stand by does; with `yaml` the text is \
+                      yours.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Definition],
         input: schema::UPDATE,
@@ -170,10 +171,11 @@ const ROWS: &[Operation] = &[
         method: Method::Post,
         path: "/validate/workflow",
         summary: "Check a workflow",
-        description: "Validate the definition of a workflow without writing it.",
+        description: "Validate the definition of a workflow without writing it. What is wrong is an error; with `yaml` \
+                      it is the answer, with its lines.",
         problems: &[Kind::Definition],
         input: WORKFLOW,
-        output: SAID,
+        output: CHECKED,
         ..DEFINITION
     },
 ];

@@ -215,6 +215,36 @@ async fn workflows_are_written_listed_and_removed_by_operations() {
 }
 
 #[tokio::test]
+async fn the_text_of_a_file_is_checked_by_its_lines_and_written_as_it_is() {
+    let mill = Mill::open(&[server("fake", &[])]).await;
+    let admin = mill.admin();
+    let text = "# why\nname: w\nsteps:\n  - id: a\n    tool: core_workflow_list\n";
+    let wrong = text.replace("list\n", "list\n    timeout: soon\n    args: {x: \"{{ uper .a }}\"}\n");
+    let said = asked(&admin, "core_workflow_validate", &json!({"name": "w", "yaml": wrong})).await;
+    let first = &said["problems"][0];
+    assert_eq!(
+        (&said["valid"], &first["line"], &first["field"]),
+        (&json!(false), &json!(6), &json!("steps[0].timeout"))
+    );
+    let unread = asked(&admin, "core_workflow_validate", &json!({"name": "w", "yaml": "name: {"})).await;
+    assert!(unread["problems"][0]["line"].is_number(), "{unread}");
+    let template = wrong.replace("    timeout: soon\n", "");
+    let said = asked(&admin, "core_workflow_validate", &json!({"name": "w", "yaml": template})).await;
+    assert_eq!(said["problems"][0]["field"], "steps[0].args.x", "{said}");
+    assert_eq!(asked(&admin, "core_workflow_validate", &json!({"name": "w", "yaml": text})).await["valid"], true);
+    failed(&admin, "core_workflow_create", &json!({"name": "w", "yaml": wrong}), &["steps[0].timeout"]).await;
+    asked(&admin, "core_workflow_create", &json!({"name": "w", "yaml": text})).await;
+    let got = asked(&admin, "core_workflow_get", &json!({"name": "w"})).await;
+    assert_eq!(got["yaml"], text);
+    let both = json!({"name": "w", "yaml": text, "steps": []});
+    failed(&admin, "core_workflow_update", &both, &["`yaml` and `steps` are mutually exclusive"]).await;
+    let new = json!({"name": "w", "yaml": text.replace("why", "because"), "revision": got["revision"]});
+    asked(&admin, "core_workflow_update", &new).await;
+    assert_eq!(asked(&admin, "core_workflow_get", &json!({"name": "w"})).await["yaml"], new["yaml"]);
+    failed(&admin, "core_workflow_update", &new, &["has changed"]).await;
+}
+
+#[tokio::test]
 async fn wrong_definitions_and_names_are_told() {
     let mill = Mill::open(&[server("fake", &[]), workflow("say", ECHO)]).await;
     let admin = mill.admin();

@@ -320,6 +320,30 @@ async fn what_starts_with_the_gateway_does_so_as_who_made_it() {
 }
 
 #[tokio::test]
+async fn the_text_of_a_class_is_checked_by_its_lines_and_written_as_it_is() {
+    let house = house().await;
+    let text = "# why\nname: kept\nserviceConfig:\n  lifecycleTools:\n    start: {tool: fake/echo}\n    stop: {tool: fake/echo}\n";
+    let wrong = text.to_owned() + "  zzz: 1\n";
+    let said = house.must("core_serviceclass_validate", json!({"name": "kept", "yaml": wrong})).await;
+    let first = &said["problems"][0];
+    assert_eq!(
+        (&said["valid"], &first["line"], &first["field"]),
+        (&json!(false), &json!(7), &json!("serviceConfig.zzz"))
+    );
+    assert_eq!(house.must("core_serviceclass_validate", json!({"name": "kept", "yaml": text})).await["valid"], true);
+    house.must("core_serviceclass_create", json!({"name": "kept", "yaml": text})).await;
+    assert_eq!(house.read("service-classes/kept.yaml").as_deref(), Some(text));
+    let got = house.must("core_serviceclass_get", json!({"name": "kept"})).await;
+    assert_eq!((&got["yaml"], &got["file"]), (&json!(text), &json!("service-classes/kept.yaml")));
+    let both = json!({"name": "kept", "yaml": text, "description": "x"});
+    house.refused("core_serviceclass_update", both, &["`yaml` and `description` are mutually exclusive"]).await;
+    let new = json!({"name": "kept", "yaml": text.replace("why", "because"), "revision": got["revision"]});
+    house.must("core_serviceclass_update", new.clone()).await;
+    assert!(house.read("service-classes/kept.yaml").unwrap().starts_with("# because\n"));
+    house.refused("core_serviceclass_update", new, &["has changed"]).await;
+}
+
+#[tokio::test]
 async fn only_who_administers_changes_services() {
     let house = house().await;
     let user = house.caller(false);

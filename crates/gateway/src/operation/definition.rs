@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::{DefinitionFile, DefinitionId, DefinitionKind, DefinitionProblem, Files, WriteError};
+use toolcrib_catalog::{DefinitionFile, DefinitionId, DefinitionKind, DefinitionProblem, Files, MASK, WriteError};
 use toolcrib_protocol::Raw;
 
 use super::blocking;
@@ -53,8 +53,14 @@ pub(super) async fn update(gateway: &Arc<Gateway>, which: DefinitionId, argument
     let is_value = arguments.get("definition").is_some();
     let gateway = writing(gateway)?;
     blocking(move || {
-        let before = if is_value { gateway.files.read(&which)? } else { None };
-        let text = before.map_or(text.clone(), |before| before.amended(&which, &text));
+        let text = match gateway.files.read(&which)? {
+            None => text,
+            // What was shown as `****` is what it was.
+            Some(before) => match before.revealed(&which, &text) {
+                text if is_value => before.amended(&which, &text),
+                text => text,
+            },
+        };
         let written = gateway.files.replace(&which, &text, &revision)?;
         gateway.take_in();
         Ok(json!({ "name": which.name(), "file": written.file, "revision": written.revision }))
@@ -96,11 +102,19 @@ impl Gateway {
     }
 }
 
-/// What is wrong with a definition that is not written.
-pub(super) fn validate(which: &DefinitionId, arguments: &Raw) -> Result<Value, Problem> {
-    let problems = which.check(&given(which, arguments)?).err().unwrap_or_default();
-    let problems: Vec<Value> = problems.iter().map(problem).collect();
-    Ok(json!({ "name": which.name(), "valid": problems.is_empty(), "problems": problems }))
+/// What is wrong with a definition that is not written. What a text says as `****` is what the file says there.
+pub(super) async fn validate(gateway: &Arc<Gateway>, which: DefinitionId, arguments: &Raw) -> Result<Value, Problem> {
+    let text = given(&which, arguments)?;
+    let gateway = Arc::clone(gateway);
+    blocking(move || {
+        let hides = text.contains(MASK) && !gateway.files.home().as_os_str().is_empty();
+        let before = if hides { gateway.files.read(&which)? } else { None };
+        let text = before.map_or_else(|| text.clone(), |before| before.revealed(&which, &text));
+        let problems = which.check(&text).err().unwrap_or_default();
+        let problems: Vec<Value> = problems.iter().map(problem).collect();
+        Ok(json!({ "name": which.name(), "valid": problems.is_empty(), "problems": problems }))
+    })
+    .await
 }
 
 /// What is known of the file: where it is, its revision, what it says, what is wrong with it. `None` without a file.
@@ -112,6 +126,7 @@ pub(super) async fn file(gateway: &Arc<Gateway>, which: &DefinitionId) -> Result
         let problems: Vec<Value> = loaded.problems.iter().filter(|it| it.file == written.file).map(problem).collect();
         Ok(Some(json!({
             "file": written.file, "revision": written.revision, "definition": written.shown(&which),
+            "yaml": written.shown_text(&which),
             "problems": problems,
         })))
     })
@@ -121,6 +136,8 @@ pub(super) async fn file(gateway: &Arc<Gateway>, which: &DefinitionId) -> Result
 /// A problem of a file with its place.
 pub(crate) fn problem(problem: &DefinitionProblem) -> Value {
     let mut value = json!({ "problem": problem.to_string(), "file": problem.file, "hint": problem.hint });
+    value["message"] = problem.message.as_str().into();
+    value["field"] = problem.field.as_str().into();
     if let Some(at) = problem.at {
         value["line"] = at.line.into();
         value["column"] = at.column.into();

@@ -102,8 +102,11 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
-        Run::Global(|_, arguments| {
-            Box::pin(async { definition::validate(&definition::named(DefinitionKind::Profile, arguments)?, arguments) })
+        Run::Global(|gateway, arguments| {
+            Box::pin(async {
+                let which = definition::named(DefinitionKind::Profile, arguments)?;
+                definition::validate(gateway, which, arguments).await
+            })
         }),
         Operation {
             tool: "core_profile_validate",

@@ -72,7 +72,7 @@ pub(super) const ROWS: &[Row] = &[
             permission: Permission::Open,
             problems: &[Kind::NotFound, Kind::Definition],
             input: NAMED,
-            output: r#"{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"},"definition":{"type":["object","null"]},"problems":{"type":"array"}},"required":["name"]}"#,
+            output: r#"{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"},"definition":{"type":["object","null"]},"yaml":{"type":["string","null"],"description":"The text of the file, secrets as ****"},"problems":{"type":"array"}},"required":["name"]}"#,
             ..ROW
         },
     ),
@@ -98,7 +98,7 @@ pub(super) const ROWS: &[Row] = &[
             path: "/servers/{name}",
             tag: "servers",
             summary: "Replace the definition of a server",
-            description: "Change a server. With `definition` or `yaml` its whole definition is replaced: `revision` is the one that core_mcpserver_get showed, and a file that has changed since is left alone. Otherwise what is given (`type`, `command`, `url` …) is changed and the rest stays. Comments in the file stay, except within a key that is changed; with `yaml` the text is yours.",
+            description: "Change a server. With `definition` or `yaml` its whole definition is replaced: `revision` is the one that core_mcpserver_get showed, and a file that has changed since is left alone; what it says as **** stays what it is. Otherwise what is given (`type`, `command`, `url` …) is changed and the rest stays. Comments in the file stay, except within a key that is changed; with `yaml` the text is yours.",
             effect: Effect::Destroys { idempotent: true },
             problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Definition],
             input: CHANGED,
@@ -107,7 +107,7 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
-        Run::Global(|_, arguments| Box::pin(std::future::ready(validate(arguments)))),
+        Run::Global(|gateway, arguments| Box::pin(validate(gateway, arguments))),
         Operation {
             tool: "core_mcpserver_validate",
             method: Method::Post,
@@ -127,7 +127,7 @@ pub(super) const NAMED: &str =
     r#"{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}"#;
 pub(super) const WRITTEN: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"}},"required":["name","file","revision"]}"#;
 pub(super) const VALIDATE: &str = r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"definition":{"type":"object"},"yaml":{"type":"string"}},"required":["name"],"oneOf":[{"required":["definition"]},{"required":["yaml"]}],"additionalProperties":false}"#;
-pub(super) const VALIDATED: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"valid":{"type":"boolean"},"problems":{"type":"array","items":{"type":"object","properties":{"problem":{"type":"string"},"file":{"type":"string"},"line":{"type":"integer"},"column":{"type":"integer"},"hint":{"type":["string","null"]}},"required":["problem","file"]}}},"required":["name","valid","problems"]}"#;
+pub(super) const VALIDATED: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"valid":{"type":"boolean"},"problems":{"type":"array","items":{"type":"object","properties":{"problem":{"type":"string"},"message":{"type":"string"},"field":{"type":"string"},"file":{"type":"string"},"line":{"type":"integer"},"column":{"type":"integer"},"hint":{"type":["string","null"]}},"required":["problem","file"]}}},"required":["name","valid","problems"]}"#;
 
 /// A new server, or one that is checked.
 const NEW: &str = concat!(
@@ -189,10 +189,10 @@ async fn update(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
 }
 
 /// In muster's form what is wrong is an error; in ours it is the answer.
-fn validate(arguments: &Raw) -> Result<Value, Problem> {
+async fn validate(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
     let which = definition::named(DefinitionKind::Server, arguments)?;
     if !flat::is_flat(arguments)? {
-        return definition::validate(&which, arguments);
+        return definition::validate(gateway, which, arguments).await;
     }
     let Flat { text, ignored } = flat::new(&which, arguments)?;
     which.check(&text).map_err(|problems| Problem::from(toolcrib_catalog::WriteError::Bad(problems)))?;

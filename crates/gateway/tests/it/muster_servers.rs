@@ -266,3 +266,27 @@ async fn comments_of_a_file_stay_where_their_key_does() {
     operate(&client, "core_profile_update", whole).await.unwrap();
     assert_eq!(house.read("profiles/muster.yaml").unwrap(), "name: muster\n# mine\ndialect: muster\ntitle: M\n");
 }
+
+#[tokio::test]
+async fn what_is_shown_as_hidden_stays_what_it_is_when_it_is_sent_back() {
+    let house = house().await;
+    let client = house.legacy("muster").admin();
+    let yaml = "# why\nname: kept\ncommand: echo\nenv:\n  KEY: s3cret # old\nstart: manual\n";
+    operate(&client, "core_mcpserver_create", json!({ "name": "kept", "yaml": yaml })).await.unwrap();
+    let shown = operate(&client, "core_mcpserver_get", json!({ "name": "kept" })).await.unwrap();
+    let hidden = yaml.replace("s3cret", "\"****\"");
+    assert_eq!(shown["yaml"], hidden);
+    let sent = |text: &str| json!({ "name": "kept", "yaml": text, "revision": shown["revision"] });
+    let new = hidden.replace("echo", "cat");
+    let checked = operate(&client, "core_mcpserver_validate", json!({ "name": "kept", "yaml": new })).await.unwrap();
+    assert_eq!(checked["valid"], true, "{checked}");
+    // At another place there is no value for it.
+    let moved = hidden.replace("KEY:", "OTHER:");
+    let refused = operate(&client, "core_mcpserver_update", sent(&moved)).await.unwrap_err();
+    assert!(refused.contains("the placeholder of a hidden value"), "{refused}");
+    operate(&client, "core_mcpserver_update", sent(&new)).await.unwrap();
+    assert_eq!(house.read("servers/kept.yaml").unwrap(), yaml.replace("echo", "cat"));
+    let problems = json!({ "name": "kept", "yaml": "name: kept\ncommand: x\nstart: soon\n" });
+    let wrong = operate(&client, "core_mcpserver_validate", problems).await.unwrap();
+    assert_eq!((&wrong["problems"][0]["line"], &wrong["problems"][0]["field"]), (&json!(3), &json!("start")));
+}

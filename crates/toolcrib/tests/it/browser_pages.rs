@@ -178,7 +178,7 @@ impl Pages {
         }
     }
 
-    async fn eval(&self, script: &str) -> Value {
+    pub(crate) async fn eval(&self, script: &str) -> Value {
         self.driver.execute(script, Vec::new()).await.unwrap().json().clone()
     }
 
@@ -188,7 +188,7 @@ impl Pages {
     }
 
     /// Presses keys where the focus is.
-    async fn press(&self, keys: impl Into<TypingData>) {
+    pub(crate) async fn press(&self, keys: impl Into<TypingData>) {
         self.driver.active_element().await.unwrap().send_keys(keys).await.unwrap();
     }
 

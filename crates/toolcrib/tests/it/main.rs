@@ -21,6 +21,7 @@ mod browser_profiles;
 mod browser_results;
 mod browser_runs;
 mod browser_setup;
+mod browser_workflows;
 mod bundle;
 mod call;
 mod client_operations;

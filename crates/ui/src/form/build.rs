@@ -18,7 +18,7 @@ pub(super) const MAX_FIELDS: usize = 1_000;
 /// Fields that a blank form begins with; more are folded.
 const BLANK_FIELDS: usize = 300;
 /// Nesting up to which what is optional is not folded.
-const OPEN_DEPTH: usize = 2;
+pub(super) const OPEN_DEPTH: usize = 2;
 /// Fields that are tried to find the alternative of a value.
 const MAX_TRIES: usize = 20_000;
 /// Schemas that are looked at for one form.
@@ -32,6 +32,7 @@ pub(super) struct Builder<'a> {
     resolver: Resolver<'a>,
     fields: usize,
     tries: usize,
+    open_depth: usize,
     /// Whether another alternative was picked than the one that was shown.
     pub(super) has_new_pick: bool,
 }
@@ -39,9 +40,10 @@ pub(super) struct Builder<'a> {
 // === impl Builder ===
 
 impl<'a> Builder<'a> {
-    /// For the fields of one document.
-    pub(super) fn new(document: &'a Json) -> Self {
-        Self { resolver: Resolver::new(document, MAX_SCHEMAS), fields: 0, tries: MAX_TRIES, has_new_pick: false }
+    /// For the fields of one document. What is optional is folded below `open_depth`.
+    pub(super) fn new(document: &'a Json, open_depth: usize) -> Self {
+        let resolver = Resolver::new(document, MAX_SCHEMAS);
+        Self { resolver, fields: 0, tries: MAX_TRIES, open_depth, has_new_pick: false }
     }
 
     /// The field of a place without its state, and whether the place recurs.
@@ -64,7 +66,7 @@ impl<'a> Builder<'a> {
     /// A field in which nothing is entered. One that somebody asked for is not folded.
     pub(super) fn blank(&mut self, place: Place, is_asked: bool) -> Field {
         let (mut field, recurs) = self.start(place);
-        let is_far = !field.place.is_required && field.place.depth > OPEN_DEPTH;
+        let is_far = !field.place.is_required && field.place.depth > self.open_depth;
         let is_folded = !is_asked && (recurs || is_far || self.fields > BLANK_FIELDS);
         field.state = match &field.shape.kind {
             Kind::Text(_) | Kind::Number(_) => State::Text(String::new()),

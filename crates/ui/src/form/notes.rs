@@ -8,6 +8,9 @@ use crate::text::clipped;
 /// Characters of a value that a note shows.
 const SHOWN: usize = 120;
 
+/// The pattern of a text that is not blank, which people write anyway.
+const ANYTHING: &str = "\\S";
+
 /// A value as JSON, clipped.
 fn short(value: &Json) -> String {
     match value {
@@ -54,7 +57,8 @@ fn text_facts(rules: &TextRules) -> Vec<String> {
         "time" => "Format: time, as 19:48:03Z".to_owned(),
         other => format!("Format: {}", clipped(other, 60)),
     }));
-    out.extend(rules.pattern.as_deref().map(|pattern| format!("Pattern: {}", clipped(pattern, SHOWN))));
+    let pattern = rules.pattern.as_deref().filter(|pattern| *pattern != ANYTHING);
+    out.extend(pattern.map(|pattern| format!("Pattern: {}", clipped(pattern, SHOWN))));
     out
 }
 

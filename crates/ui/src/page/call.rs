@@ -40,7 +40,7 @@ pub struct CallPage {
     pub profiles: Vec<String>,
     /// See `profiles`.
     pub profile: String,
-    /// As a client of which era: `modern` or `legacy`.
+    /// As a client of which era: `modern` or `legacy`; empty where it makes no difference.
     pub era: &'static str,
     /// Calls of the same that this browser made before.
     pub earlier: Table,

@@ -90,6 +90,8 @@ async fn post(page: PageRequest, body: Incoming) -> Response<Body> {
         _ if let Some(editor) = page::editor(path) => page::edit(&page, editor, &fields).await,
         _ if path.starts_with(page::calls::ROOT) => page::calls::post(&page, &fields).await,
         _ if page::call::is_asked(path) => page::call::post(&page, &fields).await,
+        _ if page::editor::is_asked(path) => page::editor::post(&page, &fields).await,
+        _ if page::workflows::is_asked(path) => page::workflows::post(&page, &fields).await,
         _ => match path.strip_prefix(act::ROOT) {
             Some(operation) => act::post(&page, operation, &fields).await,
             None => respond::not_allowed("GET"),

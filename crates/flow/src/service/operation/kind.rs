@@ -4,13 +4,18 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::{DefinitionId, ObjectName, ServiceClassDefinition, WriteError};
+use toolcrib_catalog::{DefinitionId, DefinitionProblem, ObjectName, ServiceClassDefinition, WriteError};
 use toolcrib_view::ObjectKind;
 use toolcrib_view::Visibility;
 
 use super::call::{OperationCall, said};
 use crate::service::class::Class;
 use crate::service::shown;
+
+/// The largest text of a definition, in bytes: larger files are not read either.
+const TEXT_MAX: usize = 1024 * 1024;
+/// The members of a definition beside its name.
+const MEMBERS: [&str; 5] = ["version", "description", "templates", "args", "serviceConfig"];
 
 pub(super) fn list(asking: &OperationCall) -> Value {
     let (classes, visibility) = (asking.table.classes(), asking.invocation.visibility());
@@ -29,9 +34,19 @@ pub(super) fn list(asking: &OperationCall) -> Value {
     json!({ "total": listed.len(), "serviceClasses": listed, "mode": "filesystem" })
 }
 
-pub(super) fn get(asking: &OperationCall) -> Result<Value, Problem> {
+pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
     let class = known(asking, asking.given.text("name")?)?;
-    Ok(shown(asking, &asking.invocation.visibility(), &class))
+    let visibility = asking.invocation.visibility();
+    let mut answer = shown(asking, &visibility, &class);
+    if visibility.is_everything() {
+        let which = DefinitionId::ServiceClass(class.definition.name.clone());
+        if let Some(written) = asking.gateway.read_file(which).await? {
+            answer["yaml"] = written.text().into();
+            answer["file"] = json!(written.file);
+            answer["revision"] = written.revision.into();
+        }
+    }
+    Ok(answer)
 }
 
 /// A class as a caller with this visibility may read it.
@@ -69,21 +84,51 @@ pub(super) fn available(asking: &OperationCall) -> Result<Value, Problem> {
 }
 
 pub(super) fn validate(asking: &OperationCall) -> Result<Value, Problem> {
-    let (name, which, text) = written(asking, None)?;
-    check(asking, &name, &which, &text).inspect_err(|problem| {
-        let what = format!("is not valid: {}", problem.message);
-        asking.table.emit_class(&name, "ValidationFailed", &what, true);
-    })?;
-    asking.table.emit_class(&name, "Validated", "is valid", false);
-    Ok(said(name.as_str(), format!("Validation successful for ServiceClass {name}"), None))
+    let given = written(asking, None)?;
+    let name = &given.name;
+    let checked = check(asking, &given);
+    match &checked {
+        Ok(()) => asking.table.emit_class(name, "Validated", "is valid", false),
+        Err(fault) => {
+            let what = format!("is not valid: {}", fault.problem().message);
+            asking.table.emit_class(name, "ValidationFailed", &what, true);
+        }
+    }
+    let valid = || said(name.as_str(), format!("Validation successful for ServiceClass {name}"), None);
+    match checked {
+        Ok(()) if given.is_yaml => {
+            let mut said = valid();
+            (said["valid"], said["problems"]) = (true.into(), json!([]));
+            Ok(said)
+        }
+        Ok(()) => Ok(valid()),
+        Err(ClassFault::Text(problems)) if given.is_yaml => {
+            let mut said = said(name.as_str(), format!("ServiceClass {name} is not valid"), None);
+            said["valid"] = false.into();
+            said["problems"] = problems.iter().map(placed).collect();
+            Ok(said)
+        }
+        Err(fault) => Err(fault.problem()),
+    }
+}
+
+/// A problem with its place in the text.
+fn placed(problem: &DefinitionProblem) -> Value {
+    let mut placed = json!({ "message": problem.message, "field": problem.field, "hint": problem.hint });
+    if let Some(at) = problem.at {
+        placed["line"] = at.line.into();
+        placed["column"] = at.column.into();
+    }
+    placed
 }
 
 pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
-    let (name, which, text) = written(asking, None)?;
-    if asking.table.loaded().service_classes.contains_key(&name) {
-        return Err(exists(&name));
+    let given = written(asking, None)?;
+    if asking.table.loaded().service_classes.contains_key(&given.name) {
+        return Err(exists(&given.name));
     }
-    check(asking, &name, &which, &text)?;
+    check(asking, &given).map_err(|fault| fault.problem())?;
+    let GivenClass { name, which, text, .. } = given;
     let created = asking.gateway.change_files(move |files| files.create(&which, &text)).await;
     created.map_err(|problem| if problem.kind == Kind::Conflict { exists(&name) } else { problem })?;
     Ok(said(name.as_str(), format!("ServiceClass '{name}' created successfully"), None))
@@ -92,11 +137,14 @@ pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
 pub(super) async fn update(asking: &OperationCall) -> Result<Value, Problem> {
     let before = asking.table.loaded().service_classes.get(asking.given.text("name")?).cloned();
     let before = before.ok_or_else(|| unknown(asking))?;
-    let (name, which, text) = written(asking, Some(&before))?;
-    check(asking, &name, &which, &text)?;
+    let given = written(asking, Some(&before))?;
+    check(asking, &given).map_err(|fault| fault.problem())?;
+    let GivenClass { name, which, text, is_yaml } = given;
+    let revision = asking.given.get("revision").and_then(Value::as_str).map(str::to_owned);
     let replaced = asking.gateway.change_files(move |files| {
         let now = files.read(&which)?.ok_or_else(|| WriteError::Missing(which.name().to_owned()))?;
-        files.replace(&which, &now.amended(&which, &text), &now.revision)
+        let text = if is_yaml { text } else { now.amended(&which, &text) };
+        files.replace(&which, &text, revision.as_deref().unwrap_or(&now.revision))
     });
     replaced.await?;
     Ok(said(name.as_str(), format!("ServiceClass '{name}' updated successfully"), None))
@@ -135,24 +183,57 @@ pub(super) fn planned(asking: &OperationCall, class: &Value) -> Result<Arc<Class
     asking.table.check_class(definition)
 }
 
+/// A definition in the arguments.
+struct GivenClass {
+    name: ObjectName,
+    which: DefinitionId,
+    text: String,
+    /// Whether the text is the caller's own.
+    is_yaml: bool,
+}
+
+/// Why a text is no class.
+enum ClassFault {
+    /// What its reader says.
+    Text(Vec<DefinitionProblem>),
+    /// What it is among the others.
+    Whole(Problem),
+}
+
+impl ClassFault {
+    fn problem(&self) -> Problem {
+        match self {
+            Self::Text(problems) => WriteError::Bad(problems.clone()).into(),
+            Self::Whole(problem) => problem.clone(),
+        }
+    }
+}
+
 /// The text of the definition in the arguments; for an update, with everything that they omit.
-fn written(
-    asking: &OperationCall,
-    before: Option<&ServiceClassDefinition>,
-) -> Result<(ObjectName, DefinitionId, String), Problem> {
+fn written(asking: &OperationCall, before: Option<&ServiceClassDefinition>) -> Result<GivenClass, Problem> {
     let name = asking.new_name()?;
+    let which = DefinitionId::ServiceClass(name.clone());
     let mut definition = Map::new();
     let before = before.map(ServiceClassDefinition::to_value);
-    for key in ["version", "description", "args", "serviceConfig"] {
+    if let Some(text) = asking.given.get("yaml").and_then(Value::as_str) {
+        if let Some(key) = MEMBERS.into_iter().find(|key| asking.given.get(key).is_some()) {
+            let message = format!("`yaml` and `{key}` are mutually exclusive");
+            return Err(Problem::new(Kind::InvalidParams, message).hint("Give the text of the file, or its parts."));
+        }
+        if text.len() > TEXT_MAX {
+            return Err(Problem::new(Kind::TooLarge, format!("the definition has more than {TEXT_MAX} bytes")));
+        }
+        return Ok(GivenClass { name, which, text: text.to_owned(), is_yaml: true });
+    }
+    for key in MEMBERS {
         let kept = before.as_ref().and_then(|before| before.get(key));
         if let Some(value) = asking.given.get(key).or(kept) {
             definition.insert(key.to_owned(), value.clone());
         }
     }
     lacking(definition.get("serviceConfig"))?;
-    let which = DefinitionId::ServiceClass(name.clone());
     let text = which.text_of(&Value::Object(definition));
-    Ok((name, which, text))
+    Ok(GivenClass { name, which, text, is_yaml: false })
 }
 
 /// What is missing or of another type where clients know the wording of old.
@@ -190,10 +271,10 @@ fn lacking(config: Option<&Value>) -> Result<(), Problem> {
 }
 
 /// Checks a text as a class among the others.
-fn check(asking: &OperationCall, name: &ObjectName, which: &DefinitionId, text: &str) -> Result<(), Problem> {
-    let definition = ServiceClassDefinition::parse(&which.new_file(), name, text);
-    let definition = definition.map_err(|problems| Problem::from(WriteError::Bad(problems)))?;
-    asking.table.check_class(definition).map(drop)
+fn check(asking: &OperationCall, given: &GivenClass) -> Result<(), ClassFault> {
+    let definition = ServiceClassDefinition::parse(&given.which.new_file(), &given.name, &given.text);
+    let definition = definition.map_err(ClassFault::Text)?;
+    asking.table.check_class(definition).map(drop).map_err(ClassFault::Whole)
 }
 
 fn exists(name: &ObjectName) -> Problem {

@@ -16,6 +16,8 @@ use crate::workflow::table::{Table, cycle};
 /// The members of a definition beside its name.
 const MEMBERS: [&str; 9] =
     ["description", "labels", "args", "steps", "onFailure", "on_failure", "output", "timeout", "templates"];
+/// The largest text of a definition, in bytes: larger files are not read either.
+const TEXT_MAX: usize = 1024 * 1024;
 
 pub(super) fn list(asking: &OperationCall) -> Value {
     let table = asking.inner.table();
@@ -79,21 +81,57 @@ fn known<'t>(asking: &OperationCall, table: &'t Table, name: &str) -> Option<&'t
 }
 
 pub(super) fn validate(asking: &OperationCall) -> Result<Value, Problem> {
-    let (name, which, text) = given(asking)?;
-    let warnings = check(asking, &name, &which, &text).inspect_err(|problem| {
-        asking.inner.emit(name.as_str(), "ValidationFailed", problem.message.clone(), true);
-    })?;
-    let message = format!("Validation successful for workflow {name}");
-    asking.inner.emit(name.as_str(), "ValidationSucceeded", message.clone(), false);
-    Ok(warned(said(&name, message, None), &warnings))
+    let given = given(asking)?;
+    let name = &given.name;
+    let checked = check(asking, &given);
+    match &checked {
+        Ok(_) => {
+            let message = format!("Validation successful for workflow {name}");
+            asking.inner.emit(name.as_str(), "ValidationSucceeded", message, false);
+        }
+        Err(problems) => {
+            asking.inner.emit(name.as_str(), "ValidationFailed", wrong(problems).message, true);
+        }
+    }
+    match checked {
+        Ok(warnings) => {
+            let mut said = said(name, format!("Validation successful for workflow {name}"), None);
+            if given.is_yaml {
+                said["valid"] = true.into();
+                said["problems"] = warnings.iter().map(|it| placed(it, true)).collect();
+            }
+            Ok(warned(said, &warnings))
+        }
+        Err(problems) if given.is_yaml => {
+            let mut said = said(name, format!("workflow {name} is not valid"), None);
+            said["valid"] = false.into();
+            said["problems"] = problems.iter().map(|it| placed(it, false)).collect();
+            Ok(said)
+        }
+        Err(problems) => Err(wrong(&problems)),
+    }
+}
+
+/// A problem with its place in the text.
+fn placed(problem: &DefinitionProblem, is_warning: bool) -> Value {
+    let mut placed = json!({ "message": problem.message, "field": problem.field, "hint": problem.hint });
+    if let Some(at) = problem.at {
+        placed["line"] = at.line.into();
+        placed["column"] = at.column.into();
+    }
+    if is_warning {
+        placed["warning"] = true.into();
+    }
+    placed
 }
 
 pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
-    let (name, which, text) = given(asking)?;
-    if asking.inner.table().definition(name.as_str()).is_some() {
-        return Err(exists(&name));
+    let given = given(asking)?;
+    if asking.inner.table().definition(given.name.as_str()).is_some() {
+        return Err(exists(&given.name));
     }
-    let warnings = check(asking, &name, &which, &text)?;
+    let warnings = check(asking, &given).map_err(|problems| wrong(&problems))?;
+    let GivenDefinition { name, which, text, .. } = given;
     let created = asking.gateway.change_files(move |files| files.create(&which, &text)).await;
     let written = created.map_err(|problem| if problem.kind == Kind::Conflict { exists(&name) } else { problem })?;
     let said =
@@ -106,12 +144,14 @@ pub(super) async fn update(asking: &OperationCall) -> Result<Value, Problem> {
     if asking.inner.table().definition(asked).is_none() {
         return Err(unknown(asking, asked));
     }
-    let (name, which, text) = given(asking)?;
-    let warnings = check(asking, &name, &which, &text)?;
+    let given = given(asking)?;
+    let warnings = check(asking, &given).map_err(|problems| wrong(&problems))?;
+    let GivenDefinition { name, which, text, is_yaml } = given;
     let revision = asking.given.get("revision").and_then(Value::as_str).map(str::to_owned);
     let replaced = asking.gateway.change_files(move |files| {
         let now = files.read(&which)?.ok_or_else(|| WriteError::Missing(which.name().to_owned()))?;
-        files.replace(&which, &now.amended(&which, &text), revision.as_deref().unwrap_or(&now.revision))
+        let text = if is_yaml { text } else { now.amended(&which, &text) };
+        files.replace(&which, &text, revision.as_deref().unwrap_or(&now.revision))
     });
     let written = replaced.await?;
     Ok(warned(said(&name, format!("successfully updated workflow {name}"), Some(&written)), &warnings))
@@ -127,42 +167,62 @@ pub(super) async fn delete(asking: &OperationCall) -> Result<Value, Problem> {
 }
 
 /// The definition in the arguments.
-fn given(asking: &OperationCall) -> Result<(ObjectName, DefinitionId, String), Problem> {
+struct GivenDefinition {
+    name: ObjectName,
+    which: DefinitionId,
+    text: String,
+    /// Whether the text is the caller's own.
+    is_yaml: bool,
+}
+
+fn given(asking: &OperationCall) -> Result<GivenDefinition, Problem> {
     let name = ObjectName::new(asking.given.text("name")?)
         .map_err(|error| Problem::new(Kind::InvalidParams, format!("validation failed: {error}")))?;
+    let which = DefinitionId::Workflow(name.clone());
     let mut definition = Map::new();
     for key in MEMBERS {
         if let Some(value) = asking.given.get(key) {
             definition.insert(key.to_owned(), value.clone());
         }
     }
-    let which = DefinitionId::Workflow(name.clone());
+    if let Some(text) = asking.given.get("yaml").and_then(Value::as_str) {
+        if let Some(key) = definition.keys().next() {
+            let message = format!("`yaml` and `{key}` are mutually exclusive");
+            return Err(Problem::new(Kind::InvalidParams, message).hint("Give the text of the file, or its parts."));
+        }
+        if text.len() > TEXT_MAX {
+            return Err(Problem::new(Kind::TooLarge, format!("the definition has more than {TEXT_MAX} bytes")));
+        }
+        return Ok(GivenDefinition { name, which, text: text.to_owned(), is_yaml: true });
+    }
+    if !definition.contains_key("steps") {
+        return Err(Problem::new(Kind::InvalidParams, "steps argument is required")
+            .hint("Give `steps`, or the text of the file as `yaml`."));
+    }
     let text = which.text_of(&Value::Object(definition));
-    Ok((name, which, text))
+    Ok(GivenDefinition { name, which, text, is_yaml: false })
 }
 
 /// What is wrong with a definition, all of it: what its reader says, its templates, and whether it calls itself. Else
 /// its warnings.
-fn check(
-    asking: &OperationCall,
-    name: &ObjectName,
-    which: &DefinitionId,
-    text: &str,
-) -> Result<Vec<DefinitionProblem>, Problem> {
-    which.check(text).map_err(|problems| wrong(&problems))?;
-    let definition = WorkflowDefinition::of_text(name.as_str(), text).map_err(|problems| wrong(&problems))?;
-    let definition = Arc::new(definition);
-    let program = Program::compile(&definition).map_err(|problems| wrong(&problems))?;
+fn check(asking: &OperationCall, given: &GivenDefinition) -> Result<Vec<DefinitionProblem>, Vec<DefinitionProblem>> {
+    let GivenDefinition { name, which, text, .. } = given;
+    which.check(text)?;
+    let definition = Arc::new(WorkflowDefinition::of_text(name.as_str(), text)?);
+    let program = Program::compile(&definition)?;
     let loaded = asking.gateway.loaded();
     let warnings = program.warnings().iter().cloned().chain(agents::faults(&definition, &loaded.agents)).collect();
     let mut all = loaded.workflows.clone();
     all.insert(name.clone(), definition);
     match cycle(name, &all) {
         None => Ok(warnings),
-        Some(way) => {
-            let message = format!("workflow validation failed: steps: it calls itself: {way}");
-            Err(Problem::new(Kind::Definition, message).hint("Remove one of the calls."))
-        }
+        Some(way) => Err(vec![DefinitionProblem {
+            file: which.new_file(),
+            at: None,
+            field: "steps".to_owned(),
+            message: format!("it calls itself: {way}"),
+            hint: Some("Remove one of the calls.".to_owned()),
+        }]),
     }
 }
 

@@ -12,7 +12,7 @@ use super::{Browser, Pages, gateway, outline};
 const WIDE: u32 = 1280;
 const NARROW: u32 = 320;
 /// Pages below those of the navigation.
-const MORE: [&str; 14] = [
+const MORE: [&str; 19] = [
     "/ui/servers/try",
     "/ui/tools/try%2Fecho",
     "/ui/call/try%2Fecho",
@@ -27,6 +27,11 @@ const MORE: [&str; 14] = [
     "/ui/policies/who",
     "/ui/policies/explain?as=user:acme/ann&tool=try/echo",
     "/ui/policies/-/edit",
+    "/ui/edit/workflow",
+    "/ui/edit/workflow?as=yaml",
+    "/ui/edit/server/try",
+    "/ui/edit/server/try?as=yaml",
+    "/ui/service-classes",
 ];
 
 #[tokio::test]

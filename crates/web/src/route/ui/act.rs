@@ -38,36 +38,51 @@ pub(super) async fn post(page: &PageRequest, tool: &str, fields: &Fields) -> Res
             Err(shown) => return *shown,
         },
     };
-    let before = written(page, operation).await;
     let done = match arguments {
-        Ok(arguments) => done(page, operation, arguments).await,
+        Ok(arguments) if fields.text("return").is_some() => carry_out(page, operation, arguments, fields.next()).await,
+        Ok(arguments) => done(page, operation, arguments).await.map(|(_, answer)| {
+            if page::profiles::makes_key(operation) {
+                return page::profiles::key_page(page, operation, &answer.to_value());
+            }
+            let text = serde_json::to_string_pretty(&answer.to_value()).unwrap_or_default();
+            let shown = ResultPage { frame: page.frame(operation.summary), tool: operation.tool.to_owned(), text };
+            write::page(page, StatusCode::OK, &shown)
+        }),
         Err(problem) => Err(problem),
     };
     match done {
+        Ok(response) => response,
         Err(problem) if is_button && fields.text("return").is_some() => {
             page.leave(write::notice(&problem));
             write::see_other(fields.next())
         }
         Err(problem) => page::operation::again(page, operation, fields, &problem).await,
-        Ok((subject, answer)) => {
-            let done = match &subject {
-                Some(subject) => format!("{}: `{subject}`", operation.summary),
-                None => operation.summary.to_owned(),
-            };
-            if page::profiles::makes_key(operation) {
-                return page::profiles::key_page(page, operation, &answer.to_value());
-            }
-            if fields.text("return").is_some() {
-                let after = written(page, operation).await;
-                let undo = after.filter(|after| before.as_ref() != Some(after));
-                page.leave(told(operation, &done, &answer, undo, fields.next()));
-                return write::see_other(fields.next());
-            }
-            let text = serde_json::to_string_pretty(&answer.to_value()).unwrap_or_default();
-            let shown = ResultPage { frame: page.frame(operation.summary), tool: operation.tool.to_owned(), text };
-            write::page(page, StatusCode::OK, &shown)
-        }
     }
+}
+
+/// Does an operation and goes on to a page, which says what was done and offers to undo it.
+///
+/// # Errors
+/// What the operation says.
+pub(super) async fn carry_out(
+    page: &PageRequest,
+    operation: &'static Operation,
+    arguments: String,
+    next: &str,
+) -> Result<Response<Body>, Problem> {
+    let before = written(page, operation).await;
+    let (subject, answer) = done(page, operation, arguments).await?;
+    if page::profiles::makes_key(operation) {
+        return Ok(page::profiles::key_page(page, operation, &answer.to_value()));
+    }
+    let done = match &subject {
+        Some(subject) => format!("{}: `{subject}`", operation.summary),
+        None => operation.summary.to_owned(),
+    };
+    let after = written(page, operation).await;
+    let undo = after.filter(|after| before.as_ref() != Some(after));
+    page.leave(told(operation, &done, &answer, undo, next));
+    Ok(write::see_other(next))
 }
 
 /// The last write of definitions, where the operation may make another.

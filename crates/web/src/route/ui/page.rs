@@ -8,6 +8,7 @@ pub(super) mod call;
 pub(super) mod calls;
 mod clients;
 mod connectors;
+pub(super) mod editor;
 mod find;
 mod gateway;
 mod json;
@@ -24,11 +25,12 @@ mod registry;
 mod runs;
 mod search;
 mod servers;
+pub(super) mod services;
 mod setup;
 mod start;
 mod steps;
 mod tools;
-mod workflows;
+pub(super) mod workflows;
 mod writes;
 
 use futures_util::future::BoxFuture;
@@ -86,10 +88,19 @@ const PAGES: &[&Page] = &[
     &profile_editor::PAGE,
     &workflows::PAGE,
     &workflows::ONE,
+    &workflows::START,
     &workflows::RUNS,
     &workflows::RUN,
-    &gateway::SERVICES,
-    &gateway::SERVICE,
+    &services::PAGE,
+    &services::ONE,
+    &services::CLASSES,
+    &services::CLASS,
+    &editor::NEW_WORKFLOW,
+    &editor::WORKFLOW,
+    &editor::NEW_SERVER,
+    &editor::SERVER,
+    &editor::NEW_SERVICE_CLASS,
+    &editor::SERVICE_CLASS,
     &approvals::PAGE,
     &approvals::ONE,
     &people::LOGINS,

@@ -181,7 +181,7 @@ fn page(request: &PageRequest, operation: &str, title: &str, form: Form) -> Call
 }
 
 /// The profiles that the person may use.
-fn profiles(request: &PageRequest) -> Vec<String> {
+pub(super) fn profiles(request: &PageRequest) -> Vec<String> {
     let loaded = request.site.gateway.loaded();
     loaded.profiles.keys().filter(|name| request.caller((*name).clone()).is_ok()).map(ToString::to_string).collect()
 }

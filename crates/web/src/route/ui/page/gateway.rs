@@ -1,13 +1,13 @@
-//! Pages about the gateway itself: settings, secrets, services.
+//! Pages about the gateway itself: settings, secrets.
 
 use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_ui::filters::encoded;
-use toolcrib_ui::page::{DetailPage, ListPage};
-use toolcrib_ui::part::{Cell, Column, Level, Look, Section};
+use toolcrib_ui::page::ListPage;
+use toolcrib_ui::part::{Cell, Column, Look};
 
-use super::json::{cell, level, link, pretty, rows, text, time, words};
-use super::{Listing, Page, name, open_page, operation, rendered, run};
+use super::json::{cell, rows, text, time, words};
+use super::{Listing, Page, open_page, operation, rendered};
 use crate::route::ui::PageRequest;
 
 pub(super) const SECRETS: Page = Page {
@@ -23,22 +23,6 @@ pub(super) const SETTINGS: Page = Page {
     nav: Some(("Gateway", "Settings")),
     needs: "core_config_get",
     make: |request| Box::pin(async move { rendered(&settings(request).await?) }),
-    live: None,
-};
-
-pub(super) const SERVICES: Page = Page {
-    path: "/ui/services",
-    nav: Some(("Tools", "Services")),
-    needs: "core_service_list",
-    make: |request| Box::pin(async move { rendered(&services(request).await?) }),
-    live: Some(|request| Box::pin(async move { rendered(&services(request).await?.as_live()) })),
-};
-
-pub(super) const SERVICE: Page = Page {
-    path: "/ui/services/*",
-    nav: None,
-    needs: "",
-    make: |request| Box::pin(async move { rendered(&service(request).await?) }),
     live: None,
 };
 
@@ -92,57 +76,4 @@ async fn settings(request: &PageRequest) -> Result<ListPage, Problem> {
         ..Listing::new(&COLUMNS, Vec::new(), table.collect())
     };
     Ok(request.list(listing))
-}
-
-async fn services(request: &PageRequest) -> Result<ListPage, Problem> {
-    const COLUMNS: [Column; 4] =
-        [Column::text("Service"), Column::text("State"), Column::text("Health"), Column::text("Kind")];
-    let answer = request.operate("core_service_list", json!({})).await?.to_value();
-    let table = rows(&answer, "services").iter().map(|row| {
-        let (state, health) = (text(row, "state"), text(row, "health"));
-        vec![
-            link("/ui/services", row, "name", ""),
-            Cell::state(level(&state), state),
-            Cell::state(level(&health), health),
-            cell(row, "service_type"),
-        ]
-    });
-    let listing = Listing {
-        title: "Services",
-        empty: (
-            "There are no services.",
-            "A service class says how one is started and stopped; `toolcrib create service` makes one.",
-        ),
-        actions: request.if_changing(|| vec![operation("Create a service", "core_service_create", "/ui/services")]),
-        is_live: true,
-        ..Listing::new(&COLUMNS, Vec::new(), table.collect())
-    };
-    Ok(request.list(listing))
-}
-
-async fn service(request: &PageRequest) -> Result<DetailPage, Problem> {
-    let name = name(request);
-    let service = request.operate("core_service_get", json!({ "name": name })).await?.to_value();
-    let (state, health) = (text(&service, "state"), text(&service, "health"));
-    let button = |label: &str, tool: &'static str| run(label, tool, vec![("name", name.clone())], &request.here());
-    Ok(DetailPage {
-        frame: request.frame(&name),
-        above: ("/ui/services", "Services"),
-        intro: String::new(),
-        actions: request.if_changing(|| {
-            vec![
-                button("Start", "core_service_start"),
-                button("Restart", "core_service_restart"),
-                button("Stop", "core_service_stop"),
-            ]
-        }),
-        changing: vec![Section::Facts(vec![
-            ("State", Cell::state(level(&state), state)),
-            ("Health", Cell::state(if health.is_empty() { Level::Idle } else { level(&health) }, health)),
-            ("Kind", cell(&service, "service_type")),
-        ])],
-        fixed: vec![Section::Pre { title: "Everything known".into(), id: "known", text: pretty(&service) }],
-        live: String::new(),
-        name: name.clone(),
-    })
 }

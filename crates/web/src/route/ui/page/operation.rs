@@ -15,7 +15,7 @@ use toolcrib_ui::page::{OperationPage, OperationsPage};
 use toolcrib_view::{Effect, Operation};
 
 use super::json::{pretty, rows, text};
-use super::{Page, name, rendered, runs};
+use super::{Page, name, rendered, runs, services};
 use crate::route::ui::act::{self, ARGUMENT};
 use crate::route::ui::request::Fields;
 use crate::route::ui::{PageRequest, sign_in, status_of, write};
@@ -188,14 +188,17 @@ fn merge(filled: &mut Value, current: &Value, operation: &Operation) {
     }
 }
 
-/// The form of an operation's arguments; of an answer to a run, with the fields that the run asks for. `known` gives the
-/// arguments that are there.
+/// The form of an operation's arguments; of an answer to a run, with the fields that the run asks for, and of a new
+/// service with those of its class. `known` gives the arguments that are there.
 async fn form_for(request: &PageRequest, operation: &Operation, known: impl Fn(&str) -> Option<String>) -> Form {
     if operation.tool == ANSWERING
         && let Some((run, to)) = known("run").zip(known("to"))
         && let Some(schema) = runs::waits::answer_schema(request, &run, &to).await
     {
         return Form::of(&schema);
+    }
+    if operation.tool == services::CREATE {
+        return Form::of(&services::creation_schema(request, operation, known(services::CLASS_NAME)).await);
     }
     form_of(operation)
 }

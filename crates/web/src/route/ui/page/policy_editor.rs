@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_ui::Notice;
 use toolcrib_ui::filters::encoded;
-use toolcrib_ui::page::EditorPage;
-use toolcrib_ui::page::editor::{EditorControl, EditorField, Outcome};
+use toolcrib_ui::page::PreviewEditorPage;
+use toolcrib_ui::page::preview_editor::{EditorControl, EditorField, Outcome};
 use toolcrib_ui::part::{Cell, Column, Level, Section, Table};
 
 use super::json::{cell, number, rows, text};
@@ -42,7 +42,7 @@ pub(in crate::route::ui) async fn post(request: &PageRequest, fields: &Fields) -
     rendered(&editor(request, Some(fields)).await?)
 }
 
-async fn editor(request: &PageRequest, sent: Option<&Fields>) -> Result<EditorPage, Problem> {
+async fn editor(request: &PageRequest, sent: Option<&Fields>) -> Result<PreviewEditorPage, Problem> {
     let name = request.value("name");
     let there = match name.is_empty() {
         true => None,
@@ -75,7 +75,7 @@ async fn editor(request: &PageRequest, sent: Option<&Fields>) -> Result<EditorPa
     let note = "A day or a moment, such as `2026-11-20`: what would have been decided otherwise since. Empty for none.";
     fields.push(EditorField { name: "since", label: "Play the record since", note, control: line(since) });
     let title = if name.is_empty() { "Add a file of policies".to_owned() } else { format!("Edit {name}") };
-    Ok(EditorPage {
+    Ok(PreviewEditorPage {
         frame: request.frame(&title),
         above: vec![("/ui/policies".to_owned(), "Policies".to_owned())],
         intro: "What is written counts at once, for everyone. A file that is no policy is not written.".to_owned(),

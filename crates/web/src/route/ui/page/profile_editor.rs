@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 use toolcrib_base::Problem;
 use toolcrib_ui::filters::encoded;
-use toolcrib_ui::page::EditorPage;
-use toolcrib_ui::page::editor::{EditorControl, EditorField, Outcome, WriteForm};
+use toolcrib_ui::page::PreviewEditorPage;
+use toolcrib_ui::page::preview_editor::{EditorControl, EditorField, Outcome, WriteForm};
 use toolcrib_ui::part::{Cell, Column, Section, Table};
 
 use super::json::{number, rows, text};
@@ -116,7 +116,7 @@ pub(in crate::route::ui) async fn post(request: &PageRequest, fields: &Fields) -
     rendered(&editor(request, Some(fields)).await?)
 }
 
-async fn editor(request: &PageRequest, sent: Option<&Fields>) -> Result<EditorPage, Problem> {
+async fn editor(request: &PageRequest, sent: Option<&Fields>) -> Result<PreviewEditorPage, Problem> {
     let mut subject = Subject::of(request).await?;
     // What is written is refused where the file has another revision by then than when the form was opened.
     if let Some(opened) = sent.and_then(|sent| sent.text("revision")).filter(|_| subject.revision.is_some()) {
@@ -161,7 +161,7 @@ async fn editor(request: &PageRequest, sent: Option<&Fields>) -> Result<EditorPa
             )
         }
     };
-    Ok(EditorPage {
+    Ok(PreviewEditorPage {
         frame: request.frame(&title),
         above,
         intro: intro.to_owned(),

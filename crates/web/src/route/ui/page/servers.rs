@@ -8,9 +8,10 @@ use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::{DetailPage, ListPage};
 use toolcrib_ui::part::{Action, Cell, Column, Filter, Look, Section};
 
+use super::editor;
 use super::json::{cell, level, link, number, pretty, rows, state, text, time};
 use super::logs::log_of;
-use super::{Listing, Page, ROWS, name, open_page, operation, rendered, run};
+use super::{Listing, Page, ROWS, name, open_page, rendered, run};
 use crate::route::ui::PageRequest;
 
 pub(super) const PAGE: Page = Page {
@@ -68,7 +69,7 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
         actions: request.if_changing(|| {
             vec![
                 open_page("Add from the registry", "/ui/registry", Look::Plain),
-                operation("Add a server", "core_mcpserver_create", "/ui/servers"),
+                open_page("Add a server", "/ui/edit/server", Look::Primary),
             ]
         }),
         is_live: true,
@@ -100,7 +101,7 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     fixed.push(Section::Pre {
         title: if file.is_empty() { "Definition".to_owned() } else { format!("Definition: {file}") },
         id: "definition",
-        text: pretty(&server["definition"]),
+        text: server["yaml"].as_str().map_or_else(|| pretty(&server["definition"]), str::to_owned),
     });
     Ok(DetailPage {
         frame: request.frame(&title),
@@ -116,8 +117,7 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
 
 fn actions(request: &PageRequest, name: &str) -> Vec<Action> {
     let button = |label: &str, tool: &'static str| run(label, tool, vec![("name", name.to_owned())], &request.here());
-    let edit =
-        format!("/ui/operations/core_mcpserver_update?name={}&return={}", encoded(name), encoded(&request.here()));
+    let edit = editor::path_of("server", name);
     let remove = format!("/ui/operations/core_mcpserver_delete?name={}&return=/ui/servers", encoded(name));
     let log = request.allows("core_mcpserver_logs").then(|| open_page("Log", &log_of(name), Look::Plain));
     let changing = request.if_changing(|| {
@@ -127,6 +127,7 @@ fn actions(request: &PageRequest, name: &str) -> Vec<Action> {
             button("Stop", "core_mcpserver_stop"),
             button("Verify", "core_mcpserver_verify"),
             open_page("Edit", &edit, Look::Plain),
+            open_page("Edit as YAML", &format!("{edit}?as=yaml"), Look::Plain),
             open_page("Remove", &remove, Look::Danger),
         ]
     });

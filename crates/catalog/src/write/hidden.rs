@@ -1,0 +1,123 @@
+//! The text of a definition for people who edit it: what may be a secret stands as `****`, and what is sent back with
+//! `****` in it gets the values that are in the file. A secret itself leaves the gateway in neither direction.
+
+use serde_json::Value;
+
+use super::DefinitionFile;
+use crate::definition_id::DefinitionId;
+use crate::private::{MASK, looks_secret};
+use crate::yaml;
+
+impl DefinitionFile {
+    /// The text, with `****` for what may be a secret. Comments stay, unless something beside the values looks like a
+    /// secret, too. `None` when it is no YAML, and so may be anything.
+    pub fn shown_text(&self, which: &DefinitionId) -> Option<String> {
+        let (value, shown) = (self.value(which)?, self.shown(which)?);
+        let Value::Object(members) = &shown else { return None };
+        let text = match &value {
+            same if *same == shown => Some(self.text().to_owned()),
+            Value::Object(value) => yaml::amend(self.text(), value, members, &|text| which.value(text)),
+            _ => None,
+        };
+        let is_open = |text: &String| !text.split(|c: char| c.is_whitespace() || "\"',".contains(c)).any(looks_secret);
+        Some(text.filter(is_open).unwrap_or_else(|| yaml::render(&shown)))
+    }
+
+    /// A text that was shown, with the values of the file in the place of each `****` that still stands where it stood.
+    pub fn revealed(&self, which: &DefinitionId, text: &str) -> String {
+        let revealed = || {
+            let (given, value, shown) = (which.value(text)?, self.value(which)?, self.shown(which)?);
+            let whole = put_back(&given, &shown, &value);
+            if whole == given {
+                return None;
+            }
+            let amended = match (&given, &whole) {
+                (Value::Object(given), Value::Object(whole)) => {
+                    yaml::amend(text, given, whole, &|text| which.value(text))
+                }
+                _ => None,
+            };
+            Some(amended.unwrap_or_else(|| yaml::render(&whole)))
+        };
+        if text.contains(MASK) { revealed().unwrap_or_else(|| text.to_owned()) } else { text.to_owned() }
+    }
+}
+
+/// What is given, where it is what is shown: what is there.
+fn put_back(given: &Value, shown: &Value, there: &Value) -> Value {
+    match (given, shown, there) {
+        _ if given == shown => there.clone(),
+        (Value::Object(given), Value::Object(shown), Value::Object(there)) => {
+            let member = |(key, value): (&String, &Value)| {
+                let value = match (shown.get(key), there.get(key)) {
+                    (Some(shown), Some(there)) => put_back(value, shown, there),
+                    _ => value.clone(),
+                };
+                (key.clone(), value)
+            };
+            given.iter().map(member).collect()
+        }
+        (Value::Array(given), Value::Array(shown), Value::Array(there)) => {
+            let is_masked = |item: &Value| item.to_string().contains(MASK);
+            let item = |(index, item): (usize, &Value)| {
+                if !is_masked(item) {
+                    return item.clone();
+                }
+                let mut places = (0..shown.len()).filter(|place| shown[*place] == *item);
+                match (places.next(), places.next()) {
+                    // One alone, wherever it stands now.
+                    (Some(place), None) => there.get(place).unwrap_or(item).clone(),
+                    _ if given.len() == shown.len() && shown[index] == *item => {
+                        there.get(index).unwrap_or(item).clone()
+                    }
+                    _ => item.clone(),
+                }
+            };
+            given.iter().enumerate().map(item).collect()
+        }
+        _ => given.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::kind::DefinitionKind;
+
+    const FILE: &str = "name: a # it\ncommand: run\nargs: [--token=hunter2, -v]\n# where\nenv:\n  KEY: hunter3 # old\n  OTHER: \"env:OTHER\"\n";
+
+    fn file(text: &str) -> (DefinitionFile, DefinitionId) {
+        let which = DefinitionId::new(DefinitionKind::Server, "a").unwrap();
+        (DefinitionFile::new(Path::new("servers/a.yaml"), text.to_owned()), which)
+    }
+
+    #[test]
+    fn secrets_are_hidden_and_come_back_where_they_were() {
+        let (file, which) = file(FILE);
+        let shown = file.shown_text(&which).unwrap();
+        assert!(!shown.contains("hunter") && shown.contains("# where") && shown.contains("name: a # it"), "{shown}");
+        assert!(shown.contains("env:OTHER"), "{shown}");
+        let value = |text: &str| which.value(text).unwrap();
+        assert_eq!(value(&file.revealed(&which, &shown)), value(FILE));
+        // A value that moved on its own keeps what it was; one that is new stays what it is, and is refused.
+        let moved = shown.replace("-v]", "-v, -q]").replace("command: run", "command: other");
+        let revealed = file.revealed(&which, &moved);
+        assert_eq!(value(&revealed)["args"], serde_json::json!(["--token=hunter2", "-v", "-q"]), "{revealed}");
+        assert!(revealed.contains("# where"), "{revealed}");
+        let new = shown.replace("  OTHER: \"env:OTHER\"", "  NEW: \"****\"");
+        assert!(which.check(&file.revealed(&which, &new)).is_err());
+        assert_eq!(file.revealed(&which, "no: {"), "no: {");
+    }
+
+    #[test]
+    fn a_comment_that_holds_a_secret_is_not_shown() {
+        let token = ["ghp", "0123456789abcdefghij"].join("_");
+        let (file, which) = file(&format!("# was {token}\nname: a\ncommand: run # kept\n"));
+        let shown = file.shown_text(&which).unwrap();
+        assert!(!shown.contains("0123456789") && shown.contains("command: run"), "{shown}");
+        let (link, which) = self::file("hunter2\n");
+        assert_eq!(link.shown_text(&which), None);
+    }
+}
