@@ -114,5 +114,8 @@ pub use template_language::TemplateLanguage;
 pub use validate::{FileReport, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;
 pub use workflow::{Action, Condition, RESERVED_ARGUMENTS, RETRY_DELAY_MAX, Retry, Step, Test, WorkflowDefinition};
-pub use write::{Change, DefinitionFile, FileChange, Files, Rehearsal, UndoError, WriteError, WriteRecord};
+pub use write::{
+    Change, DefinitionFile, FileChange, Files, ListedChange, ListedWrite, UndoError, WriteError, WriteRecord,
+    WriteScope,
+};
 pub use yaml::{Document, documents, render as to_yaml};

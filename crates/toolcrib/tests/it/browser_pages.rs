@@ -62,10 +62,21 @@ impl Browser {
     where
         F: Future<Output = ()>,
     {
-        let visited = self.driver.run_and_quit(|driver| async move {
-            let mut pages = Pages { driver: Arc::clone(driver.handle()), cdp: driver.cdp(), origin: String::new() };
+        self.at("", |mut pages| async move {
             pages.sign_in(home).await;
             visit(pages).await;
+        })
+        .await;
+    }
+
+    /// The same at an origin where no one is signed in.
+    pub(crate) async fn at<F>(self, origin: &str, visit: impl FnOnce(Pages) -> F)
+    where
+        F: Future<Output = ()>,
+    {
+        let visited = self.driver.run_and_quit(|driver| async move {
+            let driver_of_pages = Arc::clone(driver.handle());
+            visit(Pages { driver: driver_of_pages, cdp: driver.cdp(), origin: origin.to_owned() }).await;
             Ok::<(), WebDriverError>(())
         });
         visited.await.expect("the browser does what it is asked");
@@ -138,7 +149,7 @@ impl Pages {
         }
     }
 
-    async fn eval(&self, script: &str) -> Value {
+    pub(crate) async fn eval(&self, script: &str) -> Value {
         self.driver.execute(script, Vec::new()).await.unwrap().json().clone()
     }
 

@@ -16,6 +16,7 @@ mod browser_pages;
 mod browser_people;
 mod browser_runs;
 mod browser_setup;
+mod browser_writes;
 mod bundle;
 mod call;
 mod client_operations;

@@ -1,17 +1,22 @@
-//! What forms ask for: `POST /ui/do/<operation>`. Its fields are `arg.<name>`, typed by the operation's own schema; with
-//! `return` the browser goes on to that page, without it sees what the operation answered.
+//! What forms ask for: `POST /ui/do/<operation>`. Its fields are `arg.<name>`, typed by the operation's own schema;
+//! with `return` the browser goes on to that page, without it sees what the operation answered.
+
+use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use serde_json::{Map, Value};
 use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::WriteScope;
+use toolcrib_gateway::in_write_scope;
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Rules;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::Notice;
 use toolcrib_ui::page::ResultPage;
 use toolcrib_ui::part::{Action, Look, Target};
-use toolcrib_view::{Effect, Operation};
+use toolcrib_view::Operation;
 
+use super::page::operation::FailedTry;
 use super::request::{Fields, PageRequest};
 use super::{page, write};
 
@@ -38,26 +43,29 @@ pub(super) async fn post(page: &PageRequest, tool: &str, fields: &Fields) -> Res
             Err(shown) => return *shown,
         },
     };
-    let before = written(page, operation).await;
+    // What is written is what was shown, where something was.
+    let scope = Arc::new(WriteScope::of_seen(fields.text("seen")));
     let done = match arguments {
-        Ok(arguments) => done(page, operation, arguments).await,
+        Ok(arguments) => in_write_scope(&scope, done(page, operation, arguments)).await,
         Err(problem) => Err(problem),
     };
+    let unwritten = scope.failed();
     match done {
-        Err(problem) if is_button && fields.text("return").is_some() => {
+        Err(problem) if is_button && unwritten.is_empty() && fields.text("return").is_some() => {
             page.leave(write::notice(&problem));
             write::see_other(fields.next())
         }
-        Err(problem) => page::operation::again(page, operation, fields, &problem).await,
+        Err(problem) => {
+            let failed = FailedTry { problem: &problem, unwritten: &unwritten };
+            page::operation::again(page, operation, fields, failed).await
+        }
         Ok((subject, answer)) => {
             let done = match &subject {
                 Some(subject) => format!("{}: `{subject}`", operation.summary),
                 None => operation.summary.to_owned(),
             };
             if fields.text("return").is_some() {
-                let after = written(page, operation).await;
-                let undo = after.filter(|after| before.as_ref() != Some(after));
-                page.leave(told(operation, &done, &answer, undo, fields.next()));
+                page.leave(told(operation, &done, &answer, &scope.kept(), fields.next()));
                 return write::see_other(fields.next());
             }
             let text = serde_json::to_string_pretty(&answer.to_value()).unwrap_or_default();
@@ -67,33 +75,26 @@ pub(super) async fn post(page: &PageRequest, tool: &str, fields: &Fields) -> Res
     }
 }
 
-/// The last write of definitions, where the operation may make another.
-async fn written(page: &PageRequest, operation: &Operation) -> Option<String> {
-    match operation.effect {
-        Effect::Reads | Effect::Unknown => None,
-        Effect::Changes { .. } | Effect::Destroys { .. } => page.site.gateway.newest_write().await,
-    }
-}
-
-/// What came of an operation, with the button that undoes it. `undo` is the write that it made.
-fn told(operation: &Operation, done: &str, answer: &Raw, undo: Option<String>, next: &str) -> Notice {
+/// What came of an operation, with the button that undoes it. `writes` are those that it made itself.
+fn told(operation: &Operation, done: &str, answer: &Raw, writes: &[String], next: &str) -> Notice {
     let mut notice = Notice::done(format!("Done. {done}."));
-    let is_of_client = operation.tag == "clients";
-    if let Some(message) = answer.text("message").filter(|_| is_of_client) {
+    let says_it = operation.tag == "clients";
+    if let Some(message) = answer.text("message").filter(|_| says_it) {
         let mut lines = message.lines();
         notice.text = write::sentence(lines.next().unwrap_or_default());
         let rest: Vec<String> = lines.map(write::sentence).collect();
         notice.hint = (!rest.is_empty()).then(|| rest.join(" "));
     }
-    let undoing = match (operation.tool, answer.text("name"), undo) {
-        ("core_client_connect", Some(name), _) => Some(("core_client_undo", ("name", name))),
-        (_, _, Some(id)) => Some(("core_write_undo", ("id", id))),
-        _ => None,
+    let undo = |tool, argument| Target::Operation { tool, arguments: vec![argument], next: next.to_owned() };
+    let step = match (operation.tool, answer.text("name"), writes) {
+        ("core_client_connect", Some(name), _) => Some(("Undo", undo("core_client_undo", ("name", name)))),
+        (_, _, [id]) => Some(("Undo", undo("core_write_undo", ("id", id.clone())))),
+        (_, _, []) => None,
+        _ => Some(("See what was written", Target::Page("/ui/writes".to_owned()))),
     };
-    notice.undo = undoing.map(|(tool, argument)| {
-        let target = Target::Operation { tool, arguments: vec![argument], next: next.to_owned() };
-        Action { label: "Undo".to_owned(), about: String::new(), target, look: Look::Plain }
-    });
+    if let Some((label, target)) = step {
+        notice.action = Some(Action { label: label.to_owned(), about: String::new(), target, look: Look::Plain });
+    }
     notice
 }
 
