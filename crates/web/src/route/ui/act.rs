@@ -12,6 +12,7 @@ use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Rules;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::Notice;
+use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::ResultPage;
 use toolcrib_ui::part::{Action, Look, Target};
 use toolcrib_view::Operation;
@@ -22,6 +23,8 @@ use super::{page, write};
 
 /// Below which an operation is asked for.
 pub(super) const ROOT: &str = "/ui/do/";
+/// The operation that begins a login to a server.
+const LOGIN: &str = "core_auth_login";
 /// What stands before the name of an argument.
 pub(super) const ARGUMENT: &str = "arg.";
 
@@ -78,12 +81,15 @@ pub(super) async fn post(page: &PageRequest, tool: &str, fields: &Fields) -> Res
 /// What came of an operation, with the button that undoes it. `writes` are those that it made itself.
 fn told(operation: &Operation, done: &str, answer: &Raw, writes: &[String], next: &str) -> Notice {
     let mut notice = Notice::done(format!("Done. {done}."));
-    let says_it = operation.tag == "clients";
+    let says_it = matches!(operation.tag, "clients" | "logins");
     if let Some(message) = answer.text("message").filter(|_| says_it) {
         let mut lines = message.lines();
         notice.text = write::sentence(lines.next().unwrap_or_default());
         let rest: Vec<String> = lines.map(write::sentence).collect();
         notice.hint = (!rest.is_empty()).then(|| rest.join(" "));
+    }
+    if operation.tool == LOGIN {
+        goes_on(&mut notice, answer);
     }
     let undo = |tool, argument| Target::Operation { tool, arguments: vec![argument], next: next.to_owned() };
     let step = match (operation.tool, answer.text("name"), writes) {
@@ -96,6 +102,24 @@ fn told(operation: &Operation, done: &str, answer: &Raw, writes: &[String], next
         notice.action = Some(Action { label: label.to_owned(), about: String::new(), target, look: Look::Plain });
     }
     notice
+}
+
+/// How a login goes on: at the provider's page, or with values that the server needs from its user.
+fn goes_on(notice: &mut Notice, answer: &Raw) {
+    let server = answer.text("server").unwrap_or_default();
+    let (text, label, target) = match (answer.text("status").as_deref(), answer.text("authUrl")) {
+        (_, Some(url)) if url.starts_with("http://") || url.starts_with("https://") => {
+            let text = format!("Log in to `{server}` at its provider. The link counts once, for ten minutes.");
+            (text, "Go to the login", Target::Elsewhere(url))
+        }
+        (Some("values_required"), _) => {
+            let page = format!("/ui/operations/{LOGIN}?server={}&return=/ui/logins", encoded(&server));
+            (format!("`{server}` needs values of yours."), "Give them", Target::Page(page))
+        }
+        _ => return,
+    };
+    notice.text = text;
+    notice.action = Some(Action { label: label.to_owned(), about: String::new(), target, look: Look::Primary });
 }
 
 /// What it was about, and what it answered.
