@@ -72,8 +72,8 @@ pub use halts::{CallOrigin, Halt, HaltCause, HaltSubject, Halts};
 pub use held_calls::{ApprovalVerdict, no_approval};
 pub use live_events::{LiveEvent, LiveEvents};
 pub use login::{
-    LOGIN_QUESTION, LoginFailure, LoginPlace, LoginRequest, LoginState, LoginStatus, LoginStep, Logins, SignOn,
-    UserValue,
+    LOGIN_QUESTION, LoginFailure, LoginHolder, LoginPlace, LoginRequest, LoginState, LoginStatus, LoginStep, Logins,
+    SignOn, UserValue,
 };
 pub use own_tasks::{OwnTask, TaskStart};
 pub use path::{CallPath, PathParts};

@@ -39,6 +39,11 @@ pub trait Logins: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Who is logged in at which server, the first thousand by server.
+    fn holders(&self) -> BoxFuture<'_, Result<Vec<LoginHolder>, Problem>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
     /// The logins of a principal at all servers that may want one; `None` is the owner.
     fn status<'a>(&'a self, principal: Option<&'a str>) -> BoxFuture<'a, Result<Vec<LoginStatus>, Problem>>;
 }
@@ -102,6 +107,17 @@ pub struct LoginStatus {
     pub failure: Option<LoginFailure>,
     /// What to do if the provider's page, which was opened and has brought no answer, shows an error.
     pub advice: Option<String>,
+    /// Whose login it is where someone is logged in: a principal, or `owner` for this installation.
+    pub held_by: Option<String>,
+}
+
+/// Someone who is logged in at a server.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LoginHolder {
+    /// The server.
+    pub server: ServerName,
+    /// A principal, or `owner` for this installation.
+    pub held_by: String,
 }
 
 /// A login without a person.

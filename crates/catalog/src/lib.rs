@@ -115,6 +115,7 @@ pub use validate::{FileReport, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;
 pub use workflow::{Action, Condition, RESERVED_ARGUMENTS, RETRY_DELAY_MAX, Retry, Step, Test, WorkflowDefinition};
 pub use write::{
-    Change, DefinitionFile, FileChange, Files, PolicyFileName, Rehearsal, UndoError, WriteError, WriteRecord,
+    Change, DefinitionFile, FileChange, Files, ListedChange, ListedWrite, PolicyFileName, UndoError, WriteError,
+    WriteRecord, WriteScope,
 };
 pub use yaml::{Document, documents, render as to_yaml};

@@ -19,12 +19,17 @@ use crate::problem::DefinitionProblem;
 use crate::secret::SecretRef;
 use crate::yaml;
 
+mod change;
 mod hidden;
 mod journal;
 mod policies;
+mod scope;
+mod settings;
 
-pub use journal::{FileChange, Rehearsal, UndoError, WriteRecord};
+pub use change::FileChange;
+pub use journal::{ListedChange, ListedWrite, UndoError, WriteRecord};
 pub use policies::PolicyFileName;
+pub use scope::WriteScope;
 
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
@@ -299,9 +304,7 @@ impl Files {
         }
         let file = which.file(EXTENSIONS[0]);
         let changes = [FileChange::new(&file, None, Some(text))];
-        Self::rehearse(&changes)?;
-        self.put(&file, text, None)?;
-        self.keep(&changes);
+        self.make(&changes, || self.put(&file, text, None))?;
         Ok(DefinitionFile::new(&file, text.to_owned()))
     }
 
@@ -312,9 +315,7 @@ impl Files {
         let before = self.own(which, Some(revision))?;
         let mode = self.mode(&before.file);
         let changes = [FileChange::new(&before.file, self.bytes(&before.file), Some(text))];
-        Self::rehearse(&changes)?;
-        self.put(&before.file, text, Some(mode))?;
-        self.keep(&changes);
+        self.make(&changes, || self.put(&before.file, text, Some(mode)))?;
         Ok(DefinitionFile::new(&before.file, text.to_owned()))
     }
 
@@ -344,21 +345,28 @@ impl Files {
                 FileChange::new(&file_of(change, there), bytes, Some(&change.text))
             })
             .collect();
-        Self::rehearse(&all)?;
         let mut done: Vec<DefinitionFile> = Vec::new();
-        for (change, there) in changes.iter().zip(&before) {
-            let file = file_of(change, there);
-            let mode = there.as_ref().map(|there| self.mode(&there.file));
-            match self.put(&file, &change.text, mode) {
-                Ok(()) => done.push(DefinitionFile::new(&file, change.text.clone())),
-                Err(error) => {
+        self.make(&all, || {
+            for (change, there) in changes.iter().zip(&before) {
+                let file = file_of(change, there);
+                let mode = there.as_ref().map(|there| self.mode(&there.file));
+                if let Err(error) = self.put(&file, &change.text, mode) {
                     self.take_back(&done, &before);
                     return Err(error);
                 }
+                done.push(DefinitionFile::new(&file, change.text.clone()));
             }
-        }
-        self.keep(&all);
+            Ok(())
+        })?;
         Ok(done)
+    }
+
+    /// Makes changes, unless they are only rehearsed or not those that were seen, and keeps them so that they can be undone.
+    fn make(&self, changes: &[FileChange], put: impl FnOnce() -> Result<(), WriteError>) -> Result<(), WriteError> {
+        WriteScope::begin(changes)?;
+        put().inspect_err(|error| WriteScope::note_failed(changes, error))?;
+        self.keep(changes);
+        Ok(())
     }
 
     fn mode(&self, file: &Path) -> u32 {
@@ -381,11 +389,12 @@ impl Files {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.own(which, revision)?;
         let changes = [FileChange::new(&before.file, self.bytes(&before.file), None)];
-        Self::rehearse(&changes)?;
-        fs::remove_file(self.home.join(&before.file))
-            .map_err(|source| WriteError::Io { file: before.file.clone(), source })?;
-        self.sync_folder(&before.file);
-        self.keep(&changes);
+        self.make(&changes, || {
+            fs::remove_file(self.home.join(&before.file))
+                .map_err(|source| WriteError::Io { file: before.file.clone(), source })?;
+            self.sync_folder(&before.file);
+            Ok(())
+        })?;
         Ok(before.file)
     }
 

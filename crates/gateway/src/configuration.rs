@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::Files;
 
 /// The settings of the process. Those that read and write the file wait for the disk.
 pub trait KeepSettings: Send + Sync + fmt::Debug {
@@ -30,8 +31,8 @@ pub trait KeepSettings: Send + Sync + fmt::Debug {
     /// The address that the file says, if it says one.
     fn saved_listen(&self) -> Result<Option<SocketAddr>, Problem>;
 
-    /// Writes the address into the file, which is given.
-    fn save_listen(&self, address: SocketAddr) -> Result<PathBuf, Problem>;
+    /// Writes the address into the file, by `files`, which show a change first and undo it. The path is given.
+    fn save_listen(&self, address: SocketAddr, files: &Files) -> Result<PathBuf, Problem>;
 }
 
 /// The settings and what of them is to change.

@@ -62,7 +62,7 @@ pub use gateway::Gateway;
 pub use object_events::ObjectEvent;
 pub use operate::OperationRound;
 pub use operation::secrets::SecretRotation;
-pub use operation::{ServerOrder, is_previewed, is_same_person, may_decide_here};
+pub use operation::{ServerOrder, in_same_write_scope, in_write_scope, is_previewed, is_same_person, may_decide_here};
 pub use policies::IssuerNames;
 pub use routing::{RouteIntents, RouteRequest, RoutedCall, RoutedIntent, what_it_gave};
 pub use server_logs::{LogLine, LogLines, LogQuery, ReadServerLogs};

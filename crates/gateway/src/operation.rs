@@ -47,7 +47,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_call::{Invocation, ProfileSnapshot, Source};
-use toolcrib_catalog::Rehearsal;
+use toolcrib_catalog::WriteScope;
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_view::arguments::{number, text};
@@ -206,8 +206,24 @@ pub(crate) async fn run(
 }
 
 tokio::task_local! {
-    /// Set where an operation is only rehearsed, to show what it would write.
-    static REHEARSAL: Arc<Rehearsal>;
+    /// What an operation writes: only rehearsed, to show it, or noted, to undo it.
+    static WRITES: Arc<WriteScope>;
+}
+
+/// Does something, such as an operation, whose writes of files belong to this scope, whatever thread makes them.
+pub async fn in_write_scope<F: Future>(scope: &Arc<WriteScope>, work: F) -> F::Output {
+    WRITES.scope(Arc::clone(scope), work).await
+}
+
+/// Work that another task does for the caller: what it writes belongs to the caller's scope.
+pub fn in_same_write_scope<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    let scope = WRITES.try_with(Arc::clone).ok();
+    async move {
+        match scope {
+            Some(scope) => WRITES.scope(scope, work).await,
+            None => work.await,
+        }
+    }
 }
 
 /// The words of the argument `query`, which a text must have, in any order and case.
@@ -234,9 +250,9 @@ fn page(arguments: &Raw) -> Result<(Option<usize>, usize), Problem> {
 
 /// Does something that may wait for the disk.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
-    let rehearsal = REHEARSAL.try_with(Arc::clone).ok();
-    let work = move || match rehearsal {
-        Some(rehearsal) => rehearsal.run(work),
+    let scope = WRITES.try_with(Arc::clone).ok();
+    let work = move || match scope {
+        Some(scope) => scope.run(work),
         None => work(),
     };
     match tokio::task::spawn_blocking(work).await {

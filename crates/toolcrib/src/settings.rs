@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use toml::Spanned;
 use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::Files;
 use toolcrib_gateway::KeepSettings;
 
 use crate::config::{Config, Protection};
@@ -49,16 +49,6 @@ impl ProcessSettings {
     fn file(&self) -> PathBuf {
         self.home.config_file()
     }
-
-    fn text(&self) -> Result<String, Problem> {
-        match std::fs::read_to_string(self.file()) {
-            Ok(text) => Ok(text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-            Err(error) => {
-                Err(Problem::new(Kind::Definition, format!("cannot read `{}`: {error}", self.file().display())))
-            }
-        }
-    }
 }
 
 impl KeepSettings for ProcessSettings {
@@ -86,19 +76,14 @@ impl KeepSettings for ProcessSettings {
         Config::listen_of_file(&self.home)
     }
 
-    fn save_listen(&self, address: SocketAddr) -> Result<PathBuf, Problem> {
+    fn save_listen(&self, address: SocketAddr, files: &Files) -> Result<PathBuf, Problem> {
         let file = self.file();
-        let before = self.text()?;
-        let after = with_listen(&before, address).ok_or_else(|| {
-            Problem::new(Kind::Definition, format!("`{}` is not valid TOML", file.display()))
-                .hint("Fix the file first.")
+        files.change_settings(|before| {
+            with_listen(before, address).ok_or_else(|| {
+                Problem::new(Kind::Definition, format!("`{}` is not valid TOML", file.display()))
+                    .hint("Fix the file first.")
+            })
         })?;
-        if std::fs::symlink_metadata(&file).is_ok_and(|there| !there.is_file()) {
-            return Err(Problem::new(Kind::Conflict, format!("`{}` is a symbolic link or not a file", file.display()))
-                .hint("Edit it by hand: Toolcrib does not follow links."));
-        }
-        crate::token::write_private(&file, after.as_bytes())
-            .map_err(|error| Problem::new(Kind::Internal, format!("cannot write `{}`: {error}", file.display())))?;
         Ok(file)
     }
 }

@@ -119,34 +119,6 @@ pub fn unified(text: &str) -> String {
     Diff { lines: lines.collect(), removed: usize::from(!text.is_empty()), added: 0, endings: (true, true) }.to_string()
 }
 
-/// What `patch` makes of the one text the other with, in the file of that name: all lines, so that each is in its place.
-pub fn patch(file: &str, before: &str, after: &str) -> String {
-    let count = |text: &str| lines(text).len();
-    let old = if before.is_empty() { "/dev/null" } else { file };
-    let first = |text: &str| usize::from(!text.is_empty());
-    let mut out = format!("--- {old}\n+++ {file}\n");
-    let (starts, counts) = ((first(before), first(after)), (count(before), count(after)));
-    // Writing into a text cannot fail.
-    let _ = writeln!(out, "@@ -{},{} +{},{} @@", starts.0, counts.0, starts.1, counts.1);
-    let (mut at, mut other) = (0, 0);
-    for line in compared(before, after) {
-        let (sign, text) = match line {
-            Line::Removed(text) => ('-', text),
-            Line::Added(text) => ('+', text),
-            Line::Same(text) => (' ', text),
-            Line::Gap(_) => continue,
-        };
-        at += usize::from(sign != '+');
-        other += usize::from(sign != '-');
-        let _ = writeln!(out, "{sign}{text}");
-        let ends = |text: &str, line: usize, count: usize| line == count && !text.ends_with('\n');
-        if (sign != '+' && ends(before, at, counts.0)) || (sign != '-' && ends(after, other, counts.1)) {
-            out.push_str("\\ No newline at end of file\n");
-        }
-    }
-    out
-}
-
 /// The lines of both texts, those in common once.
 fn compared<'a>(before: &'a str, after: &'a str) -> Vec<Line<'a>> {
     let (old, new) = (lines(before), lines(after));
@@ -234,13 +206,6 @@ mod tests {
         let html = unified(" a\n-<b>\n+c\n");
         assert_eq!(html, Diff::of("a\n<b>\n", "a\nc\n").to_string());
         assert!(unified("").contains("No difference."));
-    }
-
-    #[test]
-    fn a_patch_has_every_line_in_its_place() {
-        assert_eq!(patch("a/b.yaml", "", "x\ny\n"), "--- /dev/null\n+++ a/b.yaml\n@@ -0,0 +1,2 @@\n+x\n+y\n");
-        let changed = "--- f\n+++ f\n@@ -1,2 +1,2 @@\n x\n-y\n\\ No newline at end of file\n+z\n";
-        assert_eq!(patch("f", "x\ny", "x\nz\n"), changed);
     }
 
     #[test]

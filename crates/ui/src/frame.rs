@@ -55,8 +55,8 @@ pub struct Notice {
     pub hint: Option<String>,
     /// Lines that differ, after ` `, `-` or `+`, with words between them; empty for none.
     pub details: String,
-    /// What undoes it.
-    pub undo: Option<Action>,
+    /// What undoes it, or goes on from it.
+    pub action: Option<Action>,
 }
 
 /// What stands around a page.
@@ -89,12 +89,12 @@ pub struct Frame {
 impl Notice {
     /// That something was done.
     pub fn done(text: impl Into<String>) -> Self {
-        Self { is_ok: true, text: text.into(), hint: None, details: String::new(), undo: None }
+        Self { is_ok: true, text: text.into(), hint: None, details: String::new(), action: None }
     }
 
     /// That something failed, and the next step.
     pub fn failed(text: impl Into<String>, hint: Option<String>) -> Self {
-        Self { is_ok: false, text: text.into(), hint, details: String::new(), undo: None }
+        Self { is_ok: false, text: text.into(), hint, details: String::new(), action: None }
     }
 
     /// Its details as HTML.

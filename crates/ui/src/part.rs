@@ -73,6 +73,8 @@ pub struct Action {
 pub enum Target {
     /// Goes to a page of ours.
     Page(String),
+    /// Opens an address that is none of these pages, in a tab of its own.
+    Elsewhere(String),
     /// Does an operation and comes back.
     Operation {
         /// The name of its tool.

@@ -1,24 +1,20 @@
 //! What was written lately, with what was there before: so that a write can be shown and undone, byte for byte. Records
-//! lie in `state/writes`, for their owner only, as definitions do. And writes that are only rehearsed, to show them first.
+//! lie in `state/writes`, for their owner only, as definitions do. Each is two lines: what a list says of it, and the
+//! bytes before and after.
 
-use std::cell::RefCell;
-use std::fs;
-use std::io;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::PoisonError;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use toolcrib_base::{Clock, Kind, Problem, SystemClock, random};
 
-use super::{DefinitionFile, Files, WriteError};
-use crate::clients::{difference as lines_that_differ, file_stamp};
-use crate::definition_id::DefinitionId;
-use crate::kind::DefinitionKind;
-use crate::policy_file::POLICIES;
-use crate::private::looks_secret;
-use crate::yaml;
+use super::change::{FileChange, difference, is_below_home};
+use super::scope::WriteScope;
+use super::{Files, WriteError};
+use crate::clients::{digest, file_stamp};
 
 /// Where records are, below the home folder.
 const FOLDER: &str = "state/writes";
@@ -26,15 +22,8 @@ const FOLDER: &str = "state/writes";
 const MOST: usize = 100;
 /// The largest record that is kept, in bytes of both texts.
 const BYTES: usize = 8 * 1024 * 1024;
-
-/// A file before and after a write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileChange {
-    /// Relative to the home folder.
-    pub file: PathBuf,
-    before: Option<Vec<u8>>,
-    after: Option<Vec<u8>>,
-}
+/// The longest first line of a record, in bytes.
+const HEAD: u64 = 256 * 1024;
 
 /// A write: one file, or several that belong together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +36,28 @@ pub struct WriteRecord {
     pub files: Vec<FileChange>,
 }
 
+/// What a list says of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedWrite {
+    /// Its name; those of later writes sort behind it.
+    pub id: String,
+    /// When it was, as in the name.
+    pub at: String,
+    /// The files.
+    pub files: Vec<ListedChange>,
+    /// Whether each file is what the write left.
+    pub can_undo: bool,
+}
+
+/// A file of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedChange {
+    /// Relative to the home folder.
+    pub file: PathBuf,
+    /// `added`, `changed` or `removed`.
+    pub change: &'static str,
+}
+
 /// Why a write was not undone.
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
@@ -56,14 +67,6 @@ pub enum UndoError {
     ChangedSince { file: PathBuf, since: String, undo: String },
     #[error(transparent)]
     Write(#[from] WriteError),
-}
-
-/// Changes that are not made: what runs in one is told so where it would write.
-#[derive(Debug, Default)]
-pub struct Rehearsal(Mutex<Vec<FileChange>>);
-
-thread_local! {
-    static REHEARSAL: RefCell<Option<Arc<Rehearsal>>> = const { RefCell::new(None) };
 }
 
 impl From<UndoError> for Problem {
@@ -80,144 +83,62 @@ impl From<UndoError> for Problem {
     }
 }
 
-// === impl FileChange ===
+/// The digests of files as they are now, each read once.
+struct CurrentFiles<'a> {
+    files: &'a Files,
+    known: HashMap<PathBuf, Option<String>>,
+}
 
-impl FileChange {
-    pub(super) fn new(file: &Path, before: Option<Vec<u8>>, after: Option<&str>) -> Self {
-        Self { file: file.to_owned(), before, after: after.map(|text| text.as_bytes().to_vec()) }
-    }
+// === impl CurrentFiles ===
 
-    /// `added`, `changed` or `removed`.
-    pub fn word(&self) -> &'static str {
-        match (&self.before, &self.after) {
-            (None, _) => "added",
-            (_, None) => "removed",
-            (Some(_), Some(_)) => "changed",
+impl CurrentFiles<'_> {
+    fn digest(&mut self, file: &Path) -> Option<&str> {
+        if !self.known.contains_key(file) {
+            let digest = self.files.bytes(file).map(|bytes| digest(&bytes));
+            self.known.insert(file.to_owned(), digest);
         }
-    }
-
-    /// The lines that change, secrets as `****`; empty where there are none.
-    pub fn difference(&self) -> String {
-        difference(&self.file, self.before.as_deref(), self.after.as_deref())
-    }
-
-    fn to_value(&self) -> Value {
-        let encoded = |bytes: &Option<Vec<u8>>| bytes.as_ref().map(|bytes| STANDARD.encode(bytes));
-        json!({ "file": self.file.to_string_lossy(), "before": encoded(&self.before), "after": encoded(&self.after) })
-    }
-
-    fn of_value(value: &Value) -> Option<Self> {
-        let decoded = |key: &str| match value.get(key) {
-            Some(Value::String(text)) => STANDARD.decode(text).ok().map(Some),
-            _ => Some(None),
-        };
-        let file = PathBuf::from(value["file"].as_str()?);
-        // A record leads to no place but one below the home folder.
-        let is_below = file.components().all(|part| matches!(part, std::path::Component::Normal(_)));
-        is_below.then_some(Self { file, before: decoded("before")?, after: decoded("after")? })
-    }
-
-    fn size(&self) -> usize {
-        [&self.before, &self.after].into_iter().flatten().map(Vec::len).sum()
+        self.known.get(file)?.as_deref()
     }
 }
 
-/// The lines that differ in two texts of a file, secrets as `****`.
-fn difference(file: &Path, before: Option<&[u8]>, after: Option<&[u8]>) -> String {
-    let both = [before, after].map(|bytes| bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()));
-    let has_secret = both.iter().flatten().any(|text| shown(file, text).is_none());
-    let text = |text: &Option<String>| match text {
-        Some(text) if has_secret => masked(file, text),
-        Some(text) => text.clone(),
-        None => String::new(),
-    };
-    lines_that_differ(&text(&both[0]), &text(&both[1]), &str::to_owned)
-}
-
-/// The definition that a file is of.
-fn definition(file: &Path) -> Option<DefinitionId> {
-    let folder = file.parent()?.to_str()?;
-    let kind = DefinitionKind::ALL.iter().copied().find(|kind| kind.folder() == folder)?;
-    DefinitionId::new(kind, file.file_stem()?.to_str()?).ok()
-}
-
-/// The text as it is, where nothing in it may be a secret.
-fn shown<'a>(file: &Path, text: &'a str) -> Option<&'a str> {
-    // Policies have no place for secrets.
-    let is_policy = file.parent() == Some(Path::new(POLICIES));
-    let says_all = || {
-        let which = definition(file)?;
-        let written = DefinitionFile::new(file, text.to_owned());
-        Some(written.value(&which)? == written.shown(&which)?)
-    };
-    let is_open = (is_policy || says_all()?)
-        && !text.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',')).any(looks_secret);
-    is_open.then_some(text)
-}
-
-/// What a text says, without its comments and with `****` for what may be a secret.
-fn masked(file: &Path, text: &str) -> String {
-    let value = definition(file).and_then(|which| DefinitionFile::new(file, text.to_owned()).shown(&which));
-    value.filter(Value::is_object).map_or_else(|| "****\n".to_owned(), |value| yaml::render(&value))
-}
-
-// === impl Rehearsal ===
-
-impl Rehearsal {
-    /// Does something on this thread whose writes of definitions are only noted: each ends with [`WriteError::Rehearsed`].
-    pub fn run<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
-        struct End;
-        impl Drop for End {
-            fn drop(&mut self) {
-                REHEARSAL.with(|rehearsal| rehearsal.borrow_mut().take());
-            }
-        }
-        REHEARSAL.with(|rehearsal| rehearsal.borrow_mut().replace(Arc::clone(self)));
-        let _end = End;
-        work()
-    }
-
-    /// What would have been written.
-    pub fn changes(&self) -> Vec<FileChange> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
+/// When a write was, by its name.
+fn moment(id: &str) -> String {
+    id.split('-').next().unwrap_or_default().to_owned()
 }
 
 // === impl Files ===
 
 impl Files {
-    /// Ends a write that is only rehearsed.
-    pub(super) fn rehearse(changes: &[FileChange]) -> Result<(), WriteError> {
-        REHEARSAL.with(|rehearsal| match &*rehearsal.borrow() {
-            Some(rehearsal) => {
-                rehearsal.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(changes);
-                Err(WriteError::Rehearsed)
-            }
-            None => Ok(()),
-        })
-    }
-
-    /// The bytes of a file.
+    /// The bytes of a file; none of one that is no ordinary file, or larger than any that is kept.
     pub(super) fn bytes(&self, file: &Path) -> Option<Vec<u8>> {
         let path = self.home.join(file);
-        fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
+        fs::symlink_metadata(&path).ok().filter(|now| now.is_file() && now.len() <= BYTES as u64)?;
         fs::read(path).ok()
     }
 
     /// Keeps what was written. A write that cannot be kept is no worse for that: it cannot be undone.
     pub(super) fn keep(&self, changes: &[FileChange]) {
-        if self.home.as_os_str().is_empty() || changes.iter().map(FileChange::size).sum::<usize>() > BYTES {
+        if changes.is_empty() || self.home.as_os_str().is_empty() {
+            return;
+        }
+        let listed = changes.iter().map(|change| {
+            let after = change.after.as_ref().map(|bytes| digest(bytes));
+            json!({ "file": change.file.to_string_lossy(), "change": change.word(), "after": after })
+        });
+        let head = json!({ "files": listed.collect::<Vec<_>>() }).to_string();
+        if changes.iter().map(FileChange::size).sum::<usize>() > BYTES || head.len() as u64 >= HEAD {
+            tracing::warn!(files = changes.len(), "a write is too large to be kept, so it cannot be undone");
             return;
         }
         let id = format!("{}-{}", file_stamp(SystemClock.now()), &random::hex_128()[..8]);
         let record = json!({ "files": changes.iter().map(FileChange::to_value).collect::<Vec<_>>() });
-        let file = Path::new(FOLDER).join(format!("{id}.json"));
-        if let Err(error) = self.put(&file, &record.to_string(), None) {
+        if let Err(error) = self.put(&record_file(&id), &format!("{head}\n{record}\n"), None) {
             tracing::warn!(%error, "a write is not kept, so it cannot be undone");
             return;
         }
+        WriteScope::note_kept(&id);
         for old in self.names().iter().rev().skip(MOST) {
-            let _ = fs::remove_file(self.home.join(FOLDER).join(format!("{old}.json")));
+            let _ = fs::remove_file(self.home.join(record_file(old)));
         }
     }
 
@@ -232,14 +153,26 @@ impl Files {
         names
     }
 
-    /// The last write that is kept.
-    pub fn newest_write(&self) -> Option<String> {
-        self.names().pop()
+    /// The writes that are kept, the last one first. Of a record only the first line is read.
+    pub fn writes(&self) -> Vec<ListedWrite> {
+        let mut now = CurrentFiles { files: self, known: HashMap::new() };
+        self.names().iter().rev().take(MOST).filter_map(|id| self.listed(id, &mut now)).collect()
     }
 
-    /// The writes that are kept, the last one first.
-    pub fn writes(&self) -> Vec<WriteRecord> {
-        self.names().iter().rev().filter_map(|id| self.write_record(id).ok()).collect()
+    fn listed(&self, id: &str, now: &mut CurrentFiles<'_>) -> Option<ListedWrite> {
+        let file = File::open(self.home.join(record_file(id))).ok()?;
+        let mut line = String::new();
+        BufReader::new(file.take(HEAD)).read_line(&mut line).ok()?;
+        let head: Value = serde_json::from_str(&line).ok()?;
+        let mut can_undo = true;
+        let files = head["files"].as_array()?.iter().map(|row| {
+            let file = PathBuf::from(row["file"].as_str()?);
+            let change = ["added", "changed", "removed"].into_iter().find(|word| row["change"] == *word)?;
+            can_undo &= is_below_home(&file) && now.digest(&file) == row["after"].as_str();
+            Some(ListedChange { file, change })
+        });
+        let files = files.collect::<Option<Vec<_>>>()?;
+        Some(ListedWrite { id: id.to_owned(), at: moment(id), files, can_undo })
     }
 
     /// A write that is kept.
@@ -251,11 +184,11 @@ impl Files {
         if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             return Err(unknown());
         }
-        let bytes = self.bytes(&Path::new(FOLDER).join(format!("{id}.json"))).ok_or_else(unknown)?;
-        let value: Value = serde_json::from_slice(&bytes).map_err(|_| unknown())?;
+        let text = fs::read_to_string(self.home.join(record_file(id))).map_err(|_| unknown())?;
+        let (_, record) = text.split_once('\n').ok_or_else(unknown)?;
+        let value: Value = serde_json::from_str(record).map_err(|_| unknown())?;
         let files = value["files"].as_array().and_then(|files| files.iter().map(FileChange::of_value).collect());
-        let at = id.split('-').next().unwrap_or_default().to_owned();
-        Ok(WriteRecord { id: id.to_owned(), at, files: files.ok_or_else(unknown)? })
+        Ok(WriteRecord { id: id.to_owned(), at: moment(id), files: files.ok_or_else(unknown)? })
     }
 
     /// Says why a write cannot be undone: a file is not what it left.
@@ -285,22 +218,19 @@ impl Files {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let record = self.write_record(id)?;
         self.check_undo(&record)?;
-        let mut done = Vec::new();
-        for change in record.files.iter().rev() {
-            let back =
-                FileChange { file: change.file.clone(), before: change.after.clone(), after: change.before.clone() };
-            if let Err(error) = self.restore(&back) {
-                // What was put back so far goes again; what cannot is reported by the error that led here.
-                for done in done.iter().rev() {
-                    let FileChange { file, before, after } = done;
-                    let _ =
-                        self.restore(&FileChange { file: file.clone(), before: after.clone(), after: before.clone() });
+        let changes: Vec<FileChange> = record.files.iter().rev().map(FileChange::reversed).collect();
+        self.make(&changes, || {
+            for (done, change) in changes.iter().enumerate() {
+                if let Err(error) = self.restore(change) {
+                    // What was put back so far goes again; what cannot is reported by the error that led here.
+                    for done in changes[..done].iter().rev() {
+                        let _ = self.restore(&done.reversed());
+                    }
+                    return Err(error);
                 }
-                return Err(error.into());
             }
-            done.push(back);
-        }
-        self.keep(&done);
+            Ok(())
+        })?;
         Ok(record)
     }
 
@@ -320,9 +250,18 @@ impl Files {
     }
 }
 
+/// Where the record of a write is, below the home folder.
+fn record_file(id: &str) -> PathBuf {
+    Path::new(FOLDER).join(format!("{id}.json"))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::definition_id::DefinitionId;
+    use crate::kind::DefinitionKind;
 
     const FIRST: &str = "# kept\nname: a\ncommand: x\n";
     const SECOND: &str = "# kept\nname: a\ncommand: y # why\n";
@@ -334,7 +273,7 @@ mod tests {
     }
 
     fn newest(files: &Files) -> WriteRecord {
-        files.writes().into_iter().next().unwrap()
+        files.write_record(&files.writes()[0].id).unwrap()
     }
 
     #[test]
@@ -343,11 +282,12 @@ mod tests {
         let path = folder.path().join("servers/a.yaml");
         let created = files.create(&which, FIRST).unwrap();
         let first = newest(&files);
-        assert_eq!((first.files[0].word(), files.newest_write()), ("added", Some(first.id.clone())));
+        assert_eq!((first.files[0].word(), files.writes()[0].can_undo), ("added", true));
         files.replace(&which, SECOND, &created.revision).unwrap();
         let second = newest(&files);
         assert_eq!(second.files[0].difference(), " # kept\n name: a\n-command: x\n+command: y # why\n");
         assert!(matches!(files.undo(&first.id), Err(UndoError::ChangedSince { .. })), "the later one comes first");
+        assert_eq!(files.writes().iter().map(|it| it.can_undo).collect::<Vec<_>>(), [true, false]);
         files.undo(&second.id).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), FIRST);
         files.undo(&newest(&files).id).unwrap();
@@ -377,15 +317,77 @@ mod tests {
     #[test]
     fn what_is_rehearsed_is_not_written() {
         let (folder, files, which) = home();
-        let rehearsal = Arc::<Rehearsal>::default();
+        let rehearsal = Arc::new(WriteScope::rehearsal());
         let refused = rehearsal.run(|| files.create(&which, FIRST));
         assert!(matches!(refused, Err(WriteError::Rehearsed)));
-        assert_eq!(rehearsal.changes()[0].difference(), "+# kept\n+name: a\n+command: x\n");
-        assert_eq!((folder.path().join("servers").exists(), files.newest_write()), (false, None));
+        assert_eq!(rehearsal.rehearsed().unwrap()[0].difference(), "+# kept\n+name: a\n+command: x\n");
+        assert_eq!((folder.path().join("servers").exists(), files.writes().len()), (false, 0));
         let wrong = rehearsal.run(|| files.create(&which, "name: a\n"));
         assert!(matches!(wrong, Err(WriteError::Bad(_))), "what is wrong is told first");
         files.create(&which, FIRST).unwrap();
         assert!(folder.path().join("servers/a.yaml").exists(), "it has ended");
+    }
+
+    #[test]
+    fn undoing_is_shown_first_like_any_write() {
+        let (folder, files, which) = home();
+        files.create(&which, FIRST).unwrap();
+        let rehearsal = Arc::new(WriteScope::rehearsal());
+        assert!(rehearsal.run(|| files.undo(&newest(&files).id)).is_err());
+        assert_eq!(rehearsal.rehearsed().unwrap()[0].word(), "removed");
+        assert!(folder.path().join("servers/a.yaml").exists());
+    }
+
+    #[test]
+    fn a_scope_knows_its_own_writes_alone() {
+        let (_folder, files, which) = home();
+        let (one, other) = (Arc::<WriteScope>::default(), Arc::<WriteScope>::default());
+        let created = one.run(|| files.create(&which, FIRST)).unwrap();
+        std::thread::scope(|threads| {
+            let (files, which) = (&files, &which);
+            threads.spawn(move || files.replace(which, SECOND, &created.revision).unwrap());
+        });
+        other.run(|| {
+            // One within another ends alone.
+            one.run(|| ());
+            files.remove(&which, None).unwrap();
+        });
+        let all: Vec<String> = files.writes().into_iter().map(|it| it.id).collect();
+        assert_eq!((one.kept(), other.kept()), (vec![all[2].clone()], vec![all[0].clone()]));
+    }
+
+    #[test]
+    fn what_was_not_seen_is_not_written() {
+        let (folder, files, which) = home();
+        let created = files.create(&which, FIRST).unwrap();
+        let rehearsal = Arc::new(WriteScope::rehearsal());
+        let replace = |revision: &str| files.replace(&which, SECOND, revision);
+        rehearsal.run(|| replace(&created.revision)).unwrap_err();
+        let seen = WriteScope::fingerprint(&rehearsal.rehearsed().unwrap());
+        let path = folder.path().join("servers/a.yaml");
+        let other = format!("{FIRST}# other\n");
+        fs::write(&path, &other).unwrap();
+        let now = files.read(&which).unwrap().unwrap();
+        let scope = || Arc::new(WriteScope::of_seen(Some(&seen)));
+        assert!(matches!(scope().run(|| replace(&now.revision)), Err(WriteError::Changed(_))));
+        assert_eq!(fs::read_to_string(&path).unwrap(), other, "it stays");
+        fs::write(&path, FIRST).unwrap();
+        scope().run(|| replace(&created.revision)).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), SECOND);
+    }
+
+    #[test]
+    fn a_list_reads_the_first_lines_alone() {
+        let (folder, files, which) = home();
+        files.create(&which, FIRST).unwrap();
+        let record = folder.path().join(record_file(&files.writes()[0].id));
+        let text = fs::read_to_string(&record).unwrap();
+        let (head, _) = text.split_once('\n').unwrap();
+        assert!(!head.contains("before"), "{head}");
+        fs::write(&record, format!("{head}\nwhat follows is not read")).unwrap();
+        assert!(files.writes()[0].can_undo);
+        fs::write(&record, format!("{}\n{{}}", "x".repeat(HEAD as usize))).unwrap();
+        assert_eq!(files.writes(), []);
     }
 
     #[test]

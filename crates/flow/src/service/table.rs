@@ -17,7 +17,7 @@ use toolcrib_base::{Clock, Kind, Problem, ServerName};
 use toolcrib_catalog::{
     Catalog, DefinitionId, DefinitionProblem, Files, ObjectName, ServiceClassDefinition, ServiceDefinition, place_of,
 };
-use toolcrib_gateway::ObjectEvent;
+use toolcrib_gateway::{ObjectEvent, in_same_write_scope};
 use toolcrib_store::{ServiceRecord, Services as Records};
 use toolcrib_view::ObjectKind;
 
@@ -166,6 +166,7 @@ impl Table {
         work: impl Future<Output = Result<T, Problem>> + Send + 'static,
     ) -> Result<T, Problem> {
         let mut stop = self.scope.stop_signal();
+        let work = in_same_write_scope(work);
         let done = self.scope.spawn(async move {
             tokio::select! {
                 // First, so that what fails because the process ends is not cleaned up as if it had failed by itself.

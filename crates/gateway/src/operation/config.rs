@@ -68,7 +68,7 @@ pub(super) const ROWS: &[Row] = &[
             description: "Write what core_config_update_aggregator changed into config.toml; the rest of the file \
                           stays as it is. It takes effect after the next start.",
             effect: Effect::Destroys { idempotent: true },
-            problems: &[Kind::Conflict, Kind::Definition],
+            problems: &[Kind::Conflict, Kind::Definition, Kind::Stale, Kind::Internal],
             output: r#"{"type":"object","properties":{"message":{"type":"string"},"file":{"type":"string"}},"required":["message"]}"#,
             ..ROW
         },
@@ -179,7 +179,8 @@ async fn save(gateway: &Arc<Gateway>) -> Result<Value, Problem> {
     let Some(listen) = *gateway.configuration.wanted() else {
         return Ok(json!({ "message": "Successfully saved: nothing was changed since the start or the last save" }));
     };
-    let file = blocking(move || settings.save_listen(listen)).await?;
+    let writing = definition::writing(gateway)?;
+    let file = blocking(move || settings.save_listen(listen, &writing.files)).await?;
     // What was asked for meanwhile is not saved yet.
     let mut wanted = gateway.configuration.wanted();
     *wanted = wanted.filter(|now| *now != listen);

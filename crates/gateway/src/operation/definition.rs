@@ -8,7 +8,7 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{DefinitionFile, DefinitionId, DefinitionKind, DefinitionProblem, Files, MASK, WriteError};
 use toolcrib_protocol::Raw;
 
-use super::blocking;
+use super::{WRITES, blocking};
 use crate::gateway::Gateway;
 use toolcrib_view::arguments::{required, text};
 
@@ -97,6 +97,29 @@ impl Gateway {
             let done = change(&gateway.files)?;
             gateway.take_in();
             Ok(done)
+        })
+        .await
+    }
+}
+
+impl Gateway {
+    /// Where an operation that does more than it writes is only rehearsed: shows the change, and ends it.
+    ///
+    /// # Errors
+    /// Always in a rehearsal, never elsewhere.
+    pub async fn end_rehearsal(
+        self: &Arc<Self>,
+        change: impl FnOnce(&Files) -> Result<(), WriteError> + Send + 'static,
+    ) -> Result<(), Problem> {
+        if !WRITES.try_with(|scope| scope.is_rehearsal()).unwrap_or(false) {
+            return Ok(());
+        }
+        let gateway = writing(self)?;
+        blocking(move || {
+            change(&gateway.files)?;
+            // It writes nothing, and that is shown.
+            gateway.files.put_all(&[])?;
+            Ok(())
         })
         .await
     }

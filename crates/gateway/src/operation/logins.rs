@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, Secret, ServerName};
 use toolcrib_call::{
-    LoginPlace, LoginRequest, LoginState, LoginStatus, LoginStep, Logins, UserValue, principal_at_servers,
+    LoginHolder, LoginPlace, LoginRequest, LoginState, LoginStatus, LoginStep, Logins, UserValue, principal_at_servers,
 };
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_upstream::{State, Status};
-use toolcrib_view::arguments::text;
+use toolcrib_view::arguments::{flag, text};
 use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::{ROW, Row, Run, row};
@@ -99,16 +99,18 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
-        Run::AsCaller(|gateway, caller, _| Box::pin(status(gateway, caller))),
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(status(gateway, caller, arguments))),
         Operation {
             tool: "core_auth_status",
             path: "/logins",
             tag: "logins",
             summary: "List logins",
-            description: "List the caller's logins at the servers that want one.",
+            description: "List the caller's logins at the servers that want one, and for administrators with \
+                          `everyone` who else is logged in where.",
             permission: Permission::Open,
-            problems: &[Kind::Unavailable],
-            output: r#"{"type":"object","properties":{"logins":{"type":"array","items":{"type":"object","properties":{"server":{"type":"string"},"state":{"enum":["logged-in","logged-out","needs-login"]},"serverState":{"type":"string"},"expiresAt":{"type":"string"},"renewed":{"type":"boolean"},"issuer":{"type":"string"},"scopes":{"type":"array","items":{"type":"string"}},"reason":{"type":"string"},"failure":{"type":"string"},"refused":{"type":"boolean"},"advice":{"type":"string","description":"What to do if the page of the provider shows an error"},"method":{"type":"string","description":"How the caller is signed on without a person"},"pending":{"type":"boolean"}},"required":["server","state","serverState","scopes"]}}},"required":["logins"]}"#,
+            problems: &[Kind::Unavailable, Kind::Forbidden],
+            input: r#"{"type":"object","properties":{"everyone":{"type":"boolean","default":false,"description":"Also who else is logged in where; administrators only"}},"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"logins":{"type":"array","items":{"type":"object","properties":{"server":{"type":"string"},"state":{"enum":["logged-in","logged-out","needs-login"]},"serverState":{"type":"string"},"expiresAt":{"type":"string"},"renewed":{"type":"boolean"},"issuer":{"type":"string"},"scopes":{"type":"array","items":{"type":"string"}},"reason":{"type":"string"},"failure":{"type":"string"},"refused":{"type":"boolean"},"advice":{"type":"string","description":"What to do if the page of the provider shows an error"},"method":{"type":"string","description":"How the caller is signed on without a person"},"pending":{"type":"boolean"},"heldBy":{"type":"string","description":"Whose login it is; `owner` is this installation"}},"required":["server","state","serverState","scopes"]}},"others":{"type":"array","items":{"type":"object","properties":{"server":{"type":"string"},"heldBy":{"type":"string"}},"required":["server","heldBy"]}}},"required":["logins"]}"#,
             ..ROW
         },
     ),
@@ -194,11 +196,26 @@ async fn logout(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Res
     Ok(json!({ "server": server.as_str(), "status": status, "message": message }))
 }
 
-async fn status(gateway: &Arc<Gateway>, caller: &Caller) -> Result<Value, Problem> {
+async fn status(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
+    let shows_others = flag(arguments, "everyone")?.unwrap_or(false);
+    if shows_others && !caller.principal.is_admin() {
+        return Err(Problem::new(Kind::Forbidden, "only administrators see who else is logged in")
+            .hint("leave out `everyone` to see your own logins"));
+    }
     let scope = gateway.visibility(caller);
-    let all = logins(gateway)?.status(principal_at_servers(caller)).await?;
+    let logins = logins(gateway)?;
+    let all = logins.status(principal_at_servers(caller)).await?;
     let visible = all.iter().filter(|login| scope.has_server(login.server.as_str()));
-    Ok(json!({ "logins": visible.map(|login| shown(gateway, login)).collect::<Vec<_>>() }))
+    let mut answer = json!({ "logins": visible.map(|login| shown(gateway, login)).collect::<Vec<_>>() });
+    if shows_others {
+        let is_own = |holder: &LoginHolder| {
+            all.iter().any(|own| own.server == holder.server && own.held_by.as_ref() == Some(&holder.held_by))
+        };
+        let others = logins.holders().await?.into_iter().filter(|holder| !is_own(holder));
+        let others = others.map(|holder| json!({ "server": holder.server.as_str(), "heldBy": holder.held_by }));
+        answer["others"] = others.collect();
+    }
+    Ok(answer)
 }
 
 fn logins(gateway: &Gateway) -> Result<Arc<dyn Logins>, Problem> {
@@ -296,6 +313,9 @@ fn shown(gateway: &Gateway, login: &LoginStatus) -> Value {
         if let (true, Some(note)) = (value["reason"].is_null(), &sign_on.note) {
             value["reason"] = note.as_str().into();
         }
+    }
+    if let Some(holder) = &login.held_by {
+        value["heldBy"] = holder.as_str().into();
     }
     if let Some(issuer) = &login.issuer {
         value["issuer"] = issuer.as_str().into();

@@ -4,32 +4,39 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::{FileChange, Rehearsal, WriteRecord};
+use toolcrib_catalog::{FileChange, ListedWrite, WriteRecord, WriteScope};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_view::arguments::required;
 use toolcrib_view::{Effect, Method, Operation};
 
-use super::{OperationContext, REHEARSAL, ROW, Row, Run, blocking, definition, row};
+use super::{OperationContext, ROW, Row, Run, blocking, definition, in_write_scope, row};
 use crate::gateway::Gateway;
 
 const NAMED: &str = r#"{"type":"object","properties":{"id":{"type":"string","minLength":1,"maxLength":64,
     "description":"As `core_write_list` names it"}},"required":["id"],"additionalProperties":false}"#;
 
-/// The kinds of definitions whose operations do nothing before they write.
-const KINDS: [&str; 7] = ["mcpserver", "profile", "workflow", "serviceclass", "agent", "model", "connector"];
+/// The kinds of definitions whose operations do nothing before they write, or end there where they are rehearsed.
+const KINDS: [&str; 8] = ["mcpserver", "profile", "workflow", "serviceclass", "service", "agent", "model", "connector"];
 /// What they do.
 const ACTS: [&str; 3] = ["create", "update", "delete"];
-/// Others that do nothing before they write.
-const OTHERS: [&str; 7] = [
+/// Others that write, and do nothing before.
+const OTHERS: [&str; 10] = [
+    "core_config_save",
     "core_policy_file_delete",
     "core_policy_file_write",
     "core_profile_allow",
     "core_profile_change",
     "core_profile_clone",
+    "core_profile_import",
     "core_profile_key_revoke",
     "core_registry_add",
+    "core_write_undo",
 ];
+/// How many files of a write are listed.
+const LISTED: usize = 32;
+/// The largest text of files that is given whole, in bytes.
+const WHOLE: usize = 256 * 1024;
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -58,13 +65,14 @@ pub(super) const ROWS: &[Row] = &[
             path: "/writes",
             tag: "writes",
             summary: "List the last writes",
-            description: "List the last hundred writes of definitions by Toolcrib, the last one first, with their \
-                          files and whether they can be undone. What people edit by hand is not among them.",
+            description: "List the last hundred writes of files by Toolcrib, the last one first, with their \
+                          files (the first 32 of `fileCount`) and whether they can be undone. What people edit by \
+                          hand is not among them.",
             output: r#"{"type":"object","properties":{"writes":{"type":"array","items":{"type":"object",
     "properties":{"id":{"type":"string"},"at":{"type":"string"},"files":{"type":"array","items":{"type":"object",
     "properties":{"file":{"type":"string"},"change":{"enum":["added","changed","removed"]}},"required":["file",
-    "change"]}},"canUndo":{"type":"boolean"}},"required":["id","at","files","canUndo"]}},
-    "total":{"type":"integer"}},"required":["writes","total"]}"#,
+    "change"]}},"fileCount":{"type":"integer"},"canUndo":{"type":"boolean"}},"required":["id","at","files",
+    "fileCount","canUndo"]}},"total":{"type":"integer"}},"required":["writes","total"]}"#,
             ..ROW
         },
     ),
@@ -76,10 +84,11 @@ pub(super) const ROWS: &[Row] = &[
             path: "/write-preview",
             tag: "writes",
             summary: "Show what an operation would write",
-            description: "Show the files that an operation on definitions (core_mcpserver_create, \
-                          core_profile_update, core_registry_add …) would write with these arguments, and the \
-                          lines that would change, secrets as ****. It answers the operation's own errors, and \
-                          writes nothing.",
+            description: "Show the files that an operation (core_mcpserver_create, core_profile_update, \
+                          core_registry_add, core_config_save …) would write with these arguments, and the lines \
+                          that would change, secrets as ****; what a file says before, and the change as `patch -p1` \
+                          takes it in the home folder, where no secret is in it. It answers the operation's own \
+                          errors, and writes nothing.",
             problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Definition, Kind::Internal],
             is_secret: true,
             input: r#"{"type":"object","properties":{"operation":{"type":"string",
@@ -87,7 +96,8 @@ pub(super) const ROWS: &[Row] = &[
     "required":["operation"],"additionalProperties":false}"#,
             output: r#"{"type":"object","properties":{"files":{"type":"array","items":{"type":"object",
     "properties":{"file":{"type":"string"},"change":{"enum":["added","changed","removed"]},
-    "difference":{"type":"string"}},"required":["file","change","difference"]}}},"required":["files"]}"#,
+    "difference":{"type":"string"},"before":{"type":"string"},"patch":{"type":"string"}},"required":["file","change",
+    "difference"]}},"fingerprint":{"type":"string"}},"required":["files","fingerprint"]}"#,
             ..ROW
         },
     ),
@@ -112,15 +122,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-impl Gateway {
-    /// The last write of definitions that can be undone. Reads a folder.
-    pub async fn newest_write(self: &Arc<Self>) -> Option<String> {
-        let gateway = Arc::clone(self);
-        blocking(move || Ok(gateway.files.newest_write())).await.ok().flatten()
-    }
-}
-
-/// Whether an operation writes definitions, and does nothing else before: `core_write_preview` shows what.
+/// Whether an operation writes files, and does nothing else before: `core_write_preview` shows what.
 pub fn is_previewed(tool: &str) -> bool {
     let is_of_kind =
         |rest: &str| rest.rsplit_once('_').is_some_and(|(kind, act)| KINDS.contains(&kind) && ACTS.contains(&act));
@@ -131,16 +133,17 @@ async fn list(gateway: &Arc<Gateway>) -> Result<Value, Problem> {
     let gateway = Arc::clone(gateway);
     blocking(move || {
         let writes = gateway.files.writes();
-        let rows = writes.iter().map(|record| {
-            let files = record.files.iter().map(|it| json!({ "file": it.file, "change": it.word() }));
-            json!({
-                "id": record.id, "at": moment(&record.at), "files": files.collect::<Vec<_>>(),
-                "canUndo": gateway.files.check_undo(record).is_ok(),
-            })
-        });
-        Ok(json!({ "total": writes.len(), "writes": rows.collect::<Vec<_>>() }))
+        Ok(json!({ "total": writes.len(), "writes": writes.iter().map(listed).collect::<Vec<_>>() }))
     })
     .await
+}
+
+fn listed(write: &ListedWrite) -> Value {
+    let files = write.files.iter().take(LISTED).map(|it| json!({ "file": it.file, "change": it.change }));
+    json!({
+        "id": write.id, "at": moment(&write.at), "files": files.collect::<Vec<_>>(), "fileCount": write.files.len(),
+        "canUndo": write.can_undo,
+    })
 }
 
 async fn get(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
@@ -176,22 +179,40 @@ async fn preview(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Re
     let unknown = || definition::unknown("operation", &tool, gateway.operations.iter().map(|operation| operation.tool));
     let operation = gateway.operations.by_tool(&tool).ok_or_else(unknown)?;
     if !is_previewed(operation.tool) {
-        let message = format!("`{tool}` does not write a definition, so there is nothing to show before it");
+        let message = format!("`{tool}` does not write a definition, or does more before, so there is nothing to show");
         return Err(Problem::new(Kind::InvalidParams, message));
     }
     let given = arguments.get("arguments").unwrap_or_else(|| Raw::from_value(&json!({})));
-    let rehearsal = Arc::<Rehearsal>::default();
+    let rehearsal = Arc::new(WriteScope::rehearsal());
     let context = OperationContext { snapshot: None, caller, depth: 0 };
     // Boxed: an operation in an operation.
     let run = Box::pin(super::run(operation, gateway, context, &given));
-    let done = REHEARSAL.scope(Arc::clone(&rehearsal), run).await;
-    let files: Vec<Value> = rehearsal.changes().iter().map(changed).collect();
-    match done {
+    let done = in_write_scope(&rehearsal, run).await;
+    match (rehearsal.rehearsed(), done) {
         // What it says of a write that did not happen means nothing.
-        _ if !files.is_empty() => Ok(json!({ "files": files })),
-        Err(problem) => Err(problem),
-        Ok(_) => Ok(json!({ "files": [] })),
+        (Some(changes), _) => Ok(previewed(&changes)),
+        (None, Err(problem)) => Err(problem),
+        (None, Ok(_)) => Ok(previewed(&[])),
     }
+}
+
+/// What is shown of changes before they are made.
+fn previewed(changes: &[FileChange]) -> Value {
+    let mut room = WHOLE;
+    let files = changes.iter().map(|change| {
+        let mut shown = changed(change);
+        let before = change.shown_before();
+        if let Some(left) = room.checked_sub(before.len()) {
+            room = left;
+            shown["before"] = before.into();
+        }
+        if let Some(patch) = change.patch().filter(|patch| patch.len() <= WHOLE) {
+            shown["patch"] = patch.into();
+        }
+        shown
+    });
+    let files: Vec<Value> = files.collect();
+    json!({ "files": files, "fingerprint": WriteScope::fingerprint(changes) })
 }
 
 fn changed(change: &FileChange) -> Value {
@@ -211,10 +232,10 @@ mod tests {
 
     #[test]
     fn operations_that_only_write_definitions_are_previewed() {
-        for tool in ["core_mcpserver_create", "core_profile_delete", "core_registry_add", "core_connector_update"] {
+        for tool in ["core_mcpserver_create", "core_profile_import", "core_service_delete", "core_config_save"] {
             assert!(is_previewed(tool), "{tool}");
         }
-        for tool in ["core_service_create", "core_mcpserver_start", "core_secret_set", "core_halt_add", "x_create"] {
+        for tool in ["core_mcpserver_verify", "core_mcpserver_start", "core_secret_set", "core_halt_add", "x_create"] {
             assert!(!is_previewed(tool), "{tool}");
         }
         assert_eq!(moment("20261127T234500123Z"), "2026-11-27T23:45:00Z");

@@ -68,6 +68,7 @@ impl Logins for NoLogins {
             sign_on: None,
             failure: None,
             advice: None,
+            held_by: None,
         }])))
     }
 }

@@ -121,6 +121,23 @@ impl Credentials {
         rows.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(failed)
     }
 
+    /// Who has a credential at which server, by server; at most so many.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn holders(&self, limit: u32) -> Result<Vec<(ServerName, PrincipalId)>, StoreError> {
+        let failed = self.database.error(READ);
+        let sql = "SELECT server, owner FROM credential WHERE tenant = ?1 ORDER BY server, owner LIMIT ?2";
+        let connection = self.database.writer();
+        let mut statement = connection.prepare(sql).map_err(&failed)?;
+        let named = |row: &Row<'_>| {
+            let owner: String = row.get("owner")?;
+            Ok(server_of(row, "credential")?.map(|server| (server, PrincipalId::new(&owner))))
+        };
+        let rows = statement.query_map(params![TENANT, limit], named).map_err(&failed)?;
+        rows.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(failed)
+    }
+
     /// Whether nobody has one.
     ///
     /// # Errors

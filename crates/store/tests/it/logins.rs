@@ -59,6 +59,8 @@ fn a_credential_is_there_after_a_restart_and_belongs_to_its_owner_and_server() {
     assert_eq!(credentials.get(&owner("key:work/ci"), &server("github")).unwrap(), None);
     let servers: Vec<_> = credentials.of_owner(&owner("owner")).unwrap();
     assert_eq!(servers.iter().map(|it| it.record.server.as_str()).collect::<Vec<_>>(), ["github", "notion"]);
+    let holders = credentials.holders(2).unwrap();
+    assert_eq!(holders, [(server("github"), owner("owner")), (server("notion"), owner("key:work/ci"))]);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use http::header::AUTHORIZATION;
 use toolcrib_auth::KeyPreference;
 use toolcrib_base::task::{Scope, Stop};
 use toolcrib_base::{Kind, PrincipalId, Problem, Secret, ServerName, SystemClock};
-use toolcrib_call::{LoginPlace, LoginRequest, LoginStep};
+use toolcrib_call::{LoginHolder, LoginPlace, LoginRequest, LoginStep};
 use toolcrib_catalog::{Catalog, ResolveSecret, SecretRef, SecretUser, ServerAuth};
 use toolcrib_gateway::Gateway;
 use toolcrib_login::{
@@ -42,6 +42,8 @@ use crate::secrets::HomeSecrets;
 
 /// How many challenges are remembered: one for each server and owner that was refused.
 const CHALLENGES: usize = 4_096;
+/// How many of those who are logged in are listed.
+const HOLDERS: u32 = 1_000;
 
 /// The logins of this gateway.
 pub(super) struct GatewayLogins {
@@ -58,6 +60,8 @@ pub(super) struct GatewayLogins {
     challenges: Mutex<HashMap<(ServerName, Owner), Challenge>>,
     /// What owners gave for headers.
     values: UserValues,
+    /// Who has logged in where.
+    stored: toolcrib_store::Credentials,
     /// How callers are signed on without a person.
     sign_ons: SignOns,
     sign_on_targets: SignOnTargets,
@@ -135,6 +139,7 @@ pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLo
     let logins = tokio::task::spawn_blocking(move || Logins::new(parts)).await?;
     let values = UserValues::new(store, secrets.vault().clone());
     let (credentials, pending) = (store.credentials(), store.pending_logins());
+    let stored = credentials.clone();
     // What cannot be read is read again, and reported, by whoever needs it.
     let is_unused = move || credentials.is_empty().unwrap_or(false) && pending.all().is_ok_and(|all| all.is_empty());
     let is_used = !tokio::task::spawn_blocking(is_unused).await?;
@@ -149,6 +154,7 @@ pub(super) async fn start(parts: LoginParts<'_>) -> anyhow::Result<Arc<GatewayLo
         targets: RwLock::default(),
         challenges: Mutex::default(),
         values,
+        stored,
         sign_ons,
         subjects,
         is_automatic: AtomicBool::new(false),
@@ -483,6 +489,8 @@ impl GatewayLogins {
                     sign_on: None,
                     failure,
                     advice: login.advice,
+                    held_by: (state_of(&login.state) != toolcrib_call::LoginState::LoggedOut)
+                        .then(|| owner.to_string()),
                 })
             }));
         }
@@ -633,6 +641,16 @@ impl toolcrib_call::Logins for GatewayLogins {
 
     fn credential(&self, at: LoginPlace<'_>) -> Option<&'static str> {
         self.credential_word(at)
+    }
+
+    fn holders(&self) -> BoxFuture<'_, Result<Vec<LoginHolder>, Problem>> {
+        Box::pin(async move {
+            let stored = self.stored.clone();
+            let holders = blocking(move || Ok(stored.holders(HOLDERS)?)).await?;
+            let holder =
+                |(server, owner): (ServerName, PrincipalId)| LoginHolder { server, held_by: owner.to_string() };
+            Ok(holders.into_iter().map(holder).collect())
+        })
     }
 
     fn status<'a>(

@@ -76,12 +76,22 @@ impl Browser {
     where
         F: Future<Output = ()>,
     {
-        let runs_scripts = self.runs_scripts;
-        let visited = self.driver.run_and_quit(|driver| async move {
-            let (handle, origin) = (Arc::clone(driver.handle()), String::new());
-            let mut pages = Pages { driver: handle, cdp: driver.cdp(), origin, runs_scripts };
+        self.at("", |mut pages| async move {
             pages.sign_in(home).await;
             visit(pages).await;
+        })
+        .await;
+    }
+
+    /// The same at an origin where no one is signed in.
+    pub(crate) async fn at<F>(self, origin: &str, visit: impl FnOnce(Pages) -> F)
+    where
+        F: Future<Output = ()>,
+    {
+        let runs_scripts = self.runs_scripts;
+        let visited = self.driver.run_and_quit(|driver| async move {
+            let handle = Arc::clone(driver.handle());
+            visit(Pages { driver: handle, cdp: driver.cdp(), origin: origin.to_owned(), runs_scripts }).await;
             Ok::<(), WebDriverError>(())
         });
         visited.await.expect("the browser does what it is asked");

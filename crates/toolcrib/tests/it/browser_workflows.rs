@@ -2,14 +2,17 @@
 //! repaired and run again; a server with a secret; a service of a class.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use thirtyfour::Key;
 use thirtyfour::prelude::*;
 use toolcrib_testkit::{eventually_finds, fake_server};
 
 use crate::browser_pages::{Browser, Pages};
+use crate::browser_writes::bound_gateway;
 use crate::serving::GatewayFixture;
 use crate::toolcrib::run;
 
@@ -171,21 +174,27 @@ async fn a_workflow_is_built_run_repaired_and_run_again() {
 
 #[tokio::test]
 async fn where_no_file_can_be_written_the_page_gives_the_patch() {
-    // A file stands in the place of the folder.
-    let gateway = GatewayFixture::of_person(&[("workflows", "not a folder")]).await;
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("workflows");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o500)).unwrap();
+    let mut gateway = bound_gateway(home.path()).await;
     Browser::start()
         .await
-        .signed_in(&gateway, |pages| async move {
+        .signed_in_at(home.path(), |pages| async move {
             pages.go("/ui/edit/workflow?as=yaml").await;
             pages.types("#text", "name: w\nsteps:\n  - {id: a, tool: core_events}\n").await;
             pages.click("button[value='preview']").await;
-            pages.reads("Cannot write").await;
+            pages.click("button[value='write']").await;
+            pages.reads("What was not written").await;
             let patch = pages.until("#patch").await.text().await.unwrap();
-            let expected = "--- /dev/null\n+++ workflows/w.yaml\n@@ -0,0 +1,3 @@\n+name: w\n+steps:\n+  - {id: a, tool: core_events}";
+            let expected = "--- /dev/null\n+++ b/workflows/w.yaml\n@@ -0,0 +1,3 @@\n+name: w\n+steps:\n+  - {id: a, tool: core_events}";
             assert_eq!(patch, expected);
             assert!(shown_text(&pages).await.contains("id: a"), "what was put in stays");
         })
         .await;
+    gateway.signal(Signal::TERM);
+    gateway.end().await;
 }
 
 #[tokio::test]

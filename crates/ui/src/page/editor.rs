@@ -3,7 +3,7 @@
 
 use askama::Template;
 
-use super::operation::{Conflict, Copy, FilePreview};
+use super::operation::{BothChanges, Copy, FilePreview, Unwritten};
 use crate::filters;
 use crate::form::Form;
 use crate::frame::{Frame, Notice};
@@ -47,12 +47,14 @@ pub struct EditorPage {
     pub lost: Vec<String>,
     /// What would change in files.
     pub preview: Vec<FilePreview>,
+    /// What tells these changes from others.
+    pub fingerprint: String,
     /// Where the file was changed since: what changed there, and what changed here.
-    pub conflict: Option<Conflict>,
+    pub conflict: Option<BothChanges>,
     /// Why the last try failed.
     pub problem: Option<Notice>,
-    /// What to do by hand where the file cannot be written; empty for nothing.
-    pub patch: String,
+    /// What the disk did not take.
+    pub unwritten: Option<Unwritten>,
     /// The steps.
     pub graph: Option<Graph>,
     /// The same by other doors.

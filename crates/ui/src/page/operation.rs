@@ -27,7 +27,9 @@ pub struct OperationPage {
     /// The definition as it was when the form was opened, as JSON; empty where there is none.
     pub base: String,
     /// Where the file was changed since the form was opened: what changed there, and what changed here.
-    pub conflict: Option<Conflict>,
+    pub conflict: Option<BothChanges>,
+    /// What the disk did not take.
+    pub unwritten: Option<Unwritten>,
     /// Where to go on afterwards; empty to see the answer.
     pub next: String,
     /// Why the last try failed.
@@ -36,13 +38,22 @@ pub struct OperationPage {
     pub copies: Vec<Copy>,
 }
 
-/// Two changes of one definition.
+/// Two changes of the same files.
 #[derive(Debug)]
-pub struct Conflict {
+pub struct BothChanges {
     /// What was changed in the file, as HTML.
     pub theirs: String,
     /// What was changed in the form, as HTML.
     pub ours: String,
+}
+
+/// What the disk did not take.
+#[derive(Debug)]
+pub struct Unwritten {
+    /// The files.
+    pub files: Vec<FilePreview>,
+    /// The same as a patch; none where something in a file may be a secret.
+    pub patch: Option<String>,
 }
 
 /// A file that would be written.
@@ -63,6 +74,38 @@ pub struct Preview {
     pub files: Vec<FilePreview>,
     /// The arguments as JSON, to be sent once more.
     pub arguments: String,
+    /// What tells these changes from others.
+    pub fingerprint: String,
+    /// What the files say before, secrets as `****`.
+    pub seen: Vec<SeenFile>,
+}
+
+/// The text of a file when a change of it was shown.
+#[derive(Debug)]
+pub struct SeenFile {
+    /// The field that sends it back.
+    pub field: String,
+    /// The text.
+    pub text: String,
+}
+
+// === impl Unwritten ===
+
+impl Unwritten {
+    /// The patch as HTML whose text is the patch, byte by byte: a browser reads a return as a line end unless it is escaped.
+    fn html(patch: &str) -> String {
+        let mut html = String::with_capacity(patch.len());
+        for character in patch.chars() {
+            match character {
+                '&' => html.push_str("&amp;"),
+                '<' => html.push_str("&lt;"),
+                '>' => html.push_str("&gt;"),
+                '\r' => html.push_str("&#13;"),
+                other => html.push(other),
+            }
+        }
+        html
+    }
 }
 
 /// The same action by another door.

@@ -186,11 +186,17 @@ pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
     let (subject, class) = checked(asking).map_err(failed)?;
     asking.usable(&class).map_err(failed)?;
     let (name, persists, definition) = (subject.name.clone(), subject.persists, subject.definition());
+    let which = DefinitionId::Service(name.clone());
+    let text = which.text_of(&definition.to_value());
+    let shown = (which.clone(), text.clone());
+    let rehearsed = asking.gateway.end_rehearsal(move |files| match persists {
+        true => files.create(&shown.0, &shown.1).map(drop),
+        false => Ok(()),
+    });
+    rehearsed.await?;
     let entry = asking.table.add(subject, Life::new(asking.table.around.clock.now())).map_err(failed)?;
     if persists {
         // Written before its start, so that a crash in between leaves a file to find it by.
-        let which = DefinitionId::Service(name.clone());
-        let text = which.text_of(&definition.to_value());
         let written = asking.gateway.change_files(move |files| files.create(&which, &text)).await;
         if let Err(problem) = written {
             asking.table.forget(&entry);
@@ -220,6 +226,12 @@ pub(super) async fn delete(asking: &OperationCall) -> Result<Value, Problem> {
         }
     };
     asking.table.check_unneeded(&name, "deleted")?;
+    let (which, persists) = (DefinitionId::Service(entry.subject().name.clone()), entry.subject().persists);
+    let rehearsed = asking.gateway.end_rehearsal(move |files| match persists {
+        true => files.remove(&which, None).map(drop),
+        false => Ok(()),
+    });
+    rehearsed.await?;
     let ended = entry.place(Order::End, asking.hands(&name))?.await;
     if !asking.table.forget(&entry) {
         // Someone else was faster.

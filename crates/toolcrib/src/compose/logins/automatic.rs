@@ -196,6 +196,15 @@ impl GatewayLogins {
             }
         };
         let (server, issuer, scopes) = (config.name.clone(), status.issuer, status.scopes);
-        Some(LoginStatus { server, state, issuer, scopes, sign_on: Some(sign_on), failure: None, advice: None })
+        Some(LoginStatus {
+            server,
+            state,
+            issuer,
+            scopes,
+            sign_on: Some(sign_on),
+            failure: None,
+            advice: None,
+            held_by: None,
+        })
     }
 }

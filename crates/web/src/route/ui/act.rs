@@ -1,22 +1,30 @@
-//! What forms ask for: `POST /ui/do/<operation>`. Its fields are `arg.<name>`, typed by the operation's own schema; with
-//! `return` the browser goes on to that page, without it sees what the operation answered.
+//! What forms ask for: `POST /ui/do/<operation>`. Its fields are `arg.<name>`, typed by the operation's own schema;
+//! with `return` the browser goes on to that page, without it sees what the operation answered.
+
+use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use serde_json::{Map, Value};
 use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::{FileChange, WriteScope};
+use toolcrib_gateway::in_write_scope;
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Rules;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::Notice;
+use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::ResultPage;
 use toolcrib_ui::part::{Action, Look, Target};
-use toolcrib_view::{Effect, Operation};
+use toolcrib_view::Operation;
 
+use super::page::operation::FailedTry;
 use super::request::{Fields, PageRequest};
 use super::{page, write};
 
 /// Below which an operation is asked for.
 pub(super) const ROOT: &str = "/ui/do/";
+/// The operation that begins a login to a server.
+const LOGIN: &str = "core_auth_login";
 /// What stands before the name of an argument.
 pub(super) const ARGUMENT: &str = "arg.";
 
@@ -38,29 +46,37 @@ pub(super) async fn post(page: &PageRequest, tool: &str, fields: &Fields) -> Res
             Err(shown) => return *shown,
         },
     };
+    let returns = fields.text("return").is_some();
     let done = match arguments {
-        Ok(arguments) if fields.text("return").is_some() => carry_out(page, operation, arguments, fields.next()).await,
-        Ok(arguments) => done(page, operation, arguments).await.map(|(_, answer)| {
-            if page::profiles::makes_key(operation) {
-                return page::profiles::key_page(page, operation, &answer.to_value());
-            }
-            let text = serde_json::to_string_pretty(&answer.to_value()).unwrap_or_default();
-            let shown = ResultPage { frame: page.frame(operation.summary), tool: operation.tool.to_owned(), text };
-            write::page(page, StatusCode::OK, &shown)
-        }),
-        Err(problem) => Err(problem),
+        Ok(arguments) => {
+            let next = returns.then(|| fields.next());
+            carry_out(page, operation, arguments, next, fields.text("seen")).await
+        }
+        Err(problem) => Err(FailedAct { problem, unwritten: Vec::new() }),
     };
     match done {
         Ok(response) => response,
-        Err(problem) if is_button && fields.text("return").is_some() => {
-            page.leave(write::notice(&problem));
+        Err(failed) if is_button && failed.unwritten.is_empty() && returns => {
+            page.leave(write::notice(&failed.problem));
             write::see_other(fields.next())
         }
-        Err(problem) => page::operation::again(page, operation, fields, &problem).await,
+        Err(FailedAct { problem, unwritten }) => {
+            let failed = FailedTry { problem: &problem, unwritten: &unwritten };
+            page::operation::again(page, operation, fields, failed).await
+        }
     }
 }
 
-/// Does an operation and goes on to a page, which says what was done and offers to undo it.
+/// An operation that failed.
+pub(super) struct FailedAct {
+    /// Why.
+    pub(super) problem: Problem,
+    /// What the disk did not take.
+    pub(super) unwritten: Vec<FileChange>,
+}
+
+/// Does an operation and goes on to a page, which says what was done and offers to undo it; without one it shows what the
+/// operation answered. Only the changes of the fingerprint `seen` are written, where there is one.
 ///
 /// # Errors
 /// What the operation says.
@@ -68,51 +84,70 @@ pub(super) async fn carry_out(
     page: &PageRequest,
     operation: &'static Operation,
     arguments: String,
-    next: &str,
-) -> Result<Response<Body>, Problem> {
-    let before = written(page, operation).await;
-    let (subject, answer) = done(page, operation, arguments).await?;
+    next: Option<&str>,
+    seen: Option<&str>,
+) -> Result<Response<Body>, FailedAct> {
+    let scope = Arc::new(WriteScope::of_seen(seen));
+    let done = in_write_scope(&scope, done(page, operation, arguments)).await;
+    let (subject, answer) = done.map_err(|problem| FailedAct { problem, unwritten: scope.failed() })?;
     if page::profiles::makes_key(operation) {
         return Ok(page::profiles::key_page(page, operation, &answer.to_value()));
     }
+    let Some(next) = next else {
+        let text = serde_json::to_string_pretty(&answer.to_value()).unwrap_or_default();
+        let shown = ResultPage { frame: page.frame(operation.summary), tool: operation.tool.to_owned(), text };
+        return Ok(write::page(page, StatusCode::OK, &shown));
+    };
     let done = match &subject {
         Some(subject) => format!("{}: `{subject}`", operation.summary),
         None => operation.summary.to_owned(),
     };
-    let after = written(page, operation).await;
-    let undo = after.filter(|after| before.as_ref() != Some(after));
-    page.leave(told(operation, &done, &answer, undo, next));
+    page.leave(told(operation, &done, &answer, &scope.kept(), next));
     Ok(write::see_other(next))
 }
 
-/// The last write of definitions, where the operation may make another.
-async fn written(page: &PageRequest, operation: &Operation) -> Option<String> {
-    match operation.effect {
-        Effect::Reads | Effect::Unknown => None,
-        Effect::Changes { .. } | Effect::Destroys { .. } => page.site.gateway.newest_write().await,
-    }
-}
-
-/// What came of an operation, with the button that undoes it. `undo` is the write that it made.
-fn told(operation: &Operation, done: &str, answer: &Raw, undo: Option<String>, next: &str) -> Notice {
+/// What came of an operation, with the button that undoes it. `writes` are those that it made itself.
+fn told(operation: &Operation, done: &str, answer: &Raw, writes: &[String], next: &str) -> Notice {
     let mut notice = Notice::done(format!("Done. {done}."));
-    let is_of_client = operation.tag == "clients";
-    if let Some(message) = answer.text("message").filter(|_| is_of_client) {
+    let says_it = matches!(operation.tag, "clients" | "logins");
+    if let Some(message) = answer.text("message").filter(|_| says_it) {
         let mut lines = message.lines();
         notice.text = write::sentence(lines.next().unwrap_or_default());
         let rest: Vec<String> = lines.map(write::sentence).collect();
         notice.hint = (!rest.is_empty()).then(|| rest.join(" "));
     }
-    let undoing = match (operation.tool, answer.text("name"), undo) {
-        ("core_client_connect", Some(name), _) => Some(("core_client_undo", ("name", name))),
-        (_, _, Some(id)) => Some(("core_write_undo", ("id", id))),
-        _ => None,
+    if operation.tool == LOGIN {
+        goes_on(&mut notice, answer);
+    }
+    let undo = |tool, argument| Target::Operation { tool, arguments: vec![argument], next: next.to_owned() };
+    let step = match (operation.tool, answer.text("name"), writes) {
+        ("core_client_connect", Some(name), _) => Some(("Undo", undo("core_client_undo", ("name", name)))),
+        (_, _, [id]) => Some(("Undo", undo("core_write_undo", ("id", id.clone())))),
+        (_, _, []) => None,
+        _ => Some(("See what was written", Target::Page("/ui/writes".to_owned()))),
     };
-    notice.undo = undoing.map(|(tool, argument)| {
-        let target = Target::Operation { tool, arguments: vec![argument], next: next.to_owned() };
-        Action { label: "Undo".to_owned(), about: String::new(), target, look: Look::Plain }
-    });
+    if let Some((label, target)) = step {
+        notice.action = Some(Action { label: label.to_owned(), about: String::new(), target, look: Look::Plain });
+    }
     notice
+}
+
+/// How a login goes on: at the provider's page, or with values that the server needs from its user.
+fn goes_on(notice: &mut Notice, answer: &Raw) {
+    let server = answer.text("server").unwrap_or_default();
+    let (text, label, target) = match (answer.text("status").as_deref(), answer.text("authUrl")) {
+        (_, Some(url)) if url.starts_with("http://") || url.starts_with("https://") => {
+            let text = format!("Log in to `{server}` at its provider. The link counts once, for ten minutes.");
+            (text, "Go to the login", Target::Elsewhere(url))
+        }
+        (Some("values_required"), _) => {
+            let page = format!("/ui/operations/{LOGIN}?server={}&return=/ui/logins", encoded(&server));
+            (format!("`{server}` needs values of yours."), "Give them", Target::Page(page))
+        }
+        _ => return,
+    };
+    notice.text = text;
+    notice.action = Some(Action { label: label.to_owned(), about: String::new(), target, look: Look::Primary });
 }
 
 /// What it was about, and what it answered.

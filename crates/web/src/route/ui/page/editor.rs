@@ -9,19 +9,20 @@ mod schema;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::{DefinitionKind, MASK};
+use toolcrib_catalog::DefinitionKind;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::diff::{self, Diff};
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::EditorPage;
 use toolcrib_ui::page::editor::EditorFault;
-use toolcrib_ui::page::operation::{Conflict, FilePreview};
+use toolcrib_ui::page::operation::{BothChanges, FilePreview};
 use toolcrib_ui::part::Section;
 
 use super::json::{rows, text};
-use super::operation::copies;
+use super::operation::{copies, unwritten};
 use super::steps::{self, Outcomes};
 use super::{Page, name, rendered};
+use crate::route::ui::act::FailedAct;
 use crate::route::ui::request::Fields;
 use crate::route::ui::{PageRequest, act, status_of, write};
 use draft::{Draft, View};
@@ -174,7 +175,7 @@ async fn answered(request: &PageRequest, fields: &Fields) -> Result<Response<Bod
             let page = EditorPage { checked, ..shown(request, &subject, draft) };
             Ok(write::page(request, StatusCode::OK, &page))
         }
-        Some("write") => Ok(written(request, &subject, draft).await),
+        Some("write") => Ok(written(request, &subject, draft, fields.text("seen")).await),
         _ => preview(request, &subject, draft).await,
     }
 }
@@ -233,7 +234,10 @@ async fn preview(request: &PageRequest, subject: &Subject, mut draft: Draft) -> 
     let asked = json!({ "operation": subject.tool(), "arguments": arguments(subject, &draft) });
     let answer = match request.operate("core_write_preview", asked).await {
         Ok(answer) => answer.to_value(),
-        Err(problem) => return Ok(refused(request, subject, draft, &problem).await),
+        Err(problem) => {
+            let failed = FailedAct { problem, unwritten: Vec::new() };
+            return Ok(refused(request, subject, draft, &failed).await);
+        }
     };
     let files = rows(&answer, "files").iter().map(|file| FilePreview {
         file: text(file, "file"),
@@ -241,13 +245,14 @@ async fn preview(request: &PageRequest, subject: &Subject, mut draft: Draft) -> 
         difference: diff::unified(&text(file, "difference")),
     });
     let (preview, lost) = (files.collect::<Vec<_>>(), draft.lost_comments());
+    let fingerprint = text(&answer, "fingerprint");
     let is_same = preview.is_empty() || draft.text == draft.base;
     let (tool, arguments) = (subject.tool(), arguments(subject, &draft));
     let mut page = shown(request, subject, draft);
     if is_same {
         page.checked = Some("The file says this already: nothing would change.".to_owned());
     } else {
-        (page.preview, page.lost) = (preview, lost);
+        (page.preview, page.lost, page.fingerprint) = (preview, lost, fingerprint);
         if let (Some(operation), Value::Object(arguments)) = (request.operation(&tool), arguments) {
             page.copies = copies(request, operation, arguments);
         }
@@ -256,42 +261,38 @@ async fn preview(request: &PageRequest, subject: &Subject, mut draft: Draft) -> 
 }
 
 /// Writes it, and goes on to its page.
-async fn written(request: &PageRequest, subject: &Subject, draft: Draft) -> Response<Body> {
+async fn written(request: &PageRequest, subject: &Subject, draft: Draft, seen: Option<&str>) -> Response<Body> {
     let tool = subject.tool();
     let Some(operation) = request.operation(&tool) else {
         let problem = Problem::new(Kind::NotFound, format!("there is no operation `{tool}`"));
         return write::problem(request, "Nothing was done", &problem);
     };
     let next = subject.page(&draft.name(subject).unwrap_or_default());
-    match act::carry_out(request, operation, arguments(subject, &draft).to_string(), &next).await {
+    let seen = seen.filter(|seen| !seen.is_empty());
+    match act::carry_out(request, operation, arguments(subject, &draft).to_string(), Some(&next), seen).await {
         Ok(response) => response,
-        Err(problem) => refused(request, subject, draft, &problem).await,
+        Err(failed) => refused(request, subject, draft, &failed).await,
     }
 }
 
 /// The page again, with what was put in, after a try that failed; with both changes where the file was changed since.
-async fn refused(request: &PageRequest, subject: &Subject, mut draft: Draft, problem: &Problem) -> Response<Body> {
+async fn refused(request: &PageRequest, subject: &Subject, mut draft: Draft, failed: &FailedAct) -> Response<Body> {
+    let problem = &failed.problem;
     let mut conflict = None;
     if problem.kind == Kind::Stale
         && let Some(name) = &subject.name
         && let Ok((theirs, revision)) = current(request, subject, name).await
     {
-        conflict = Some(Conflict {
+        conflict = Some(BothChanges {
             theirs: Diff::of(&draft.base, &theirs).to_string(),
             ours: Diff::of(&draft.base, &draft.text).to_string(),
         });
         // What is written next replaces what is shown here.
         (draft.base, draft.revision) = (theirs, revision);
     }
-    // A folder that cannot be written is no reason to lose what was put in. A patch with hidden values would not fit.
-    let by_hand = problem.kind == Kind::Internal && !draft.text.contains(MASK);
-    let patch = match draft.which(subject).new_file() {
-        file if by_hand => diff::patch(&file.to_string_lossy(), &draft.base, &draft.text),
-        _ => String::new(),
-    };
     let mut page = shown(request, subject, draft);
     page.problem = Some(write::notice(problem));
-    (page.conflict, page.patch) = (conflict, patch);
+    (page.conflict, page.unwritten) = (conflict, unwritten(&failed.unwritten));
     write::page(request, StatusCode::max(status_of(problem), StatusCode::BAD_REQUEST), &page)
 }
 
@@ -331,7 +332,8 @@ fn shown(request: &PageRequest, subject: &Subject, draft: Draft) -> EditorPage {
         preview: Vec::new(),
         conflict: None,
         problem: None,
-        patch: String::new(),
+        fingerprint: String::new(),
+        unwritten: None,
         graph,
         copies: Vec::new(),
     }

@@ -68,12 +68,23 @@ async fn settings(request: &PageRequest) -> Result<ListPage, Problem> {
     const COLUMNS: [Column; 3] = [Column::text("Setting"), Column::text("Value"), Column::text("From")];
     let answer = request.operate("core_config_get", json!({})).await?.to_value();
     let all = answer["settings"].as_object().into_iter().flatten();
+    let pending = answer["pending"].as_object().into_iter().flatten().map(|(name, value)| {
+        let state = Cell::State { level: Level::Warn, word: "not saved".into(), note: String::new() };
+        vec![Cell::Id(name.clone()), Cell::Id(value.as_str().unwrap_or_default().to_owned()), state]
+    });
     let table = all.map(|(name, row)| vec![Cell::Id(name.clone()), Cell::Id(text(row, "value")), cell(row, "from")]);
+    let is_pending = !answer["pending"].is_null();
+    let actions = || {
+        let change = operation("Change where it listens", "core_config_update_aggregator", "/ui/settings");
+        let save = is_pending.then(|| operation("Save", "core_config_save", "/ui/settings"));
+        std::iter::once(change).chain(save).collect()
+    };
     let listing = Listing {
         title: "Settings",
         intro: "What `config.toml`, the environment and flags say. A change counts after a restart.",
         empty: ("No settings are known.", "They are in `config.toml` of the home folder."),
-        ..Listing::new(&COLUMNS, Vec::new(), table.collect())
+        actions: request.if_changing(actions),
+        ..Listing::new(&COLUMNS, Vec::new(), pending.chain(table).collect())
     };
     Ok(request.list(listing))
 }

@@ -1,15 +1,16 @@
 //! `/ui/operations`: everything that can be done, and each operation as a form.
 
+mod changes;
+
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_gateway::is_previewed;
+use toolcrib_catalog::FileChange;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::Notice;
-use toolcrib_ui::diff::{self, Diff};
 use toolcrib_ui::form::{Form, Submission};
 use toolcrib_ui::json::Json;
-use toolcrib_ui::page::operation::{Conflict, Copy, FilePreview, Preview};
+use toolcrib_ui::page::operation::{BothChanges, Copy, Preview, Unwritten};
 use toolcrib_ui::page::operations::{OperationGroup, OperationRow};
 use toolcrib_ui::page::{OperationPage, OperationsPage};
 use toolcrib_view::{Effect, Operation};
@@ -19,6 +20,8 @@ use super::{Page, name, rendered, runs, services};
 use crate::route::ui::act::{self, ARGUMENT};
 use crate::route::ui::request::Fields;
 use crate::route::ui::{PageRequest, sign_in, status_of, write};
+
+pub(super) use changes::unwritten;
 
 /// The argument of operations that set a secret.
 const SECRET: &str = "value";
@@ -81,13 +84,13 @@ async fn one(request: &PageRequest) -> Result<OperationPage, Problem> {
     let mut filled = Value::Object(given.clone());
     let mut base = String::new();
     if let Some(current) = current(request, operation, &given).await {
-        base = pretty(&current["definition"]);
+        base = current.get("definition").map(pretty).unwrap_or_default();
         merge(&mut filled, &current, operation);
     }
     let mut form = form_for(request, operation, |key| given.get(key)?.as_str().map(str::to_owned)).await;
     // What does not fit a field is shown as JSON.
     let _ = form.fill(&filled.to_string());
-    Ok(shown(request, operation, FormState { form, given, next, base, problem: None, preview: None, conflict: None }))
+    Ok(shown(request, operation, FormState { given, next, base, ..FormState::of(form) }))
 }
 
 /// The form of an operation and what stands around it.
@@ -99,7 +102,34 @@ struct FormState {
     base: String,
     problem: Option<Notice>,
     preview: Option<Preview>,
-    conflict: Option<Conflict>,
+    conflict: Option<BothChanges>,
+    unwritten: Option<Unwritten>,
+}
+
+/// A try that failed.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::route::ui) struct FailedTry<'a> {
+    pub(in crate::route::ui) problem: &'a Problem,
+    /// What the disk did not take.
+    pub(in crate::route::ui) unwritten: &'a [FileChange],
+}
+
+// === impl FormState ===
+
+impl FormState {
+    fn of(form: Form) -> Self {
+        let (given, next, base) = (Map::new(), String::new(), String::new());
+        Self { form, given, next, base, problem: None, preview: None, conflict: None, unwritten: None }
+    }
+}
+
+// === impl FailedTry ===
+
+impl<'a> FailedTry<'a> {
+    /// One that came to nothing before anything was to be written.
+    pub(in crate::route::ui) fn of(problem: &'a Problem) -> Self {
+        Self { problem, unwritten: &[] }
+    }
 }
 
 /// The arguments of a form made of the schema as JSON text, or the page to show: the form changed, something in it is
@@ -117,7 +147,7 @@ pub(in crate::route::ui) async fn read(
         // What is to be copied is what is shown.
         let given = preview.as_ref().and_then(|preview| serde_json::from_str(&preview.arguments).ok());
         let given = given.unwrap_or_default();
-        let seen = FormState { form, given, next, base, problem, preview, conflict: None };
+        let seen = FormState { given, next, base, problem, preview, ..FormState::of(form) };
         shown(request, operation, seen)
     };
     match form.read(&fields.0) {
@@ -126,51 +156,18 @@ pub(in crate::route::ui) async fn read(
             let notice = write::form_notice(&errors);
             Err(Box::new(write::page(request, StatusCode::BAD_REQUEST, &page(form, Some(notice), None))))
         }
-        Submission::Complete(arguments) => match preview(request, operation, &arguments).await {
+        Submission::Complete(arguments) => match changes::preview(request, operation, &arguments).await {
             Ok(Some(preview)) => Err(Box::new(write::page(request, StatusCode::OK, &page(form, None, Some(preview))))),
             Ok(None) => Ok(arguments),
-            Err(problem) => Err(Box::new(again(request, operation, fields, &problem).await)),
+            Err(problem) => Err(Box::new(again(request, operation, fields, FailedTry::of(&problem)).await)),
         },
     }
 }
 
-/// What an operation on definitions would write; `None` for others, and where it would write nothing.
-async fn preview(request: &PageRequest, operation: &Operation, arguments: &str) -> Result<Option<Preview>, Problem> {
-    if !is_previewed(operation.tool) {
-        return Ok(None);
-    }
-    let given: Value = serde_json::from_str(arguments).unwrap_or_default();
-    if given.get(SECRETS).is_some() {
-        // A page with the secrets in it would send them back.
-        return Ok(None);
-    }
-    let asked = json!({ "operation": operation.tool, "arguments": given });
-    let answer = request.operate("core_write_preview", asked).await?.to_value();
-    let files = rows(&answer, "files").iter().map(|file| FilePreview {
-        file: text(file, "file"),
-        change: text(file, "change"),
-        difference: diff::unified(&text(file, "difference")),
-    });
-    let files: Vec<FilePreview> = files.collect();
-    Ok((!files.is_empty()).then(|| Preview { files, arguments: arguments.to_owned() }))
-}
-
-/// Both changes of a definition whose file was changed since its form was opened, and its revision now.
-async fn conflict(
-    request: &PageRequest,
-    operation: &Operation,
-    base: &str,
-    arguments: &Value,
-) -> Option<(Conflict, Value)> {
-    let current = current(request, operation, arguments.as_object()?).await?;
-    let (now, ours) = (pretty(&current["definition"]), arguments.get("definition").map(pretty)?);
-    let conflict = Conflict { theirs: Diff::of(base, &now).to_string(), ours: Diff::of(base, &ours).to_string() };
-    Some((conflict, current["revision"].clone()))
-}
-
-/// What an operation that replaces a definition would replace, as the operation that shows it answers.
+/// What an operation that replaces or removes a definition is about, as the operation that shows it answers.
 async fn current(request: &PageRequest, operation: &Operation, given: &Map<String, Value>) -> Option<Value> {
-    let get = format!("{}_get", operation.tool.strip_suffix("_update")?);
+    let of = ["_update", "_delete"].into_iter().find_map(|act| operation.tool.strip_suffix(act))?;
+    let get = format!("{of}_get");
     let name = given.get("name")?;
     request.operate(&get, json!({ "name": name })).await.ok().map(|answer| answer.to_value())
 }
@@ -234,8 +231,9 @@ pub(in crate::route::ui) async fn again(
     request: &PageRequest,
     operation: &'static Operation,
     fields: &Fields,
-    problem: &Problem,
+    failed: FailedTry<'_>,
 ) -> Response<Body> {
+    let problem = failed.problem;
     let typed =
         fields.0.iter().filter_map(|(key, value)| Some((key.strip_prefix(ARGUMENT)?.to_owned(), value.clone())));
     let typed: Vec<(String, String)> = typed.collect();
@@ -263,18 +261,21 @@ pub(in crate::route::ui) async fn again(
         }
     }
     let base = base_of(fields);
-    let mut both = None;
+    let mut conflict = None;
     if problem.kind == Kind::Stale
-        && !base.is_empty()
-        && let Some((conflict, revision)) = conflict(request, operation, &base, &arguments).await
+        && let Some((both, revision)) = changes::both(request, operation, fields, &arguments).await
     {
-        // What is written next replaces what is shown here.
-        arguments["revision"] = revision;
-        _ = form.fill(&arguments.to_string());
-        both = Some(conflict);
+        if let Some(revision) = revision {
+            // What is written next replaces what is shown here.
+            arguments["revision"] = revision;
+            _ = form.fill(&arguments.to_string());
+        }
+        conflict = Some(both);
     }
-    let problem_shown = Some(write::notice(problem));
-    let seen = FormState { form, given, next, base, problem: problem_shown, preview: None, conflict: both };
+    // What is to be copied is what was sent.
+    let given = arguments.as_object().cloned().unwrap_or(given);
+    let (problem_shown, unwritten) = (Some(write::notice(problem)), changes::unwritten(failed.unwritten));
+    let seen = FormState { given, next, base, problem: problem_shown, conflict, unwritten, ..FormState::of(form) };
     let status = StatusCode::max(status_of(problem), StatusCode::BAD_REQUEST);
     write::page(request, status, &shown(request, operation, seen))
 }
@@ -302,6 +303,7 @@ fn shown(request: &PageRequest, operation: &'static Operation, seen: FormState) 
         preview: seen.preview,
         base: seen.base,
         conflict: seen.conflict,
+        unwritten: seen.unwritten,
         next: seen.next,
         problem: seen.problem,
         copies: copies(request, operation, arguments),

@@ -5,8 +5,8 @@ use toolcrib_base::Problem;
 use toolcrib_ui::page::ListPage;
 use toolcrib_ui::part::{Cell, Column, Level};
 
-use super::json::{cell, level, rows, text, time};
-use super::{Listing, Page, operation, rendered, run};
+use super::json::{cell, level, link, number, rows, text, time};
+use super::{Listing, Page, open_page, operation, rendered, run};
 use crate::route::ui::PageRequest;
 
 pub(super) const LOGINS: Page = Page {
@@ -34,26 +34,64 @@ pub(super) const SESSIONS: Page = Page {
 };
 
 async fn logins(request: &PageRequest) -> Result<ListPage, Problem> {
-    const COLUMNS: [Column; 4] =
-        [Column::text("Server"), Column::text("State"), Column::text("Issuer"), Column::text("Until (UTC)")];
-    let answer = request.operate("core_auth_status", json!({})).await?.to_value();
-    let table = rows(&answer, "logins").iter().map(|row| {
+    const COLUMNS: [Column; 6] = [
+        Column::text("Server"),
+        Column::text("State"),
+        Column::text("Held by"),
+        Column::text("Issuer"),
+        Column::text("Until (UTC)"),
+        Column::text("Change"),
+    ];
+    let is_admin = request.principal().is_some_and(toolcrib_session::Principal::is_admin);
+    let arguments = if is_admin { json!({ "everyone": true }) } else { json!({}) };
+    let answer = request.operate("core_auth_status", arguments).await?.to_value();
+    let own = rows(&answer, "logins").iter().map(|row| {
         let word = text(row, "state");
         vec![
-            Cell::Id(text(row, "server")),
+            link("/ui/servers", row, "server", ""),
             Cell::State { level: level(&word), word, note: why_not(row) },
+            holder(row),
             cell(row, "issuer"),
             time(row, "expiresAt"),
+            Cell::Several(request.if_changing(|| login_actions(request, row))),
         ]
     });
+    let others = rows(&answer, "others").iter().map(|row| {
+        let state = Cell::state(level("logged-in"), "logged-in");
+        vec![link("/ui/servers", row, "server", ""), state, holder(row), Cell::Nothing, Cell::Nothing, Cell::Nothing]
+    });
+    let table = own.chain(others);
     let listing = Listing {
         title: "Logins",
+        intro: "Servers that people log in to at a provider. A call carries the login of who calls, or that of this installation.",
         empty: ("No server needs a login.", "A server that asks for one appears here."),
-        actions: request.if_changing(|| vec![operation("Log in to a server", "core_auth_login", "/ui/logins")]),
         is_live: true,
         ..Listing::new(&COLUMNS, Vec::new(), table.collect())
     };
     Ok(request.list(listing))
+}
+
+/// Whose login it is.
+fn holder(login: &Value) -> Cell {
+    match text(login, "heldBy") {
+        holder if holder.is_empty() => Cell::Nothing,
+        holder if holder == "owner" => Cell::Text("this installation".to_owned()),
+        holder => Cell::Id(holder),
+    }
+}
+
+/// What a person can do about a login: nothing where the gateway signs on by itself.
+fn login_actions(request: &PageRequest, login: &Value) -> Vec<Cell> {
+    let server = text(login, "server");
+    let action = |label: &str, tool, look| {
+        let action = run(label, tool, vec![("server", server.clone())], &request.here());
+        Cell::Action(toolcrib_ui::part::Action { about: server.clone(), look, ..action })
+    };
+    match (login["method"].is_null(), login["state"] == "logged-in") {
+        (false, _) => Vec::new(),
+        (true, true) => vec![action("Log out", "core_auth_logout", Look::Danger)],
+        (true, false) => vec![action("Log in", "core_auth_login", Look::Primary)],
+    }
 }
 
 /// Why a login lapsed or failed, and what to do.

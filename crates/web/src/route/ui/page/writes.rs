@@ -7,7 +7,7 @@ use toolcrib_ui::page::{DetailPage, ListPage};
 use toolcrib_ui::part::{Action, Cell, Column, Look, Section};
 
 use super::json::{rows, text, time};
-use super::{Listing, Page, name, rendered, run};
+use super::{Listing, Page, name, open_page, rendered, run};
 use crate::route::ui::PageRequest;
 use crate::route::ui::write::{sentence, with_details};
 
@@ -34,23 +34,32 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
     let answer = request.operate("core_write_list", json!({})).await?.to_value();
     let table = rows(&answer, "writes").iter().map(|write| {
         let files = rows(write, "files");
-        let names: Vec<String> = files.iter().map(|file| text(file, "file")).collect();
+        let mut names: Vec<String> = files.iter().map(|file| text(file, "file")).collect();
+        let more = write["fileCount"].as_u64().unwrap_or_default().saturating_sub(names.len() as u64);
+        if more > 0 {
+            names.push(format!("{more} more"));
+        }
         let mut changes: Vec<String> = files.iter().map(|file| text(file, "change")).collect();
         changes.dedup();
         let path = format!("/ui/writes/{}", encoded(&text(write, "id")));
         let undo = match write["canUndo"] == true {
-            true => Cell::Several(request.if_changing(|| vec![Cell::Action(undo(request, write))])),
+            // What undoing changes is shown first.
+            true => Cell::Several(request.if_changing(|| vec![Cell::Action(see(&path, write))])),
             false => Cell::Text("changed since".to_owned()),
         };
         vec![Cell::link(path, names.join(", ")), Cell::Text(changes.join(", ")), time(write, "at"), undo]
     });
     let listing = Listing {
         title: "Changes of files",
-        intro: "The last hundred writes of definitions by Toolcrib, by whatever door. What you edit by hand is not among them.",
+        intro: "The last hundred writes of definitions and settings by Toolcrib, by whatever door. What you edit by hand is not among them.",
         empty: ("Nothing was written yet.", "A server that you add here is."),
         ..Listing::new(&COLUMNS, Vec::new(), table.collect())
     };
     Ok(request.list(listing))
+}
+
+fn see(path: &str, write: &Value) -> Action {
+    Action { about: text(write, "id"), ..open_page("Undo …", path, Look::Plain) }
 }
 
 fn undo(request: &PageRequest, write: &Value) -> Action {

@@ -1,0 +1,159 @@
+//! `config.toml`: written like definitions, so that a change is shown first and can be undone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+
+use toml_edit::{Document, Item, Value};
+
+use super::change::FileChange;
+use super::{Files, WriteError};
+use crate::folder::{not_text, read_bytes};
+use crate::private::{MASK, is_harmless, is_secret_name, looks_secret};
+use crate::problem::DefinitionProblem;
+use crate::secret::SecretRef;
+
+/// Its path below the home folder.
+pub(super) const FILE: &str = "config.toml";
+
+impl Files {
+    /// Gives `config.toml` the text that `change` makes of the one that is there; of an empty one where there is no file.
+    ///
+    /// # Errors
+    /// What `change` says; the file is not an ordinary one, or cannot be read or written.
+    pub fn change_settings<E: From<WriteError>>(
+        &self,
+        change: impl FnOnce(&str) -> Result<String, E>,
+    ) -> Result<PathBuf, E> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = Path::new(FILE);
+        let path = self.home.join(file);
+        let before = match fs::symlink_metadata(&path) {
+            Err(_) => None,
+            Ok(now) if !now.is_file() => return Err(WriteError::NotOurs(file.to_owned()).into()),
+            Ok(_) => {
+                let wrong = |message: String| WriteError::Bad(vec![DefinitionProblem::of_file(file, message)]);
+                Some(read_bytes(&path).map_err(wrong)?)
+            }
+        };
+        let text = std::str::from_utf8(before.as_deref().unwrap_or_default()).map_err(|error| {
+            let valid = &before.as_deref().unwrap_or_default()[..error.valid_up_to()];
+            WriteError::Bad(vec![not_text(file, valid)])
+        })?;
+        let after = change(text)?;
+        if before.as_deref() == Some(after.as_bytes()) {
+            return Ok(file.to_owned());
+        }
+        let mode = before.as_ref().map(|_| self.mode(file));
+        let changes = [FileChange::new(file, before, Some(&after))];
+        self.make(&changes, || self.put(file, &after, mode))?;
+        Ok(file.to_owned())
+    }
+}
+
+/// The text with `****` for what may be a secret; nothing else where it cannot be read.
+pub(super) fn masked(text: &str) -> String {
+    let everything = || format!("{MASK}\n");
+    let Ok(document) = Document::parse(text) else { return if text.is_empty() { String::new() } else { everything() } };
+    let mut secrets = Vec::new();
+    for (key, item) in document.as_table().iter() {
+        collect(item, is_secret_name(key), &mut secrets);
+    }
+    let mut masked = text.to_owned();
+    for secret in secrets {
+        // A text that is written with escapes, or over lines, is not found as it is.
+        if !masked.contains(&secret) && !masked.contains(MASK) {
+            return everything();
+        }
+        masked = masked.replace(&secret, MASK);
+    }
+    if masked.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',')).any(looks_secret) {
+        return everything();
+    }
+    masked
+}
+
+/// The texts that may be secrets. `is_named` says that a key on the way is named like one.
+fn collect(item: &Item, is_named: bool, secrets: &mut Vec<String>) {
+    match item {
+        Item::None => {}
+        Item::Value(value) => collect_value(value, is_named, secrets),
+        Item::Table(table) => {
+            for (key, item) in table.iter() {
+                collect(item, is_named || is_secret_name(key), secrets);
+            }
+        }
+        Item::ArrayOfTables(tables) => {
+            for (key, item) in tables.iter().flat_map(toml_edit::Table::iter) {
+                collect(item, is_named || is_secret_name(key), secrets);
+            }
+        }
+    }
+}
+
+fn collect_value(value: &Value, is_named: bool, secrets: &mut Vec<String>) {
+    match value {
+        Value::String(text) => {
+            let text = text.value();
+            let is_reference = text.parse().is_ok_and(|parsed| !matches!(parsed, SecretRef::Literal(_)));
+            if !is_reference && !is_harmless(text) && (is_named || looks_secret(text)) {
+                secrets.push(text.clone());
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect_value(value, is_named, secrets)),
+        Value::InlineTable(table) => {
+            for (key, value) in table.iter() {
+                collect_value(value, is_named || is_secret_name(key), secrets);
+            }
+        }
+        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_shown_without_what_may_be_a_secret() {
+        let shaped = ["sk", "0123456789"].join("-");
+        for (text, shown) in [
+            ("", String::new()),
+            ("# mine\nlisten = '127.0.0.1:1'\n", "# mine\nlisten = '127.0.0.1:1'\n".to_owned()),
+            (
+                "hook = {token = 'env:HOOK', key = 'hunter2'}\n",
+                "hook = {token = 'env:HOOK', key = '****'}\n".to_owned(),
+            ),
+            ("[a.secrets]\nb = ['hunter2']\n", "[a.secrets]\nb = ['****']\n".to_owned()),
+            ("token = 'a\\b'\n", "token = '****'\n".to_owned()),
+            ("token = \"hun\\u0074er2\"\n", "****\n".to_owned()),
+            (&format!("x = '{shaped}'\n"), "x = '****'\n".to_owned()),
+            (&format!("# was {shaped}\nx = 1\n"), "****\n".to_owned()),
+            ("token =", "****\n".to_owned()),
+        ] {
+            assert_eq!(masked(text), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn settings_are_written_as_they_are_seen_and_undone() {
+        let home = tempfile::tempdir().unwrap();
+        let files = Files::new(home.path());
+        let path = home.path().join(FILE);
+        let add = |text: &str| Ok::<_, WriteError>(format!("{text}depth = 3\n"));
+        files.change_settings(add).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "depth = 3\n");
+        files.undo(&files.writes()[0].id).unwrap();
+        assert!(!path.exists());
+        fs::write(&path, "# mine\n").unwrap();
+        files.change_settings(add).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "# mine\ndepth = 3\n");
+        let written = &files.writes()[0];
+        assert_eq!((written.files[0].file.as_path(), written.files[0].change), (Path::new(FILE), "changed"));
+        files.undo(&written.id).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "# mine\n");
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &path).unwrap();
+        assert!(matches!(files.change_settings(add), Err(WriteError::NotOurs(_))));
+    }
+}
