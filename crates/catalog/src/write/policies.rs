@@ -70,9 +70,7 @@ impl Files {
         let before = self.policy_with(name, revision)?;
         let mode = before.is_some().then(|| self.mode(&file));
         let changes = [FileChange::new(&file, self.bytes(&file), Some(text))];
-        Self::rehearse(&changes)?;
-        self.put(&file, text, mode)?;
-        self.keep(&changes);
+        self.make(&changes, || self.put(&file, text, mode))?;
         Ok(DefinitionFile::new(&file, text.to_owned()))
     }
 
@@ -85,10 +83,11 @@ impl Files {
         let file = name.file();
         self.policy_with(name, Some(revision))?;
         let changes = [FileChange::new(&file, self.bytes(&file), None)];
-        Self::rehearse(&changes)?;
-        fs::remove_file(self.home.join(&file)).map_err(|source| WriteError::Io { file: file.clone(), source })?;
-        self.sync_folder(&file);
-        self.keep(&changes);
+        self.make(&changes, || {
+            fs::remove_file(self.home.join(&file)).map_err(|source| WriteError::Io { file: file.clone(), source })?;
+            self.sync_folder(&file);
+            Ok(())
+        })?;
         Ok(file)
     }
 

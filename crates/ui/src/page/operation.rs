@@ -93,7 +93,7 @@ pub struct SeenFile {
 
 impl Unwritten {
     /// The patch as HTML whose text is the patch, byte by byte: a browser reads a return as a line end unless it is escaped.
-    fn html(patch: &str) -> String {
+    pub(super) fn html(patch: &str) -> String {
         let mut html = String::with_capacity(patch.len());
         for character in patch.chars() {
             match character {
