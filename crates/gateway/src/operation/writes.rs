@@ -114,7 +114,7 @@ impl Gateway {
 pub fn is_previewed(tool: &str) -> bool {
     let is_of_kind =
         |rest: &str| rest.rsplit_once('_').is_some_and(|(kind, act)| KINDS.contains(&kind) && ACTS.contains(&act));
-    tool == "core_registry_add" || tool.strip_prefix("core_").is_some_and(is_of_kind)
+    ["core_profile_tools", "core_registry_add"].contains(&tool) || tool.strip_prefix("core_").is_some_and(is_of_kind)
 }
 
 async fn list(gateway: &Arc<Gateway>) -> Result<Value, Problem> {
@@ -171,7 +171,7 @@ async fn preview(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Re
     }
     let given = arguments.get("arguments").unwrap_or_else(|| Raw::from_value(&json!({})));
     let rehearsal = Arc::<Rehearsal>::default();
-    let context = OperationContext { snapshot: None, caller, depth: 0 };
+    let context = OperationContext { snapshot: None, caller, depth: 0, reply: None };
     // Boxed: an operation in an operation.
     let run = Box::pin(super::run(operation, gateway, context, &given));
     let done = REHEARSAL.scope(Arc::clone(&rehearsal), run).await;
@@ -201,7 +201,13 @@ mod tests {
 
     #[test]
     fn operations_that_only_write_definitions_are_previewed() {
-        for tool in ["core_mcpserver_create", "core_profile_delete", "core_registry_add", "core_connector_update"] {
+        for tool in [
+            "core_mcpserver_create",
+            "core_profile_delete",
+            "core_profile_tools",
+            "core_registry_add",
+            "core_connector_update",
+        ] {
             assert!(is_previewed(tool), "{tool}");
         }
         for tool in ["core_service_create", "core_mcpserver_start", "core_secret_set", "core_halt_add", "x_create"] {

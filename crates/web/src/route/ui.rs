@@ -7,6 +7,7 @@
 mod act;
 mod calls;
 mod live;
+mod opened;
 mod page;
 mod request;
 mod session;
@@ -30,6 +31,7 @@ pub(super) use request::PageRequest;
 pub(super) use sign_in::{session, signed_in, to_sign_in};
 
 pub(crate) use calls::BrowserCalls;
+pub(crate) use opened::OpenedPages;
 pub(crate) use session::Notices;
 pub(super) use session::code;
 
@@ -88,6 +90,8 @@ async fn post(page: PageRequest, body: Incoming) -> Response<Body> {
         "/ui/theme" => theme(&fields),
         _ if page.viewer.is_none() => session::keep_form(&page, fields),
         _ if path.starts_with(page::calls::ROOT) => page::calls::post(&page, &fields).await,
+        page::audit::CHECKED => page::audit::verify(&page).await,
+        page::search::CASES => page::search::measure(&page, &fields).await,
         _ if page::call::is_asked(path) => page::call::post(&page, &fields).await,
         _ => match path.strip_prefix(act::ROOT) {
             Some(operation) => act::post(&page, operation, &fields).await,

@@ -38,6 +38,12 @@ pub(super) async fn post(page: &PageRequest, tool: &str, fields: &Fields) -> Res
             Err(shown) => return *shown,
         },
     };
+    if fields.text("preview").is_some()
+        && let Ok(arguments) = &arguments
+    {
+        // What many lines would become is shown before.
+        return page::operation::confirm(page, operation, fields, arguments).await;
+    }
     let before = written(page, operation).await;
     let done = match arguments {
         Ok(arguments) => done(page, operation, arguments).await,

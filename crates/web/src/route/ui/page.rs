@@ -19,7 +19,7 @@ mod profiles;
 mod record;
 mod registry;
 mod runs;
-mod search;
+pub(super) mod search;
 mod servers;
 mod setup;
 mod start;
@@ -33,7 +33,7 @@ use http::{Response, StatusCode};
 use toolcrib_base::{Kind, Problem, nearest};
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::page::ListPage;
-use toolcrib_ui::part::{Action, Cell, Column, Filter, Look, Table, Target};
+use toolcrib_ui::part::{Action, Cell, Column, Filter, Look, ManyForm, Table, Target};
 use toolcrib_ui::{NavGroup, NavLink};
 
 use super::live::{self, MakeLive};
@@ -72,6 +72,7 @@ const PAGES: &[&Page] = &[
     &offers::PROMPTS,
     &call::PROMPT,
     &search::PAGE,
+    &search::CASES_PAGE,
     &servers::PAGE,
     &servers::ONE,
     &logs::PAGE,
@@ -130,7 +131,12 @@ pub(super) async fn answer(request: &PageRequest) -> Response<Body> {
         return write::problem(request, "No such page", &problem);
     };
     match (page.make)(request).await {
-        Ok(text) => write::html(&request.head.headers, StatusCode::OK, text),
+        Ok(text) => {
+            if let Some(viewer) = request.viewer.as_ref().filter(|_| page.live.is_some()) {
+                request.site.opened.put(&viewer.session, request.here().trim_end_matches('/'));
+            }
+            write::html(&request.head.headers, StatusCode::OK, text)
+        }
         Err(problem) => write::problem(request, "This page cannot be shown", &problem),
     }
 }
@@ -139,6 +145,11 @@ pub(super) async fn answer(request: &PageRequest) -> Response<Body> {
 pub(super) fn live(request: &PageRequest) -> Option<MakeLive> {
     let rest = request.head.uri.path().strip_prefix(live::ROOT)?;
     find(format!("{UI}/{rest}").trim_end_matches('/'))?.live
+}
+
+/// Whether a page shows how an operation goes that takes long.
+pub(super) fn shows_long(path: &str) -> bool {
+    [audit::CHECKED, search::CASES].contains(&path)
 }
 
 fn find(path: &str) -> Option<&'static Page> {
@@ -214,6 +225,8 @@ struct Listing {
     is_open_ended: bool,
     /// What is said of rows that are not shown.
     unseen: String,
+    /// What can be done with rows that are chosen.
+    many: Option<ManyForm>,
 }
 
 impl Listing {
@@ -234,6 +247,7 @@ impl Listing {
             after: None,
             is_open_ended: false,
             unseen: String::new(),
+            many: None,
         }
     }
 }
@@ -288,8 +302,12 @@ impl PageRequest {
 
     /// The filter that chooses the profile.
     fn profile_filter(&self) -> Filter {
-        let options = self.site.gateway.loaded().profiles.keys().map(ToString::to_string).collect();
-        Filter::Choice { name: "profile", label: "As profile", options, value: self.value("profile") }
+        Filter::Choice { name: "profile", label: "As profile", options: self.profiles(), value: self.value("profile") }
+    }
+
+    /// The names of all profiles.
+    fn profiles(&self) -> Vec<String> {
+        self.site.gateway.loaded().profiles.keys().map(ToString::to_string).collect()
     }
 
     /// The page with another value of a parameter.
@@ -331,6 +349,7 @@ impl PageRequest {
             after,
             unseen: listing.unseen,
             empty: listing.empty,
+            many: listing.many,
             live: if listing.is_live { self.live_path() } else { String::new() },
         }
     }

@@ -134,6 +134,29 @@ pub(in crate::route::ui) async fn read(
     }
 }
 
+/// The page that shows what a form elsewhere would write, to be confirmed there.
+pub(in crate::route::ui) async fn confirm(
+    request: &PageRequest,
+    operation: &'static Operation,
+    fields: &Fields,
+    arguments: &str,
+) -> Response<Body> {
+    let preview = match preview(request, operation, arguments).await {
+        Ok(Some(preview)) => preview,
+        Ok(None) => {
+            request.leave(Notice::done("Nothing would change."));
+            return write::see_other(fields.next());
+        }
+        Err(problem) => return again(request, operation, fields, &problem).await,
+    };
+    let mut form = form_of(operation);
+    _ = form.fill(arguments);
+    let given = serde_json::from_str(arguments).unwrap_or_default();
+    let (next, base) = (fields.next().to_owned(), String::new());
+    let seen = FormState { form, given, next, base, problem: None, preview: Some(preview), conflict: None };
+    write::page(request, StatusCode::OK, &shown(request, operation, seen))
+}
+
 /// What an operation on definitions would write; `None` for others, and where it would write nothing.
 async fn preview(request: &PageRequest, operation: &Operation, arguments: &str) -> Result<Option<Preview>, Problem> {
     if !is_previewed(operation.tool) {
