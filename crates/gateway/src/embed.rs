@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolcrib_search::{Meaning, QueryVectors, Ranker, ToolVectors};
+use toolcrib_search::{Meaning, Query, QueryVectors, Ranker, Ranking, ToolVectors};
 use toolcrib_view::Embed;
 use toolcrib_view::view::View;
 
@@ -21,9 +21,12 @@ pub(crate) struct QueryMeaning {
 
 impl QueryMeaning {
     /// `None` when the model does not answer in time, or knows no tool yet.
-    pub(crate) async fn of(embed: &Arc<dyn Embed>, view: &View, query: &str) -> Option<Self> {
+    pub(crate) async fn of(embed: &Arc<dyn Embed>, view: &View, query: &str, ranking: Ranking) -> Option<Self> {
         let tools = embed.tools();
-        let texts = if tools.is_empty() { Vec::new() } else { view.search.meaning_texts(&view.query(query)) };
+        let texts = match tools.is_empty() {
+            true => Vec::new(),
+            false => view.search.meaning_texts(&Query { ranking, ..view.query(query) }),
+        };
         if texts.is_empty() {
             return None;
         }

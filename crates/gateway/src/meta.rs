@@ -24,6 +24,7 @@ use toolcrib_view::view::View;
 use toolcrib_view::arguments::check;
 
 use crate::gateway::Gateway;
+use crate::search::{SearchRequest, SearchTrial};
 
 /// What a meta-tool may look at.
 #[derive(Debug, Clone, Copy)]
@@ -36,12 +37,22 @@ pub(crate) struct Context<'a> {
     pub(crate) meta: &'static MetaName,
     /// The tools that a search may show, where those are not all.
     pub(crate) filter: Option<&'a ToolFilter>,
+    /// Where a person only tries a search.
+    pub(crate) trial: Option<SearchTrial>,
 }
 
 impl<'a> Context<'a> {
     /// What the caller's profile shows.
     pub(crate) fn view(&self) -> &'a View {
         self.snapshot.view()
+    }
+
+    /// A query with all that the gateway knows of it.
+    pub(crate) async fn search_for(&self, text: &str) -> SearchRequest<'a> {
+        match self.trial {
+            Some(trial) => SearchRequest::tried(self.gateway, self.view(), text, trial).await,
+            None => SearchRequest::of(self.gateway, self.view(), text).await,
+        }
     }
 }
 

@@ -106,7 +106,8 @@ impl Gateway {
             request_id: String::new(),
         };
         let admitted = AdmittedCall::open(audit, &operation.act(), asked).await.map_err(|refusal| refusal.problem())?;
-        let done = operation::run(operation, self, OperationContext { snapshot, caller, depth: 0 }, &arguments).await;
+        let context = OperationContext { snapshot, caller, depth: 0, reply: Some(&reply) };
+        let done = operation::run(operation, self, context, &arguments).await;
         name_subject(&admitted, operation, &done);
         admitted.end(outcome_of(&done));
         done.map(|value| Raw::from_value(&value))
@@ -134,7 +135,8 @@ impl Gateway {
         let needed = || snapshot.ok_or_else(|| self.path.views.no_profile(&caller.profile));
         let rules = if operation.is_in_profile() { needed()?.rules().clone() } else { self.gateway_rules(caller) };
         self.path.audit(&rules, caller).check(&operation.act(), arguments)?;
-        let done = operation::run(operation, self, OperationContext { snapshot, caller, depth: 0 }, arguments).await;
+        let context = OperationContext { snapshot, caller, depth: 0, reply: None };
+        let done = operation::run(operation, self, context, arguments).await;
         done.map(|value| Raw::from_value(&value))
     }
 

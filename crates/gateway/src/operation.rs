@@ -27,11 +27,14 @@ mod policies;
 mod policy_files;
 mod profile_changes;
 mod profile_keys;
+mod profile_tools;
 mod profiles;
+mod progress;
 mod prompts;
 mod registry;
 mod resources;
 mod running;
+mod search_bench;
 pub(crate) mod secrets;
 mod servers;
 mod status;
@@ -46,7 +49,7 @@ use std::sync::{Arc, LazyLock};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_call::{Invocation, ProfileSnapshot, Source};
+use toolcrib_call::{Invocation, ProfileSnapshot, ReplyChannel, Source};
 use toolcrib_catalog::WriteScope;
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
@@ -64,6 +67,8 @@ pub(crate) use servers::{limited, unanswered};
 pub use writes::is_previewed;
 
 pub(crate) type AsCallerFn = for<'a> fn(&'a Arc<Gateway>, &'a Caller, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
+pub(crate) type InContextFn =
+    for<'a> fn(&'a Arc<Gateway>, OperationContext<'a>, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
 pub(crate) type GlobalFn = for<'a> fn(&'a Arc<Gateway>, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
 
 /// What runs when it is asked for.
@@ -73,6 +78,10 @@ pub(crate) enum Run {
     Global(GlobalFn),
     /// Something of the whole gateway that is done in the name of who asks.
     AsCaller(AsCallerFn),
+    /// Something of the whole gateway that takes long and says how far it is.
+    Long(InContextFn),
+    /// The same of what one profile shows.
+    LongInProfile(InContextFn),
     /// Something of what one profile shows.
     View(fn(&View, &Raw) -> Result<Value, Problem>),
     /// A search for the argument `query` in what one profile shows.
@@ -94,6 +103,8 @@ pub(crate) struct OperationContext<'a> {
     pub(crate) caller: &'a Caller,
     /// How deep it is nested in invocations.
     pub(crate) depth: u8,
+    /// Where it says how far it is, where someone listens.
+    pub(crate) reply: Option<&'a ReplyChannel>,
 }
 
 /// An operation and what runs when it is asked for.
@@ -113,8 +124,8 @@ const fn row(run: Run, operation: Operation) -> Row {
 impl Run {
     const fn scope(self) -> OperationScope {
         match self {
-            Self::Global(_) | Self::AsCaller(_) => OperationScope::Gateway,
-            Self::View(_) | Self::Search(_) | Self::Counting(_) => OperationScope::Profile,
+            Self::Global(_) | Self::AsCaller(_) | Self::Long(_) => OperationScope::Gateway,
+            Self::View(_) | Self::Search(_) | Self::Counting(_) | Self::LongInProfile(_) => OperationScope::Profile,
             Self::Call => OperationScope::Tool,
             Self::Read => OperationScope::Resource,
             Self::Prompt => OperationScope::Prompt,
@@ -144,11 +155,13 @@ const FILES: &[&[Row]] = &[
     policy_files::ROWS,
     profile_changes::ROWS,
     profile_keys::ROWS,
+    profile_tools::ROWS,
     profiles::ROWS,
     prompts::ROWS,
     registry::ROWS,
     resources::ROWS,
     running::ROWS,
+    search_bench::ROWS,
     secrets::ROWS,
     servers::ROWS,
     status::ROWS,
@@ -191,6 +204,7 @@ pub(crate) async fn run(
     match (run, context.snapshot.map(ProfileSnapshot::view)) {
         (Run::Global(run), _) => run(gateway, arguments).await,
         (Run::AsCaller(run), _) => run(gateway, context.caller, arguments).await,
+        (Run::Long(run), _) | (Run::LongInProfile(run), Some(_)) => run(gateway, context, arguments).await,
         (Run::View(run), Some(view)) => run(view, arguments),
         (Run::Search(run), Some(view)) => {
             let query = text(arguments, "query")?.unwrap_or_default();
@@ -201,7 +215,8 @@ pub(crate) async fn run(
             blocking(move || Ok(run(&view, &arguments))).await
         }
         // A call is resolved into what it stands for, and anyone who wants a view has one.
-        (Run::Call | Run::Read | Run::Prompt | Run::View(_) | Run::Search(_) | Run::Counting(_), _) => Err(unknown()),
+        (Run::Call | Run::Read | Run::Prompt, _) => Err(unknown()),
+        (Run::View(_) | Run::Search(_) | Run::Counting(_) | Run::LongInProfile(_), None) => Err(unknown()),
     }
 }
 

@@ -43,6 +43,22 @@ impl Scores {
         }
     }
 
+    /// Judges hits, each with the ids of the equal tools that were folded into it: one of these is enough.
+    pub fn of_hits(relevant: &[String], hits: &[Vec<&str>]) -> Self {
+        let mut wanted = relevant.to_vec();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut ranked = Vec::new();
+        for ids in hits {
+            let best = ids.iter().copied().find(|id| wanted.iter().any(|wanted| wanted == id));
+            ranked.push(best.or(ids.first().copied()).unwrap_or_default());
+            if let Some(best) = best {
+                wanted.retain(|wanted| wanted == best || !ids.contains(&wanted.as_str()));
+            }
+        }
+        Self::of(&wanted, &ranked)
+    }
+
     /// The mean of many queries, or of many sets.
     pub fn mean(all: &[Self]) -> Self {
         let count = all.len().max(1) as f64;
@@ -86,6 +102,24 @@ mod tests {
         check(&["k"], &["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"], [0.0, 0.0, 0.0, 0.0909, 0.0]);
         check(&["a"], &[], [0.0; 5]);
         check(&["a", "a"], &["a"], [1.0; 5]);
+    }
+
+    #[test]
+    fn a_hit_stands_for_the_equal_tools_in_it() {
+        fn check(relevant: &[&str], hits: &[Vec<&str>], expect: [f64; 2]) {
+            let relevant: Vec<String> = relevant.iter().map(ToString::to_string).collect();
+            let scores = Scores::of_hits(&relevant, hits);
+            assert_eq!([scores.recall[0], scores.reciprocal_rank], expect, "{relevant:?} {hits:?}");
+        }
+
+        let folded = [vec!["a/x", "b/x", "c/x"], vec!["d/y"]];
+        check(&["a/x"], &folded, [1.0, 1.0]);
+        check(&["b/x"], &folded, [1.0, 1.0]);
+        check(&["c/x", "b/x"], &folded, [1.0, 1.0]);
+        check(&["d/y"], &folded, [0.0, 0.5]);
+        check(&["b/x", "d/y"], &folded, [0.5, 1.0]);
+        check(&["e/z"], &folded, [0.0, 0.0]);
+        check(&["e/z"], &[], [0.0, 0.0]);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub use self::notary::{CHECKPOINT_EVERY, CheckpointError, KeyOpening, SealKey};
 pub use self::proof::{EventProof, ProofFault};
 pub use self::query::{AuditFilter, AuditOrder, AuditRecord, LIST_MAX, PATTERN_MAX};
 use self::verify::Expectation;
-pub use self::verify::{ChainBreak, Fault, IntactChain, Verification};
+pub use self::verify::{ChainBreak, Fault, IntactChain, Verification, VerifyWatch};
 
 /// How many events may wait for the disk unless configured otherwise; full, they take some 8 MB. While so many wait, no
 /// place is given.
@@ -491,7 +491,8 @@ impl AuditLog {
     /// The database says no.
     pub fn verify(&self, expected: Option<&Head>) -> Result<Verification, StoreError> {
         let expected = Expectation { head: expected.copied(), ..Expectation::default() };
-        verify::verify(&self.inner.database, expected)
+        let found = verify::verify(&self.inner.database, expected, &mut |_, _| true)?;
+        Ok(found.expect("no one ends it"))
     }
 
     /// The same, where the key that signs is known from elsewhere, and a checkpoint may have been kept there.
@@ -503,9 +504,23 @@ impl AuditLog {
         key: Option<CheckpointKey>,
         kept: Option<Checkpoint>,
     ) -> Result<Verification, StoreError> {
+        Ok(self.verify_watched(key, kept, &mut |_, _| true)?.expect("no one ends it"))
+    }
+
+    /// The same, watched while it runs: `watch` is told how many rows are read, and of how many. `None` where that has
+    /// ended it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn verify_watched(
+        &self,
+        key: Option<CheckpointKey>,
+        kept: Option<Checkpoint>,
+        watch: VerifyWatch<'_>,
+    ) -> Result<Option<Verification>, StoreError> {
         // Its last row tells another log from one that was cut, whatever checkpoints either has.
         let head = kept.as_ref().map(Checkpoint::head);
-        verify::verify(&self.inner.database, Expectation { head, key, kept })
+        verify::verify(&self.inner.database, Expectation { head, key, kept }, watch)
     }
 }
 

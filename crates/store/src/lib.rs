@@ -40,7 +40,7 @@ pub use audit::{
     ActivityFilter, ArgsHash, AuditClosed, AuditCursors, AuditEvent, AuditFilter, AuditHealth, AuditLog, AuditOrder,
     AuditPlace, AuditRecord, AuditSlot, CHECKPOINT_EVENTS, CHECKPOINTS_MAX, ChainBreak, Checkpoint, CheckpointError,
     CheckpointKey, Custody, Decision, Door, EventProof, Fault, Head, IN_FLIGHT, IntactChain, KeyOpening, Outcome,
-    ProofFault, ReadCheckpoints, RowHash, SealKey, UnwrittenEvents, Verification,
+    ProofFault, ReadCheckpoints, RowHash, SealKey, UnwrittenEvents, Verification, VerifyWatch,
 };
 pub use authorization::{
     Authorizations, CodeRecord, CodeUse, KeyPhase, KeyRecord, Renewal, RenewalRequest, RequestRecord, SecretHash,

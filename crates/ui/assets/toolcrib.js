@@ -53,6 +53,21 @@ document.addEventListener("click", (event) => {
   text.setSelectionRange(start + Math.max(link.dataset.column - 1, 0), start + lines[line].length);
   text.scrollTop = (text.scrollHeight / lines.length) * Math.max(line - 4, 0);
 });
+// A file is read into the field that it is for; without a script its text is pasted there.
+for (const input of document.querySelectorAll("input[data-into]")) {
+  input.closest("label").hidden = false;
+  input.addEventListener("change", async () => {
+    if (input.files[0]) document.getElementById(input.dataset.into).value = await input.files[0].text();
+  });
+}
+
+// One box chooses all rows of a page.
+for (const box of document.querySelectorAll("input[data-all]")) {
+  box.closest("label").hidden = false;
+  box.addEventListener("change", () => {
+    for (const one of document.querySelectorAll(`input[type="checkbox"][form="${box.dataset.all}"]`)) one.checked = box.checked;
+  });
+}
 
 // In a text of several lines Enter begins a line; with Ctrl it sends the form.
 document.addEventListener("keydown", (event) => {

@@ -48,10 +48,42 @@ pub enum Cell {
     Tags(Vec<(Level, String)>),
     /// A button.
     Action(Action),
+    /// A box that chooses something for a form elsewhere on the page.
+    Check(Check),
+    /// How far something is: in percent, where that is known, and in words.
+    Progress(Option<u8>, String),
     /// Several of these.
     Several(Vec<Cell>),
     /// Nothing.
     Nothing,
+}
+
+/// A box that chooses something.
+#[derive(Debug, Clone)]
+pub struct Check {
+    /// The id of the form.
+    pub form: &'static str,
+    /// The argument that takes the chosen ones.
+    pub argument: &'static str,
+    /// What is sent.
+    pub value: String,
+}
+
+/// A form that does something with those of a list that are chosen, by boxes in its rows.
+#[derive(Debug, Clone)]
+pub struct ManyForm {
+    /// Its id, which the boxes name.
+    pub id: &'static str,
+    /// The name of the operation's tool.
+    pub tool: &'static str,
+    /// The argument that is picked: its name, its label, what there is, what is chosen at first.
+    pub pick: (&'static str, &'static str, Vec<String>, String),
+    /// The argument that each button sends, and the buttons: what it reads, what is sent, how it looks.
+    pub argument: &'static str,
+    /// The buttons.
+    pub buttons: Vec<(&'static str, &'static str, Look)>,
+    /// Where to go on.
+    pub next: String,
 }
 
 /// A form that is one button: an operation with its arguments.
@@ -364,6 +396,19 @@ pub enum Filter {
         /// What was put in.
         value: String,
     },
+    /// One of these, or what is said where none is chosen.
+    Pick {
+        /// The parameter.
+        name: &'static str,
+        /// Its label.
+        label: &'static str,
+        /// What no choice means.
+        none: &'static str,
+        /// What there is.
+        options: Vec<String>,
+        /// What was chosen.
+        value: String,
+    },
     /// One of these.
     Switch {
         /// The parameter.
@@ -453,7 +498,7 @@ impl Filter {
     /// Whether something was put in.
     pub fn is_set(&self) -> bool {
         match self {
-            Self::Search { value, .. } | Self::Choice { value, .. } => !value.is_empty(),
+            Self::Search { value, .. } | Self::Choice { value, .. } | Self::Pick { value, .. } => !value.is_empty(),
             Self::Switch { .. } => false,
         }
     }

@@ -37,7 +37,7 @@ use arrival::REQUEST_ID;
 use bodies::Bodies;
 use guard::{Admission, Arrival, FrontRefusal, KnownToken, Pace, ProfileKeys};
 pub use guard::{Front, Guard, Network, NetworkError, TrustedProxies};
-use route::{BrowserCalls, LoginPages, Notices, SocketPlaces, SseClients};
+use route::{BrowserCalls, LoginPages, Notices, OpenedPages, SocketPlaces, SseClients};
 
 /// What every route may use.
 #[derive(Debug)]
@@ -63,6 +63,8 @@ pub struct Site {
     openapi: OnceLock<Bytes>,
     /// What came of actions on pages, until the next page shows it.
     notices: Notices,
+    /// Pages whose live part is about to be opened.
+    opened: OpenedPages,
     /// What people call on pages.
     calls: BrowserCalls,
 }
@@ -84,6 +86,7 @@ impl Site {
             sockets: SocketPlaces::default(),
             openapi: OnceLock::new(),
             notices: Notices::default(),
+            opened: OpenedPages::default(),
             calls: BrowserCalls::default(),
         }
     }

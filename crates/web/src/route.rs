@@ -29,7 +29,7 @@ use crate::{Site, Visitor, respond};
 pub(crate) use api::{SocketPlaces, lift_credential};
 pub(crate) use login::LoginPages;
 pub(crate) use sse::SseClients;
-pub(crate) use ui::{BrowserCalls, Notices};
+pub(crate) use ui::{BrowserCalls, Notices, OpenedPages};
 pub use well_known::CLIENT as CLIENT_DOCUMENT;
 
 /// Every path below which something answers, operations aside. To add a route: its path here, its arm in [`answer`].

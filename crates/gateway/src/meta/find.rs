@@ -118,7 +118,7 @@ struct Findings<'a> {
 
 /// Searches, and remembers what is shown where the profile learns.
 async fn shown<'a>(context: &Context<'a>, ask: &Ask) -> Findings<'a> {
-    let asked = SearchRequest::of(context.gateway, context.view(), &ask.query).await;
+    let asked = context.search_for(&ask.query).await;
     let findings = search(context.view(), ask, &asked, context.filter);
     let tools = findings.page.iter().flat_map(|(hit, _)| std::iter::once(&hit.id).chain(&hit.also));
     asked.shown(context.gateway, context.caller, tools);

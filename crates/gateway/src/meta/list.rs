@@ -77,7 +77,7 @@ pub(super) async fn filter(context: &Context<'_>, arguments: &Raw) -> Result<Raw
     let query = text(arguments, "query")?.filter(|query| !query.trim().is_empty());
     let with_schema = flag(arguments, "include_schema")?.unwrap_or(false);
     let Bounds { limit, offset, is_lowered } = bounds(arguments, FEW)?;
-    let asked = SearchRequest::of(context.gateway, view, query.as_deref().unwrap_or_default()).await;
+    let asked = context.search_for(query.as_deref().unwrap_or_default()).await;
     let fits = filter.fits()?;
     let all = if query.is_some() { ranked(view, &asked) } else { unranked(view) };
     let matching: Vec<(f32, Row<'_>)> = all.into_iter().filter(|(_, row)| fits(row)).collect();

@@ -12,7 +12,8 @@ use toolcrib_store::{
 use toolcrib_view::{Effect, Method, Operation};
 
 use super::audit_export::filter;
-use super::{ROW, Row, Run, blocking, row};
+use super::progress::ProgressReport;
+use super::{OperationContext, ROW, Row, Run, blocking, row};
 use crate::gateway::Gateway;
 use toolcrib_view::arguments::{number, text};
 
@@ -86,7 +87,7 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
-        Run::Global(|gateway, arguments| Box::pin(verify(gateway, arguments))),
+        Run::Long(|gateway, context, arguments| Box::pin(verify(gateway, context, arguments))),
         Operation {
             tool: "core_audit_verify",
             path: "/audit/verify",
@@ -139,7 +140,7 @@ fn shown(event: &Value) -> Value {
     event
 }
 
-async fn verify(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
+async fn verify(gateway: &Arc<Gateway>, context: OperationContext<'_>, arguments: &Raw) -> Result<Value, Problem> {
     let wrong = |what: &str| Problem::new(Kind::InvalidParams, what.to_owned());
     let key = text(arguments, "key")?.map(|key| key.parse::<CheckpointKey>()).transpose();
     let key = key.map_err(|error| wrong(&format!("`key` is no key: {error}")))?;
@@ -147,14 +148,17 @@ async fn verify(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
     let kept = kept.map_err(|error| wrong(&format!("`kept` is no checkpoint: {error}")))?;
     let _ = gateway.path.store.audit().flush().await;
     let log = gateway.path.store.audit().clone();
+    // Who takes the operation back ends the reading, too.
+    let (report, _end) = ProgressReport::new(&context);
     let verification = blocking(move || {
         if key.is_some() {
             sign_now(&log);
         }
-        Ok(log.verify_signed(key, kept)?)
+        Ok(log.verify_watched(key, kept, &mut |read, total| report.say(read, total))?)
     });
     let verification = verification.await?;
-    Ok(match verification {
+    let ended = || Problem::new(Kind::Cancelled, "the verification was cancelled");
+    Ok(match verification.ok_or_else(ended)? {
         Verification::Intact(verified) => {
             let mut value = value!(verified);
             value["intact"] = true.into();

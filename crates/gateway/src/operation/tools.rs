@@ -1,24 +1,28 @@
 //! The tools of a profile: list, find, describe, call.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Glob, Kind, Problem};
+use toolcrib_base::{Glob, Kind, Problem, Timestamp};
 use toolcrib_protocol::Raw;
 use toolcrib_search::budget::{self, DEFAULT_HITS};
 use toolcrib_search::{Detail, Explanation, Part, Query, Ranker};
+use toolcrib_store::{FigureKind, FigureQuery};
 use toolcrib_view::view::{SearchHit, View};
 use toolcrib_view::{Effect, Method, Operation, Permission, Tool};
 
-use super::{ROW, Row, Run, Words, page, row};
+use super::{OperationContext, ROW, Row, Run, Words, blocking, page, row};
+use crate::gateway::Gateway;
 use crate::search::SearchRequest;
 use toolcrib_view::arguments::{flag, number, required, text};
 use toolcrib_view::resolve;
 
 /// The most hits of one answer.
 const MOST: usize = 100;
+/// How far back calls count as use, in milliseconds.
+const USED_WITHIN: i64 = 7 * 24 * 3_600 * 1_000;
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -79,7 +83,7 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
-        Run::View(list),
+        Run::LongInProfile(|gateway, context, arguments| Box::pin(listed(gateway, context, arguments))),
         Operation {
             tool: "core_tool_list",
             path: "/tools",
@@ -88,14 +92,37 @@ pub(super) const ROWS: &[Row] = &[
             description: "List the tools of this profile with their ids, names and states.",
             permission: Permission::Open,
             problems: &[Kind::NotFound],
-            input: r#"{"type":"object","properties":{"server":{"type":"string"},"pattern":{"type":"string","description":"Glob on server/tool"},"query":{"type":"string","description":"Words of its id, title or description, in any order"},"state":{"type":"string"},"effect":{"enum":["read-only","destructive","other"],"description":"What its server says that it does"},"sort":{"enum":["id","size"],"default":"id","description":"`size`: the largest definition first"},"limit":{"type":"integer","minimum":1,"maximum":1000,"description":"At most so many; the answer then also names all servers and states, and what each tool costs a model in tokens"},"offset":{"type":"integer","minimum":0,"default":0}},"additionalProperties":false}"#,
-            output: r#"{"type":"object","properties":{"servers":{"type":"array","items":{"type":"string"}},"states":{"type":"array","items":{"type":"string"}},"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"server":{"type":"string"},"description":{"type":"string"},"state":{"type":"string"},"readOnly":{"const":true},"destructive":{"const":true},"tokens":{"type":"integer"}},"required":["id","name","server","description","state"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
+            input: r#"{"type":"object","properties":{"server":{"type":"string"},"pattern":{"type":"string","description":"Glob on server/tool"},"query":{"type":"string","description":"Words of its id, title or description, in any order"},"state":{"type":"string"},"effect":{"enum":["read-only","destructive","other"],"description":"What its server says that it does"},"sort":{"enum":["id","size","use"],"default":"id","description":"`size`: the largest definition first; `use`: most calls in the last seven days first, which each row then has"},"limit":{"type":"integer","minimum":1,"maximum":1000,"description":"At most so many; the answer then also names all servers and states, and what each tool costs a model in tokens"},"offset":{"type":"integer","minimum":0,"default":0}},"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"servers":{"type":"array","items":{"type":"string"}},"states":{"type":"array","items":{"type":"string"}},"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"server":{"type":"string"},"description":{"type":"string"},"state":{"type":"string"},"readOnly":{"const":true},"destructive":{"const":true},"tokens":{"type":"integer"},"calls":{"type":"integer"}},"required":["id","name","server","description","state"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
             ..ROW
         },
     ),
 ];
 
-fn list(view: &View, arguments: &Raw) -> Result<Value, Problem> {
+async fn listed(gateway: &Arc<Gateway>, context: OperationContext<'_>, arguments: &Raw) -> Result<Value, Problem> {
+    let no_profile = || Problem::new(Kind::Internal, "a list of tools has no profile");
+    let view = context.snapshot.ok_or_else(no_profile)?.view();
+    if text(arguments, "sort")?.as_deref() != Some("use") {
+        return list(view, &HashMap::new(), arguments);
+    }
+    let figures = gateway.path.store.figures().clone();
+    let now = gateway.path.clock.now();
+    let query = FigureQuery {
+        kind: FigureKind::Tool,
+        name: None,
+        since: Timestamp(now.0 - USED_WITHIN),
+        until: Timestamp(now.0 + 1),
+    };
+    let calls = blocking(move || {
+        figures.catch_up()?;
+        let names = figures.by_name(&query)?;
+        Ok(names.into_iter().map(|(name, figures)| (name, figures.calls)).collect::<HashMap<_, _>>())
+    });
+    list(view, &calls.await?, arguments)
+}
+
+/// The tools of a view; `calls` are those of each by its id, where they count.
+fn list(view: &View, calls: &HashMap<String, u64>, arguments: &Raw) -> Result<Value, Problem> {
     let server = text(arguments, "server")?;
     let pattern = match text(arguments, "pattern")? {
         None => Glob::everything(),
@@ -117,9 +144,13 @@ fn list(view: &View, arguments: &Raw) -> Result<Value, Problem> {
             })
     };
     let mut found: Vec<&Arc<Tool>> = view.tools.iter().filter(fits).collect();
-    if text(arguments, "sort")?.as_deref() == Some("size") {
+    let sort = text(arguments, "sort")?;
+    let calls_of = |tool: &Tool| calls.get(&tool.id.to_string()).copied().unwrap_or_default();
+    match sort.as_deref() {
         // Counting the tokens of thousands takes long; a larger definition has more of them.
-        found.sort_by_key(|tool| Reverse(tool.entry.raw.as_str().len()));
+        Some("size") => found.sort_by_key(|tool| Reverse(tool.entry.raw.as_str().len())),
+        Some("use") => found.sort_by_cached_key(|tool| Reverse(calls_of(tool))),
+        _ => {}
     }
     let total = found.len();
     let tools: Vec<Value> = found
@@ -138,6 +169,9 @@ fn list(view: &View, arguments: &Raw) -> Result<Value, Problem> {
             }
             if limit.is_some() {
                 row["tokens"] = tool.tokens().into();
+            }
+            if sort.as_deref() == Some("use") {
+                row["calls"] = calls_of(tool).into();
             }
             row
         })
@@ -163,7 +197,7 @@ fn said_effect(tool: &Tool) -> &'static str {
     }
 }
 
-fn find(view: &View, asked: &SearchRequest<'_>, arguments: &Raw) -> Result<Value, Problem> {
+pub(super) fn find(view: &View, asked: &SearchRequest<'_>, arguments: &Raw) -> Result<Value, Problem> {
     let server = text(arguments, "server")?;
     let limit = number(arguments, "limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(DEFAULT_HITS);
     let explains = flag(arguments, "explain")?.unwrap_or(false);

@@ -21,7 +21,7 @@ const KINDS: [&str; 8] = ["mcpserver", "profile", "workflow", "serviceclass", "s
 /// What they do.
 const ACTS: [&str; 3] = ["create", "update", "delete"];
 /// Others that write, and do nothing before.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 11] = [
     "core_config_save",
     "core_policy_file_delete",
     "core_policy_file_write",
@@ -30,6 +30,7 @@ const OTHERS: [&str; 10] = [
     "core_profile_clone",
     "core_profile_import",
     "core_profile_key_revoke",
+    "core_profile_tools",
     "core_registry_add",
     "core_write_undo",
 ];
@@ -184,7 +185,7 @@ async fn preview(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Re
     }
     let given = arguments.get("arguments").unwrap_or_else(|| Raw::from_value(&json!({})));
     let rehearsal = Arc::new(WriteScope::rehearsal());
-    let context = OperationContext { snapshot: None, caller, depth: 0 };
+    let context = OperationContext { snapshot: None, caller, depth: 0, reply: None };
     // Boxed: an operation in an operation.
     let run = Box::pin(super::run(operation, gateway, context, &given));
     let done = in_write_scope(&rehearsal, run).await;
@@ -232,7 +233,13 @@ mod tests {
 
     #[test]
     fn operations_that_only_write_definitions_are_previewed() {
-        for tool in ["core_mcpserver_create", "core_profile_import", "core_service_delete", "core_config_save"] {
+        for tool in [
+            "core_mcpserver_create",
+            "core_profile_import",
+            "core_profile_tools",
+            "core_service_delete",
+            "core_config_save",
+        ] {
             assert!(is_previewed(tool), "{tool}");
         }
         for tool in ["core_mcpserver_verify", "core_mcpserver_start", "core_secret_set", "core_halt_add", "x_create"] {

@@ -175,7 +175,7 @@ impl RequestHandler<'_> {
         let admitted = context.admit(&act, context.audited(method::TOOLS_CALL, meta.name, Some(arguments))).await;
         let admitted = admitted.map_err(|refusal| RpcError::from(&refusal.problem()))?;
         let (snapshot, caller, filter) = (context.snapshot, context.caller, context.lineage.searched.as_ref());
-        let call = meta::Context { gateway: self.gateway, snapshot, caller, meta, filter };
+        let call = meta::Context { gateway: self.gateway, snapshot, caller, meta, filter, trial: None };
         let done = Box::pin(meta::run(&call, arguments)).await;
         // Before the answer: anyone who reads that tools are loaded finds them after a restart.
         if matches!(meta.act, DialectAct::Load | DialectAct::Unload) {
@@ -204,8 +204,9 @@ impl RequestHandler<'_> {
             let shape = move |result| shape::call(by, result);
             return self.operation_as_task(admitted, operation, arguments.clone(), shape).await;
         }
+        let reply = Some(&context.reply);
         let asking =
-            OperationContext { snapshot: Some(context.snapshot), caller: context.caller, depth: context.depth };
+            OperationContext { snapshot: Some(context.snapshot), caller: context.caller, depth: context.depth, reply };
         let done = operation::run(operation, self.gateway, asking, arguments).await;
         name_subject(&admitted, operation, &done);
         admitted.end(outcome_of(&done));
@@ -226,7 +227,7 @@ impl RequestHandler<'_> {
         let (caller, depth) = (context.caller.clone(), context.depth);
         let begin = TaskStart { target: operation.tool, capabilities: Arc::clone(&context.client.capabilities) };
         let work = move |_: OwnTask| async move {
-            let asking = OperationContext { snapshot: Some(&snapshot), caller: &caller, depth };
+            let asking = OperationContext { snapshot: Some(&snapshot), caller: &caller, depth, reply: None };
             let done = operation::run(operation, &gateway, asking, &arguments).await;
             admitted.end(outcome_of(&done));
             Ok(CallAnswer::from(done.map(|value| reply::data(&value))).map(shape).marked())

@@ -106,30 +106,48 @@ pub enum Fault {
     Unsigned,
 }
 
-pub(super) fn verify(database: &Database, expected: Expectation) -> Result<Verification, StoreError> {
+/// Watches a check of the log: how many rows are read, and of how many. `false` ends the check.
+pub type VerifyWatch<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
+
+/// How many rows are read between two looks of who watches.
+const WATCHED: u64 = 20_000;
+
+/// Checks the log; `None` where who watches has ended that.
+pub(super) fn verify(
+    database: &Database,
+    expected: Expectation,
+    watch: VerifyWatch<'_>,
+) -> Result<Option<Verification>, StoreError> {
     let failed = database.error("read the audit log");
+    let broken = |seq, fault| Ok(Some(Verification::Broken(ChainBreak { seq, fault })));
     // Rows that are written while we read are left for the next check.
     let Extent { recorded, first, last, floor, checkpoint, checkpoints } = extent(database).map_err(&failed)?;
     if first < 1 {
-        return Ok(Verification::Broken(ChainBreak { seq: 0, fault: Fault::BeforeFirst }));
+        return broken(0, Fault::BeforeFirst);
     }
     if checkpoint != checkpoints {
-        return Ok(Verification::Broken(ChainBreak { seq: 0, fault: Fault::BadCheckpoint }));
+        return broken(0, Fault::BadCheckpoint);
     }
     let end = from_sql(last);
     let Expectation { head: expected, key, kept } = expected;
     let mut walked = CheckpointWalk::new(from_sql(checkpoint), key, kept);
     if let Some((seq, fault)) = walked.start(database, floor).map_err(&failed)? {
-        return Ok(Verification::Broken(ChainBreak { seq, fault }));
+        return broken(seq, fault);
     }
     let mut walk = Walk { last: floor, scratch: Vec::new(), expected, checkpoints: walked };
+    let mut next_look = floor.seq;
     while walk.last.seq < end {
+        if walk.last.seq >= next_look {
+            next_look = walk.last.seq + WATCHED;
+            if !watch(walk.last.seq - floor.seq, end - floor.seq) {
+                return Ok(None);
+            }
+        }
         let fault = walk.chunk(database, end).map_err(&failed)?;
-        if let Some(broken) = fault {
-            return Ok(Verification::Broken(broken));
+        if let Some(found) = fault {
+            return broken(found.seq, found.fault);
         }
     }
-    let broken = |seq, fault| Ok(Verification::Broken(ChainBreak { seq, fault }));
     let last = walk.last;
     let Some(recorded) = recorded else {
         return broken(last.seq, Fault::HeadMissing);
@@ -149,7 +167,7 @@ pub(super) fn verify(database: &Database, expected: Expectation) -> Result<Verif
     let (signed, key) = walk.checkpoints.signed();
     let events = last.seq - floor.seq;
     let (first, newest) = if events == 0 { (None, None) } else { (Some(floor.seq + 1), Some(last.seq)) };
-    Ok(Verification::Intact(IntactChain { events, first, last: newest, head: last, signed, key }))
+    Ok(Some(Verification::Intact(IntactChain { events, first, last: newest, head: last, signed, key })))
 }
 
 /// What the log spans, seen at one moment.

@@ -109,6 +109,19 @@ async fn a_wrong_recorded_head_is_noticed() {
     }
 }
 
+#[tokio::test]
+async fn who_watches_a_check_hears_how_far_it_is_and_ends_it() {
+    let (home, _) = ten_rows().await;
+    let (store, mut heard) = (home.open(), Vec::new());
+    let ended = store.audit().verify_watched(None, None, &mut |read, total| {
+        heard.push((read, total));
+        false
+    });
+    assert_eq!((ended.unwrap(), heard), (None, vec![(0, 10)]));
+    let whole = store.audit().verify_watched(None, None, &mut |_, _| true).unwrap();
+    assert!(matches!(whole, Some(Verification::Intact(verified)) if verified.events == 10));
+}
+
 /// Documented: without a remembered head, a log that was cut together with its recorded head looks whole.
 #[tokio::test]
 async fn a_cut_with_its_head_is_noticed_only_against_a_remembered_head() {

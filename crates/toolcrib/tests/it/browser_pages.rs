@@ -3,6 +3,7 @@
 mod busy;
 mod copies;
 mod looks;
+mod made;
 mod outline;
 mod record;
 

@@ -93,7 +93,7 @@ async fn the_audit_log_is_filtered_and_exported_and_a_row_that_was_changed_is_fo
             let file = file.await.as_str().unwrap().to_owned();
             let events: Vec<Value> = file.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
             assert!(events.len() == 3 && events.iter().all(|event| event["target"] == "no/such"), "{file}");
-            pages.go("/ui/audit/verify").await;
+            pages.click("form[action='/ui/audit/verify'] button").await;
             pages.reads("intact").await;
             assert_eq!(pages.complaints().await, [""; 0]);
         })
@@ -105,6 +105,7 @@ async fn the_audit_log_is_filtered_and_exported_and_a_row_that_was_changed_is_fo
         .await
         .signed_in_at(home, |pages| async move {
             pages.go("/ui/audit/verify").await;
+            pages.click("form[action='/ui/audit/verify'] button").await;
             pages.reads("broken").await;
             pages.reads("Rows were changed, removed or added outside Toolcrib.").await;
             // The page leads to the row.

@@ -4,7 +4,7 @@ use askama::Template;
 
 use crate::filters;
 use crate::frame::Frame;
-use crate::part::{Action, Filter, Table};
+use crate::part::{Action, Filter, ManyForm, Table};
 
 /// A list.
 #[derive(Debug, Template)]
@@ -34,6 +34,8 @@ pub struct ListPage {
     pub unseen: String,
     /// What is said where there is nothing at all, and what to do then.
     pub empty: (&'static str, &'static str),
+    /// What can be done with those that are chosen.
+    pub many: Option<ManyForm>,
     /// Where its live part is; empty where nothing changes.
     pub live: String,
 }

@@ -7,6 +7,7 @@
 mod act;
 mod calls;
 mod live;
+mod opened;
 mod page;
 mod request;
 mod session;
@@ -30,6 +31,7 @@ pub(super) use request::PageRequest;
 pub(super) use sign_in::{session, signed_in, to_sign_in};
 
 pub(crate) use calls::BrowserCalls;
+pub(crate) use opened::OpenedPages;
 pub(crate) use session::Notices;
 pub(super) use session::code;
 
@@ -89,6 +91,8 @@ async fn post(page: PageRequest, body: Incoming) -> Response<Body> {
         _ if page.viewer.is_none() => session::keep_form(&page, fields),
         _ if let Some(editor) = page::editor(path) => page::edit(&page, editor, &fields).await,
         _ if path.starts_with(page::calls::ROOT) => page::calls::post(&page, &fields).await,
+        page::audit::CHECKED => page::audit::verify(&page).await,
+        page::search::CASES => page::search::measure(&page, &fields).await,
         _ if page::call::is_asked(path) => page::call::post(&page, &fields).await,
         _ if page::editor::is_asked(path) => page::editor::post(&page, &fields).await,
         _ if page::workflows::is_asked(path) => page::workflows::post(&page, &fields).await,

@@ -10,13 +10,12 @@ use toolcrib_view::reply;
 use toolcrib_view::view::{AVAILABLE, Candidate};
 
 use crate::meta::Context;
-use crate::search::SearchRequest;
 use toolcrib_view::arguments::text;
 
 /// The servers that a query finds.
 pub(in crate::meta) async fn servers(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let query = text(arguments, "query")?.unwrap_or_default();
-    let asked = SearchRequest::of(context.gateway, context.view(), &query).await;
+    let asked = context.search_for(&query).await;
     let hits = context.view().search.search(&Query { limit: usize::MAX, fold: false, ..asked.query() }).hits;
     let mut order: Vec<&str> = Vec::new();
     for hit in &hits {

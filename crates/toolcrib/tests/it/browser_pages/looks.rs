@@ -1,7 +1,7 @@
 //! Every page as people with other eyes, screens and settings meet it: axe-core's rules, both themes, wide and narrow,
 //! twice the text, no motion, colours of the system.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::json;
@@ -47,31 +47,52 @@ async fn every_page_is_accessible_quiet_and_fits_in_both_themes_wide_and_narrow(
             let mut paths: Vec<String> = serde_json::from_value(paths).unwrap();
             assert!(paths.len() >= 20, "{paths:?}");
             paths.extend(MORE.map(str::to_owned));
-            let (mut wrong, mut outlines) = (Vec::new(), Vec::new());
-            let begun = Instant::now();
-            for path in &paths {
-                pages.look(WIDE, "light").await;
-                pages.go(path).await;
-                outlines.push((path.clone(), outline::of(&pages, &home, outlines.is_empty()).await));
-                // Each page is loaded once; widths and themes change while it is open. Only contrast depends on themes.
-                for (width, theme, rules) in [
-                    (WIDE, "light", "all"),
-                    (WIDE, "dark", "contrast"),
-                    (NARROW, "dark", "all"),
-                    (NARROW, "light", "contrast"),
-                ] {
-                    pages.look(width, theme).await;
-                    let place = format!("{path} at {width} pixels, {theme}");
-                    wrong.extend(violations(&pages, rules).await.into_iter().map(|text| format!("{place}: {text}")));
-                    wrong.extend(faults(&pages, theme).await.into_iter().map(|text| format!("{place}: {text}")));
-                }
-                wrong.extend(pages.complaints().await.into_iter().map(|line| format!("{path}: {line}")));
-            }
-            println!("{} pages in {:?}", paths.len(), begun.elapsed());
+            let places: Vec<PagePlace> = paths.into_iter().map(PagePlace::of).collect();
+            let (begun, count) = (Instant::now(), places.len());
+            let (wrong, outlines) = examine(&pages, &home, places).await;
+            println!("{count} pages in {:?}", begun.elapsed());
             assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-            outline::compare(&outlines);
+            outline::compare(&outlines, "outlines.txt");
         })
         .await;
+}
+
+/// A page, and how it is called where its path is another one each time.
+pub(super) struct PagePlace {
+    pub(super) name: String,
+    pub(super) path: String,
+}
+
+impl PagePlace {
+    pub(super) fn of(path: String) -> Self {
+        Self { name: path.clone(), path }
+    }
+}
+
+/// Looks at pages in both themes, wide and narrow: gives what is wrong with them, and their outlines. Of the start page
+/// the outline is that of all of the page.
+pub(super) async fn examine(
+    pages: &Pages,
+    home: &Path,
+    places: Vec<PagePlace>,
+) -> (Vec<String>, Vec<(String, String)>) {
+    let (mut wrong, mut outlines) = (Vec::new(), Vec::new());
+    for PagePlace { name, path } in places {
+        pages.look(WIDE, "light").await;
+        pages.go(&path).await;
+        outlines.push((name.clone(), outline::of(pages, home, path == "/ui").await));
+        // Each page is loaded once; widths and themes change while it is open. Only contrast depends on themes.
+        for (width, theme, rules) in
+            [(WIDE, "light", "all"), (WIDE, "dark", "contrast"), (NARROW, "dark", "all"), (NARROW, "light", "contrast")]
+        {
+            pages.look(width, theme).await;
+            let place = format!("{name} at {width} pixels, {theme}");
+            wrong.extend(violations(pages, rules).await.into_iter().map(|text| format!("{place}: {text}")));
+            wrong.extend(faults(pages, theme).await.into_iter().map(|text| format!("{place}: {text}")));
+        }
+        wrong.extend(pages.complaints().await.into_iter().map(|line| format!("{name}: {line}")));
+    }
+    (wrong, outlines)
 }
 
 #[tokio::test]

@@ -92,9 +92,9 @@ fn write_node(nodes: &BTreeMap<&str, &Value>, id: &str, depth: usize, text: &mut
     }
 }
 
-/// Compares the outlines of pages with those that are kept.
-pub(super) fn compare(outlines: &[(String, String)]) {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/browser_pages/outlines.txt");
+/// Compares the outlines of pages with those that are kept in a file.
+pub(super) fn compare(outlines: &[(String, String)], file: &str) {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/browser_pages").join(file);
     let found: String = outlines.iter().map(|(path, outline)| format!("# {path}\n\n{outline}\n")).collect();
     if std::env::var_os("TOOLCRIB_KEEP_OUTLINES").is_some() {
         std::fs::write(&file, &found).unwrap();

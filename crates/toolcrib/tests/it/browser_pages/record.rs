@@ -91,7 +91,8 @@ async fn figures_lead_to_their_events_and_ctrl_k_finds_everything_by_keyboard() 
             let events: Vec<Value> = file.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
             assert_eq!(events.len(), 3, "{file}");
             assert!(events.iter().all(|event| event["target"] == "try/echo"), "{file}");
-            pages.click("a[href='/ui/audit/verify']").await;
+            pages.go("/ui/audit").await;
+            pages.click("form[action='/ui/audit/verify'] button").await;
             pages.reads("intact").await;
             // Ctrl+K, some letters, Enter.
             pages.press(Key::Control + "k").await;
@@ -111,6 +112,28 @@ async fn figures_lead_to_their_events_and_ctrl_k_finds_everything_by_keyboard() 
             // Without a script the same is a page.
             pages.go("/ui/find?q=halt").await;
             pages.reads("core_halt_add").await;
+            assert_eq!(pages.complaints().await, [""; 0]);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn opening_the_audit_log_leaves_one_event_and_the_live_part_none() {
+    let gateway = gateway().await;
+    let home = gateway.home().to_owned();
+    Browser::start()
+        .await
+        .signed_in(&gateway, |pages| async move {
+            pages.go("/ui/audit").await;
+            pages.reads("core_audit_list").await;
+            // What happens elsewhere shows, so the live part is open.
+            let called = run(&home, &["call", "try/echo", "text=hello"], &[]).await;
+            assert_eq!(called.code, 0, "{}", called.stderr);
+            pages.reads("try/echo").await;
+            let listed = run(&home, &["audit", "list", "--target", "core_audit_list", "-o", "json"], &[]).await;
+            let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+            let by_pages = listed["events"].as_array().unwrap().iter().filter(|event| event["door"] == "ui").count();
+            assert_eq!(by_pages, 1, "{listed}");
             assert_eq!(pages.complaints().await, [""; 0]);
         })
         .await;

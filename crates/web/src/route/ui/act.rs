@@ -47,6 +47,12 @@ pub(super) async fn post(page: &PageRequest, tool: &str, fields: &Fields) -> Res
         },
     };
     let returns = fields.text("return").is_some();
+    if fields.text("preview").is_some()
+        && let Ok(arguments) = &arguments
+    {
+        // What many lines would become is shown before.
+        return page::operation::confirm(page, operation, fields, arguments).await;
+    }
     let done = match arguments {
         Ok(arguments) => {
             let next = returns.then(|| fields.next());

@@ -49,6 +49,9 @@ pub(super) async fn answer(mut request: PageRequest) -> Response<Body> {
         Err(problem) => return respond::refusal(&problem),
     };
     let mut calls = request.site.calls.watch();
+    // The page itself has read it just now, which is on record.
+    let session = request.viewer.as_ref().map_or("", |viewer| viewer.session.as_str());
+    request.is_again = request.site.opened.take(session, request.here().trim_end_matches('/'));
     let first = match make(&request).await {
         Ok(first) => first,
         Err(problem) => return respond::refusal(&problem),

@@ -23,7 +23,7 @@ pub(super) mod profiles;
 mod record;
 mod registry;
 mod runs;
-mod search;
+pub(super) mod search;
 mod servers;
 pub(super) mod services;
 mod setup;
@@ -38,7 +38,7 @@ use http::{Response, StatusCode};
 use toolcrib_base::{Kind, Problem, nearest};
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::page::ListPage;
-use toolcrib_ui::part::{Action, Cell, Column, Filter, Look, Table, Target};
+use toolcrib_ui::part::{Action, Cell, Column, Filter, Look, ManyForm, Table, Target};
 use toolcrib_ui::{NavGroup, NavLink};
 
 use super::live::{self, MakeLive};
@@ -78,6 +78,7 @@ const PAGES: &[&Page] = &[
     &offers::PROMPTS,
     &call::PROMPT,
     &search::PAGE,
+    &search::CASES_PAGE,
     &servers::PAGE,
     &servers::ONE,
     &logs::PAGE,
@@ -169,7 +170,12 @@ pub(super) async fn answer(request: &PageRequest) -> Response<Body> {
         return write::problem(request, "No such page", &problem);
     };
     match (page.make)(request).await {
-        Ok(text) => write::html(&request.head.headers, StatusCode::OK, text),
+        Ok(text) => {
+            if let Some(viewer) = request.viewer.as_ref().filter(|_| page.live.is_some()) {
+                request.site.opened.put(&viewer.session, request.here().trim_end_matches('/'));
+            }
+            write::html(&request.head.headers, StatusCode::OK, text)
+        }
         Err(problem) => write::problem(request, "This page cannot be shown", &problem),
     }
 }
@@ -253,6 +259,8 @@ struct Listing {
     is_open_ended: bool,
     /// What is said of rows that are not shown.
     unseen: String,
+    /// What can be done with rows that are chosen.
+    many: Option<ManyForm>,
 }
 
 impl Listing {
@@ -273,6 +281,7 @@ impl Listing {
             after: None,
             is_open_ended: false,
             unseen: String::new(),
+            many: None,
         }
     }
 }
@@ -327,8 +336,12 @@ impl PageRequest {
 
     /// The filter that chooses the profile.
     fn profile_filter(&self) -> Filter {
-        let options = self.site.gateway.loaded().profiles.keys().map(ToString::to_string).collect();
-        Filter::Choice { name: "profile", label: "As profile", options, value: self.value("profile") }
+        Filter::Choice { name: "profile", label: "As profile", options: self.profiles(), value: self.value("profile") }
+    }
+
+    /// The names of all profiles.
+    fn profiles(&self) -> Vec<String> {
+        self.site.gateway.loaded().profiles.keys().map(ToString::to_string).collect()
     }
 
     /// The page with another value of a parameter.
@@ -370,6 +383,7 @@ impl PageRequest {
             after,
             unseen: listing.unseen,
             empty: listing.empty,
+            many: listing.many,
             live: if listing.is_live { self.live_path() } else { String::new() },
         }
     }

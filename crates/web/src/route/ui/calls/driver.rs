@@ -185,14 +185,17 @@ impl CallDriver {
         let reply = ReplyChannel { channel: Some(Channel::new(queue)), token: Some(Raw::from_value(&1)) };
         let mut answered = Raw::empty_object();
         loop {
+            let operation = self.call.inputs.operation;
             let snapshot = match self.snapshot() {
-                Ok(snapshot) => snapshot,
+                Ok(snapshot) => Some(snapshot),
+                // No bad file of a profile keeps from what concerns the whole gateway.
+                Err(_) if !operation.is_in_profile() => None,
                 Err(problem) => return CallPhase::Failed(problem),
             };
             self.show_request(&answered);
             let round = OperationRound { arguments: self.arguments.clone(), answered: &answered, reply: reply.clone() };
-            let operation = self.call.inputs.operation;
-            let asking = Box::pin(self.site.gateway.operate_round(operation, Some(&snapshot), &self.caller, round));
+            let asking = self.site.gateway.operate_round(operation, snapshot.as_ref(), &self.caller, round);
+            let asking = Box::pin(asking);
             let Some(outcome) = self.heard_until(asking, &mut heard, changes).await else {
                 return CallPhase::Cancelled;
             };

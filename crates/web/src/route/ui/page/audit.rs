@@ -8,10 +8,11 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::{DetailPage, ListPage};
-use toolcrib_ui::part::{Cell, Column, Filter, Level, Look, Section};
+use toolcrib_ui::part::{Action, Cell, Column, Filter, Level, Look, Section, Target};
 
+use super::calls::LongOperation;
 use super::json::{cell, level, link, pretty, rows, text, time};
-use super::{Listing, Page, name, open_page, rendered};
+use super::{Listing, Page, calls, name, open_page, rendered};
 use crate::respond;
 use crate::route::ui::{PageRequest, write};
 
@@ -33,12 +34,15 @@ pub(super) const ONE: Page = Page {
 };
 
 pub(super) const VERIFY: Page = Page {
-    path: "/ui/audit/verify",
+    path: CHECKED,
     nav: None,
     needs: "",
-    make: |request| Box::pin(async move { rendered(&verification(request).await?) }),
-    live: None,
+    make: |request| Box::pin(async move { rendered(&verification(request)) }),
+    live: Some(|request| Box::pin(async move { rendered(&verification(request).as_live()) })),
 };
+
+/// Where the log is verified.
+pub(in crate::route::ui) const CHECKED: &str = "/ui/audit/verify";
 
 /// Where events are given as a file.
 pub(in crate::route::ui) const EXPORT: &str = "/ui/audit/export";
@@ -134,10 +138,7 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
         title: "Audit log",
         intro: "Who did what, and who decided. Each event holds the hash of the one before.",
         empty: ("Nothing is on record.", "Every call leaves an event here."),
-        actions: vec![
-            open_page("Verify", VERIFY.path, Look::Primary),
-            open_page("Export as JSON Lines", &file, Look::Plain),
-        ],
+        actions: vec![verify_now(Look::Primary), open_page("Export as JSON Lines", &file, Look::Plain)],
         after,
         is_open_ended: true,
         is_live,
@@ -247,9 +248,51 @@ pub(super) fn audit_of(target: &str) -> String {
     format!("/ui/audit?target={}", encoded(target))
 }
 
-/// Whether the log is intact: the whole chain and its signatures are read.
-async fn verification(request: &PageRequest) -> Result<DetailPage, Problem> {
-    let found = request.operate("core_audit_verify", json!({})).await?.to_value();
+/// The button that begins a verification.
+fn verify_now(look: Look) -> Action {
+    let target = Target::Send { path: CHECKED.to_owned(), fields: vec![("begin", "true".to_owned())] };
+    Action { label: "Verify".to_owned(), about: String::new(), target, look }
+}
+
+/// Begins to read the whole chain and its signatures.
+pub(in crate::route::ui) async fn verify(request: &PageRequest) -> Response<Body> {
+    let long = LongOperation {
+        tool: "core_audit_verify",
+        title: "Verify the audit log",
+        form: CHECKED,
+        profile: request.profile(),
+        arguments: json!({}),
+    };
+    match calls::start_long(request, long).await {
+        Ok(response) => response,
+        Err(problem) => write::problem(request, "Nothing is verified", &problem),
+    }
+}
+
+/// Whether the log is intact, as this browser has found it last; how far it is while it is read.
+fn verification(request: &PageRequest) -> DetailPage {
+    let call = calls::of_page(request, CHECKED);
+    let changing = match &call {
+        None => vec![Section::Prose { title: String::new(), text: "This browser has verified nothing.".into() }],
+        Some(call) => match calls::standing(request, call) {
+            Ok(found) => found_of(&found.to_value()),
+            Err(sections) => sections,
+        },
+    };
+    DetailPage {
+        frame: request.frame("Verification"),
+        above: (PAGE.path, "Audit log"),
+        name: "verify".into(),
+        intro: "Every event, its hash, and the checkpoints that are signed for them. It runs in the gateway, also while you look at other pages.".into(),
+        actions: vec![verify_now(Look::Plain)],
+        changing,
+        fixed: Vec::new(),
+        live: if calls::is_open(call.as_ref()) { request.live_path() } else { String::new() },
+    }
+}
+
+/// What a verification has found, and what to do then.
+fn found_of(found: &Value) -> Vec<Section> {
     let mut facts = Vec::new();
     let broken = &found["broken"];
     if found["intact"] == true {
@@ -257,7 +300,7 @@ async fn verification(request: &PageRequest) -> Result<DetailPage, Problem> {
         facts.push(("Events", Cell::Number(found["events"].as_u64().unwrap_or_default())));
         facts.push(("Signed up to event", Cell::Number(found["signed"].as_u64().unwrap_or_default())));
         if !found["key"].is_null() {
-            facts.push(("By the key", Cell::Id(text(&found, "key"))));
+            facts.push(("By the key", Cell::Id(text(found, "key"))));
         }
         facts.push(("Newest hash", Cell::Id(text(&found["head"], "hash"))));
     } else {
@@ -277,16 +320,7 @@ async fn verification(request: &PageRequest) -> Result<DetailPage, Problem> {
             "Rows were changed, removed or added outside Toolcrib. Compare with a sink or a backup: `toolcrib audit verify --kept FILE`."
         }
     };
-    Ok(DetailPage {
-        frame: request.frame("Verification"),
-        above: (PAGE.path, "Audit log"),
-        name: "verify".into(),
-        intro: "Every event, its hash, and the checkpoints that are signed for them.".into(),
-        actions: vec![open_page("Verify again", VERIFY.path, Look::Plain)],
-        changing: vec![Section::Facts(facts)],
-        fixed: vec![Section::Prose { title: String::new(), text: next.into() }],
-        live: String::new(),
-    })
+    vec![Section::Facts(facts), Section::Prose { title: String::new(), text: next.into() }]
 }
 
 /// The events that the list shows, all of them, as a file.

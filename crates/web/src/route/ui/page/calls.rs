@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
-use toolcrib_base::{Kind, Problem, Secret, nearest};
+use toolcrib_base::{Kind, Problem, ProfileName, Secret, nearest};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Era, Raw};
@@ -17,8 +17,9 @@ use toolcrib_ui::filters::encoded;
 use toolcrib_ui::json::Json;
 use toolcrib_ui::page::call_status::{Comparison, Wire};
 use toolcrib_ui::page::{CallStatusPage, ListPage};
-use toolcrib_ui::part::{Cell, Column, Level, RunningCall, RunningCalls, Table};
+use toolcrib_ui::part::{Action, Cell, Column, Level, Look, RunningCall, RunningCalls, Section, Table, Target};
 use toolcrib_ui::text;
+use toolcrib_view::Effect;
 
 use questions::AnswerForm;
 pub(super) use result::Room;
@@ -129,13 +130,7 @@ pub(in crate::route::ui) fn strip(request: &PageRequest) -> RunningCalls {
         }
         let ((level, word), (percent, words)) = (state(&progress), distance(&progress));
         let words = if words.is_empty() { word } else { format!("{word}, {words}") };
-        Some(RunningCall {
-            path: format!("{ROOT}{}", call.id),
-            title: call.inputs.title.clone(),
-            level,
-            words,
-            percent,
-        })
+        Some(RunningCall { path: place(&call), title: call.inputs.title.clone(), level, words, percent })
     };
     RunningCalls { rows: calls.into_iter().filter_map(row).collect(), without: own.to_owned() }
 }
@@ -165,7 +160,7 @@ fn row(call: &Arc<BrowserCall>) -> Vec<Cell> {
     let progress = call.progress();
     let ((level, word), (_, note)) = (state(&progress), distance(&progress));
     vec![
-        Cell::link(format!("{ROOT}{}", call.id), call.inputs.title.clone()),
+        Cell::link(place(call), call.inputs.title.clone()),
         Cell::State { level, word, note },
         Cell::Id(text::clipped(&call.inputs.kept, SHORT)),
         Cell::Text(format!("{}, {}", call.inputs.profile, era_word(call.inputs.era))),
@@ -189,6 +184,98 @@ pub(super) fn earlier(request: &PageRequest, form: &str) -> Table {
         ]
     };
     Table { label: "Earlier calls".to_owned(), columns, rows: same.map(row).collect() }
+}
+
+/// The page that shows how a call goes: its own, or that which began it where it is no call of a tool.
+fn place(call: &BrowserCall) -> String {
+    match call.inputs.operation.is_call() {
+        true => format!("{ROOT}{}", call.id),
+        false => format!("{}?again={}", call.inputs.form, call.id),
+    }
+}
+
+/// An operation that takes long: it runs in the gateway, whether its page is looked at or not.
+pub(super) struct LongOperation {
+    /// The name of its tool.
+    pub(super) tool: &'static str,
+    /// What people read.
+    pub(super) title: &'static str,
+    /// The page that shows how it goes and what came of it.
+    pub(super) form: &'static str,
+    pub(super) profile: ProfileName,
+    pub(super) arguments: Value,
+}
+
+/// Begins an operation that takes long, and leads to its page.
+///
+/// # Errors
+/// It cannot be begun.
+pub(super) async fn start_long(request: &PageRequest, long: LongOperation) -> Result<Response<Body>, Problem> {
+    let unknown = || Problem::new(Kind::NotFound, format!("there is no operation `{}`", long.tool));
+    let kept = long.arguments.to_string();
+    let inputs = CallInputs {
+        operation: request.operation(long.tool).ok_or_else(unknown)?,
+        name: None,
+        title: long.title.to_owned(),
+        form: long.form.to_owned(),
+        profile: long.profile,
+        era: Era::Modern,
+        kept: kept.clone(),
+        is_whole: true,
+    };
+    start(request, inputs, Vec::new(), &kept).await
+}
+
+/// The operation that a page is about: the one that the query names, or the newest that this page began.
+pub(super) fn of_page(request: &PageRequest, form: &str) -> Option<Arc<BrowserCall>> {
+    request.follow_calls();
+    let named = request.parameter("again").unwrap_or_default();
+    let calls = request.site.calls.of(session(request));
+    let mut own = calls.into_iter().filter(|call| call.inputs.form == form).peekable();
+    let newest = own.peek().cloned();
+    own.find(|call| call.id == named).or(newest)
+}
+
+/// The answer of an operation that a page began, or how far it is.
+pub(super) fn standing(request: &PageRequest, call: &BrowserCall) -> Result<Raw, Vec<Section>> {
+    let progress = call.progress();
+    let (level, word) = state(&progress);
+    let mut facts = vec![("State", Cell::state(level, word))];
+    let mut below = Vec::new();
+    match progress.phase {
+        CallPhase::Answered(ref answer) => return Ok(answer.clone()),
+        CallPhase::Failed(ref problem) => {
+            facts.push(("Why", Cell::Prose(write::sentence(&problem.message))));
+            facts.extend(problem.hint.as_ref().map(|hint| ("What to do", Cell::Prose(write::sentence(hint)))));
+        }
+        CallPhase::Cancelled => {}
+        CallPhase::Running | CallPhase::Waiting(_) => {
+            let (percent, words) = distance(&progress);
+            facts.push(("Progress", Cell::Progress(percent, words)));
+            if may_cancel(request, call) {
+                let target =
+                    Target::Send { path: format!("{ROOT}{}", call.id), fields: vec![("cancel", "true".to_owned())] };
+                let about = call.inputs.title.clone();
+                below.push(Action { label: "Cancel".to_owned(), about, target, look: Look::Danger });
+            }
+        }
+    }
+    facts.push(("Begun (UTC)", Cell::Time(call.begun.to_string())));
+    let mut sections = vec![Section::Facts(facts)];
+    if !below.is_empty() {
+        sections.push(Section::Actions(below));
+    }
+    Err(sections)
+}
+
+/// Whether a page shows what still runs, and changes with it.
+pub(super) fn is_open(call: Option<&Arc<BrowserCall>>) -> bool {
+    call.is_some_and(|call| call.is_open())
+}
+
+/// What only reads may be taken back on pages that only show.
+fn may_cancel(request: &PageRequest, call: &BrowserCall) -> bool {
+    request.may_change() || call.inputs.operation.effect == Effect::Reads
 }
 
 /// The inputs of an earlier call.
@@ -273,6 +360,11 @@ fn page(request: &PageRequest, call: &Arc<BrowserCall>) -> CallStatusPage {
         },
         CallPhase::Answered(answer) => {
             let took = progress.took.unwrap_or_default();
+            let answer = match call.inputs.operation.is_call() {
+                true => answer,
+                // An operation answers an object of its own.
+                false => Raw::from_value(&json!({ "structuredContent": answer.to_value() })),
+            };
             let (mut result, is_cut) = result::of(&answer, took, progress.fit, shows_all(request));
             if is_cut {
                 result.whole = with_all(request);
@@ -366,7 +458,7 @@ pub(super) async fn start(
     let mut changes = request.site.calls.watch();
     let call = begin(&request.site, CallStart { inputs, secrets, arguments, caller, viewer })?;
     let _ = tokio::time::timeout(GRACE, call.settled(&mut changes)).await;
-    Ok(write::see_other(&format!("{ROOT}{}", call.id)))
+    Ok(write::see_other(&place(&call)))
 }
 
 /// Answers, cancels or repeats the call of the path.
@@ -379,7 +471,8 @@ pub(in crate::route::ui) async fn post(request: &PageRequest, fields: &Fields) -
 
 async fn changed(request: &PageRequest, fields: &Fields) -> Result<Response<Body>, Problem> {
     let call = find(request)?;
-    if !request.may_change() {
+    let is_cancel = fields.text("cancel").is_some();
+    if !request.may_change() && !(is_cancel && may_cancel(request, &call)) {
         return Err(Problem::new(Kind::Forbidden, "these pages only show"));
     }
     let mut changes = request.site.calls.watch();
@@ -387,11 +480,11 @@ async fn changed(request: &PageRequest, fields: &Fields) -> Result<Response<Body
         return start(request, call.inputs.clone(), Vec::new(), &call.inputs.kept).await;
     }
     let progress = call.progress();
-    if fields.text("cancel").is_some() {
+    if is_cancel {
         call.order(CallChange::Cancel);
         let ended = async { while call.is_open() && changes.changed().await.is_ok() {} };
         let _ = tokio::time::timeout(CANCELLED, ended).await;
-        return Ok(write::see_other(&format!("{ROOT}{}", call.id)));
+        return Ok(write::see_other(&place(&call)));
     }
     let CallPhase::Waiting(required) = &progress.phase else { return Err(stale()) };
     match questions::answered(required, progress.round, fields)? {

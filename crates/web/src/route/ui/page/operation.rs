@@ -164,6 +164,29 @@ pub(in crate::route::ui) async fn read(
     }
 }
 
+/// The page that shows what a form elsewhere would write, to be confirmed there.
+pub(in crate::route::ui) async fn confirm(
+    request: &PageRequest,
+    operation: &'static Operation,
+    fields: &Fields,
+    arguments: &str,
+) -> Response<Body> {
+    let preview = match changes::preview(request, operation, arguments).await {
+        Ok(Some(preview)) => preview,
+        Ok(None) => {
+            request.leave(Notice::done("Nothing would change."));
+            return write::see_other(fields.next());
+        }
+        Err(problem) => return again(request, operation, fields, FailedTry::of(&problem)).await,
+    };
+    let mut form = form_of(operation);
+    _ = form.fill(arguments);
+    let given = serde_json::from_str(arguments).unwrap_or_default();
+    let (next, base) = (fields.next().to_owned(), String::new());
+    let seen = FormState { given, next, base, preview: Some(preview), ..FormState::of(form) };
+    write::page(request, StatusCode::OK, &shown(request, operation, seen))
+}
+
 /// What an operation that replaces or removes a definition is about, as the operation that shows it answers.
 async fn current(request: &PageRequest, operation: &Operation, given: &Map<String, Value>) -> Option<Value> {
     let of = ["_update", "_delete"].into_iter().find_map(|act| operation.tool.strip_suffix(act))?;

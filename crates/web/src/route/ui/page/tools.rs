@@ -9,7 +9,7 @@ use toolcrib_store::Door;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::json::Json;
 use toolcrib_ui::page::{DetailPage, ListPage};
-use toolcrib_ui::part::{Cell, Column, Filter, Level, Look, Section, Table};
+use toolcrib_ui::part::{Cell, Check, Column, Filter, Level, Look, ManyForm, Section, Table};
 use toolcrib_ui::schema::SchemaTree;
 
 use super::audit::audit_of;
@@ -47,7 +47,9 @@ pub(super) const DESCRIPTION: usize = 2_000;
 /// How much of the JSON of a large schema a page shows, in characters.
 const SCHEMA: usize = 6_000;
 const EFFECTS: [&str; 3] = ["read-only", "destructive", "other"];
-const SORTS: [&str; 2] = ["id", "size"];
+const SORTS: [&str; 3] = ["id", "size", "use"];
+/// The form that acts on the chosen tools.
+const MANY: &str = "many";
 
 /// Whether the tools are listed that the profile shows, or those that it hides.
 const SHOW: [&str; 2] = ["visible", "hidden"];
@@ -66,17 +68,30 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
     }
     let answer = request.operate("core_tool_list", request.in_profile(arguments)).await?.to_value();
     let options = |key: &str| rows(&answer, key).iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    let many = many(request);
+    let is_by_use = sort == "use";
     let table = rows(&answer, "tools").iter().map(|row| {
         let word = text(row, "state");
-        vec![
-            link("/ui/tools", row, "id", "title"),
+        let tool = link("/ui/tools", row, "id", "title");
+        let check = Check { form: MANY, argument: "tools", value: text(row, "id") };
+        let mut cells = vec![
+            if many.is_some() { Cell::Several(vec![Cell::Check(check), tool]) } else { tool },
             Cell::Summary(text(row, "description")),
             said_effect(row),
             number(row, "tokens"),
             link("/ui/servers", row, "server", ""),
             Cell::state(level(&word), word),
-        ]
+        ];
+        if is_by_use {
+            cells.insert(4, number(row, "calls"));
+        }
+        cells
     });
+    let table = table.collect();
+    let mut columns = COLUMNS.to_vec();
+    if is_by_use {
+        columns.insert(4, Column::number("Calls in 7 days"));
+    }
     let filters = vec![
         Filter::Search { name: "q", label: "Find", hint: "words of its name or description", value: query },
         Filter::Choice { name: "server", label: "Server", options: options("servers"), value: server },
@@ -97,7 +112,8 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
         actions: vec![open_page("Search as an agent does", "/ui/search", Look::Plain)],
         total: answer["total"].as_u64().and_then(|total| usize::try_from(total).ok()),
         offset: request.offset(),
-        ..Listing::new(&COLUMNS, filters, table.collect())
+        many,
+        ..Listing::new(&columns, filters, table)
     };
     Ok(request.list(listing))
 }
@@ -106,6 +122,22 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
 fn show_filter(request: &PageRequest) -> Filter {
     let value = request.value("show");
     Filter::Switch { name: "show", label: "Show", options: SHOW.map(str::to_owned).into(), value }
+}
+
+/// What can be done with the chosen tools: shown or hidden in a profile.
+fn many(request: &PageRequest) -> Option<ManyForm> {
+    if !request.may_change() || !request.allows("core_profile_tools") {
+        return None;
+    }
+    let profile = request.parameter("profile").map_or_else(|| request.profile().to_string(), str::to_owned);
+    Some(ManyForm {
+        id: MANY,
+        tool: "core_profile_tools",
+        pick: ("name", "The chosen ones in profile", request.profiles(), profile),
+        argument: "visible",
+        buttons: vec![("Hide them", "false", Look::Danger), ("Show them", "true", Look::Plain)],
+        next: request.here(),
+    })
 }
 
 /// What a tool's server says that it does.
