@@ -126,7 +126,8 @@ mod tests {
         assert!(matches!(files.write_policy(&name, "// two\n", Some("x")), Err(WriteError::Changed(_))));
         files.write_policy(&name, "// two\n", Some(&first.revision)).unwrap();
         let newest = files.writes().into_iter().next().unwrap();
-        assert_eq!(newest.files[0].difference(), "-// one\n+// two\n");
+        let record = files.write_record(&newest.id).unwrap();
+        assert_eq!(record.files[0].difference(), "-// one\n+// two\n");
         files.undo(&newest.id).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "// one\n");
         files.remove_policy(&name, &first.revision).unwrap();

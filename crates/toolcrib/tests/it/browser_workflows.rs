@@ -8,7 +8,6 @@ use std::path::Path;
 use rustix::process::Signal;
 use serde_json::Value;
 use thirtyfour::Key;
-use thirtyfour::prelude::*;
 use toolcrib_testkit::{eventually_finds, fake_server};
 
 use crate::browser_pages::{Browser, Pages};

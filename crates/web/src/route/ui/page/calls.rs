@@ -222,6 +222,7 @@ pub(super) async fn start_long(request: &PageRequest, long: LongOperation) -> Re
         era: Era::Modern,
         kept: kept.clone(),
         is_whole: true,
+        promise: None,
     };
     start(request, inputs, Vec::new(), &kept).await
 }

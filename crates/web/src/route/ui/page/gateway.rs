@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::ListPage;
-use toolcrib_ui::part::{Cell, Column, Look};
+use toolcrib_ui::part::{Cell, Column, Level, Look};
 
 use super::json::{cell, rows, text, time, words};
 use super::{Listing, Page, open_page, operation, rendered};

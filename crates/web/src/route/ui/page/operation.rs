@@ -15,7 +15,7 @@ use toolcrib_ui::page::operations::{OperationGroup, OperationRow};
 use toolcrib_ui::page::{OperationPage, OperationsPage};
 use toolcrib_view::{Effect, Operation};
 
-use super::json::{pretty, rows, text};
+use super::json::pretty;
 use super::{Page, name, rendered, runs, services};
 use crate::route::ui::act::{self, ARGUMENT};
 use crate::route::ui::request::Fields;

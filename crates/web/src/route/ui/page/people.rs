@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_ui::page::ListPage;
-use toolcrib_ui::part::{Cell, Column, Level};
+use toolcrib_ui::part::{Cell, Column, Level, Look};
 
-use super::json::{cell, level, link, number, rows, text, time};
-use super::{Listing, Page, open_page, operation, rendered, run};
+use super::json::{cell, level, link, rows, text, time};
+use super::{Listing, Page, operation, rendered, run};
 use crate::route::ui::PageRequest;
 
 pub(super) const LOGINS: Page = Page {

@@ -78,6 +78,7 @@ async fn blank(request: &PageRequest) -> Result<CallPage, Problem> {
         profile: request.parameter("profile").map_or_else(|| request.profile().to_string(), str::to_owned),
         era: "",
         earlier: Table::default(),
+        whole: String::new(),
         copies: Vec::new(),
     })
 }
