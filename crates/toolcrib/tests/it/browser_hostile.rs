@@ -1,9 +1,6 @@
 //! What servers, files and time do to pages, in a real browser: descriptions and schemas that want to hurt, results that
 //! are too large, forms that are older than what they are about, writers side by side, sessions that end.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use serde_json::{Value, json};
 use thirtyfour::By;
 use toolcrib_testkit::fake_server;
@@ -30,9 +27,8 @@ fn word(mut seed: u64, length: usize) -> String {
 fn tools() -> Vec<(&'static str, String, Value)> {
     let object = |properties: Value| json!({ "type": "object", "properties": properties });
     let plain = || object(json!({}));
-    let (mut deep, mut lists) = (json!({ "type": "string" }), json!({ "type": "integer" }));
+    let mut lists = json!({ "type": "integer" });
     for _ in 0..60 {
-        deep = json!({ "type": "object", "properties": { "a": deep }, "required": ["a"] });
         lists = json!({ "type": "array", "items": lists, "minItems": 1 });
     }
     let property = |n: u64| (format!("p{n}-{}", word(n, 12)), json!({ "type": "string", "description": word(n, 200) }));
@@ -71,7 +67,7 @@ fn tools() -> Vec<(&'static str, String, Value)> {
                 "between": { "type": "integer", "minimum": 5, "maximum": 1 }, "not": false,
             })),
         ),
-        ("deep", "Deep".to_owned(), object(json!({ "d": deep, "l": lists }))),
+        ("deep", "Deep".to_owned(), object(json!({ "d": nested(50), "l": lists }))),
         (
             "wide",
             "Wide".to_owned(),
@@ -89,6 +85,12 @@ fn tools() -> Vec<(&'static str, String, Value)> {
             ])),
         ),
     ]
+}
+
+/// A schema of so many objects, one in the other.
+fn nested(levels: usize) -> Value {
+    let deeper = |inner: Value, _| json!({ "type": "object", "properties": { "a": inner }, "required": ["a"] });
+    (0..levels).fold(json!({ "type": "string" }), deeper)
 }
 
 fn listed(tools: &[Value]) -> String {
@@ -142,7 +144,7 @@ const width = document.documentElement.clientWidth;
 return {
   title: document.title.slice(0, 80),
   ran: document.title === "owned",
-  made: all("script:not([src]), svg script, main img, main iframe, main svg:not([aria-hidden]), [onerror], [onload], [onclick], a[href^='javascript:' i]")
+  made: all("script:not([src]), svg script, main img, main iframe, main svg[onload], [onerror], [onload], [onclick], a[href^='javascript:' i]")
     .map((it) => it.outerHTML.slice(0, 200)),
   elsewhere: performance.getEntriesByType("resource").map((it) => it.name)
     .filter((it) => !it.startsWith(location.origin) && !it.startsWith("data:")),
@@ -156,10 +158,25 @@ return {
 #[tokio::test]
 async fn descriptions_and_schemas_that_want_to_hurt_stay_text_and_small() {
     let server = evil();
-    let gateway = gateway(&server).await;
+    let definition = format!("name: evil\ntransport: http\nurl: {}\nstart: eager\n", server.url());
+    // A level of a schema is two of JSON, so one of sixty is beyond what any setting admits: its server fails, alone.
+    let deep = ScriptedServer::start(Speaks::Modern, |heard, say| {
+        if heard.method == "tools/list" {
+            say.result(&listed(&[json!({ "name": "deep", "inputSchema": nested(60) })]));
+        }
+    });
+    let other = format!("name: deep\ntransport: http\nurl: {}\nstart: eager\n", deep.url());
+    let files = [
+        ("servers/evil.yaml", definition.as_str()),
+        ("servers/deep.yaml", other.as_str()),
+        ("config.toml", "depth = 120\n"),
+    ];
+    let gateway = GatewayFixture::of_person(&files).await;
     Browser::start()
         .await
         .signed_in(&gateway, |pages| async move {
+            pages.go("/ui/servers/deep").await;
+            pages.reads("nested deeper than 120 levels").await;
             let mut wrong = Vec::new();
             let mut paths = vec![
                 "/ui/tools",
@@ -211,7 +228,7 @@ async fn descriptions_and_schemas_that_want_to_hurt_stay_text_and_small() {
                         let last = server.heard_of("tools/call").pop().unwrap();
                         assert_eq!(last.value()["arguments"], sent, "{name}");
                     }
-                    // Its schema wants sixty levels: the gateway says what is missing.
+                    // Its schema wants fifty levels: the gateway says what is missing.
                     None => pages.reads("required").await,
                 }
             }
@@ -247,37 +264,35 @@ async fn a_result_of_32_megabytes_takes_neither_the_page_nor_the_gateway_down() 
 
 #[tokio::test]
 async fn a_form_whose_schema_changed_meanwhile_is_shown_again_with_what_was_entered() {
-    let has_changed = Arc::new(AtomicBool::new(false));
-    let changed = Arc::clone(&has_changed);
-    let server = ScriptedServer::start(Speaks::Modern, move |heard, say| match heard.method.as_str() {
-        "tools/list" => {
-            let name = if changed.load(Ordering::SeqCst) { "whole" } else { "part" };
-            let schema = json!({ "type": "object", "properties": { "text": { "type": "string" }, name: { "type": "integer" } } });
-            say.result(&listed(&[json!({ "name": "echo", "inputSchema": schema })]));
-        }
-        "tools/call" => say.result(r#"{"resultType":"complete","content":[{"type":"text","text":"got it"}]}"#),
-        _ => {}
-    });
-    let gateway = gateway(&server).await;
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("changes.sed");
+    std::fs::write(&script, "").unwrap();
+    let command = format!("'{}' | sed -u -f '{}'", fake_server().display(), script.display());
+    let kit = format!("name: kit\ncommand: sh\nargs: [-c, {command:?}]\nstart: eager\n");
+    let gateway = GatewayFixture::start(&[("kit", &kit)]).await;
     let home = gateway.home().to_owned();
     Browser::start()
         .await
         .signed_in(&gateway, |pages| async move {
-            pages.go("/ui/call/evil%2Fecho").await;
-            pages.types("[name='v:/text']", "kept").await;
-            pages.types("[name='v:/part']", "7").await;
-            has_changed.store(true, Ordering::SeqCst);
-            let restarted = run(&home, &["restart", "server", "evil"], &[]).await;
+            pages.go("/ui/call/kit%2Fecho").await;
+            pages.types("[name='v:/text']", "kept <b>").await;
+            let changes = r#"s/"properties":{"text":{/"properties":{"more":{"type":"integer","minimum":3},"text":{/"#;
+            std::fs::write(&script, changes).unwrap();
+            let restarted = run(&home, &["restart", "server", "kit"], &[]).await;
             assert_eq!(restarted.code, 0, "{}", restarted.stderr);
             pages.click(CALL).await;
             pages.reads("the schema changed while the form was open").await;
-            assert_eq!(server.heard_of("tools/call").len(), 0, "nothing is called");
-            let kept = pages.until("[name='v:/text']").await.prop("value").await.unwrap();
-            assert_eq!(kept.as_deref(), Some("kept"));
-            pages.types("[name='v:/whole']", "8").await;
+            assert!(pages.driver.find(By::Css("#result")).await.is_err(), "nothing is called");
+            let kept = pages.until("textarea[name='v:/text']").await.prop("value").await.unwrap();
+            assert_eq!(kept.as_deref(), Some("kept <b>"));
+            pages.types("[name='v:/more']", "2").await;
+            pages.click(CALL).await;
+            pages.reads("must be at least 3").await;
+            pages.types("[name='v:/more']", "4").await;
             pages.click(CALL).await;
             pages.until("#result").await;
-            assert_eq!(server.heard_of("tools/call")[0].value()["arguments"], json!({ "text": "kept", "whole": 8 }));
+            pages.reads("kept <b>").await;
+            pages.reads("\"more\": 4").await;
         })
         .await;
 }

@@ -160,6 +160,9 @@ async fn add_from_registry(pages: &Pages, home: &Path) {
 
 /// A file that a person edits while its form is open is not overwritten unseen, and comes back byte for byte.
 async fn edited_meanwhile(pages: &Pages, home: &Path) {
+    // A link to what is not there names what is.
+    pages.go("/ui/clients/cursr").await;
+    pages.reads("known clients: claude-desktop").await;
     let file = home.join("servers/practice.yaml");
     pages.go("/ui/operations/core_mcpserver_update?name=practice&return=/ui/servers/practice").await;
     pages.until("[name='v:/definition']").await;

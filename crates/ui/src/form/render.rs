@@ -14,7 +14,7 @@ const MAX_DESCRIPTION: usize = 1_000;
 /// Bytes of HTML that all titles, descriptions and facts of a form may have; for what is more stands `…`. And where the
 /// form is to be small.
 pub(super) const MAX_PROSE: usize = 128 * 1024;
-pub(super) const SHORT_PROSE: usize = 8 * 1024;
+pub(super) const SHORT_PROSE: usize = 4 * 1024;
 /// Faults that the summary names.
 const MAX_SUMMARY: usize = 20;
 

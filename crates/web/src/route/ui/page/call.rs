@@ -3,7 +3,7 @@
 
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
-use toolcrib_base::{Kind, Problem, ServerName};
+use toolcrib_base::{Kind, Problem, ServerName, nearest};
 use toolcrib_protocol::Era;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::filters::encoded;
@@ -33,6 +33,8 @@ const fn of(path: &'static str) -> Page {
     }
 }
 
+/// How much of a description the form shows, in characters; the page of the tool has more.
+const DESCRIPTION: usize = 1_000;
 const CALL: &str = "core_tool_call";
 const READ_RESOURCE: &str = "core_resource_read";
 const GET_PROMPT: &str = "core_prompt_get";
@@ -96,7 +98,7 @@ async fn tool(request: &PageRequest) -> Result<ServerQuery, Problem> {
     let above = vec![("/ui/tools".to_owned(), "Tools".to_owned()), (format!("/ui/tools/{}", encoded(&own)), own)];
     let page = CallPage {
         verb: "Call",
-        description: clipped(&text(&tool, "description"), tools::DESCRIPTION),
+        description: clipped(&text(&tool, "description"), DESCRIPTION),
         destroys: tool["annotations"]["destructiveHint"] == true,
         above,
         ..page(request, CALL, &title, form)
@@ -128,13 +130,20 @@ fn resource(request: &PageRequest) -> ServerQuery {
 async fn prompt(request: &PageRequest) -> Result<ServerQuery, Problem> {
     let id = name(request);
     let listed = request.operate("core_prompt_list", request.in_profile(json!({}))).await?.to_value();
-    let unknown = || Problem::new(Kind::NotFound, format!("prompt `{id}` not found")).hint("See `/ui/prompts`.");
+    let unknown = || {
+        let known = rows(&listed, "prompts").iter().filter_map(|it| it["name"].as_str());
+        let hint = match nearest::similar(&id, known).first() {
+            Some(near) => format!("Did you mean `{near}`? See `/ui/prompts`."),
+            None => "See `/ui/prompts`.".to_owned(),
+        };
+        Problem::new(Kind::NotFound, format!("prompt `{id}` not found")).hint(hint)
+    };
     let prompt = rows(&listed, "prompts").iter().find(|it| it["name"] == id.as_str()).ok_or_else(unknown)?;
     let above = vec![("/ui/prompts".to_owned(), "Prompts".to_owned())];
     let schema = arguments_schema(prompt);
     let page = CallPage {
         verb: "Get",
-        description: clipped(&text(prompt, "description"), tools::DESCRIPTION),
+        description: clipped(&text(prompt, "description"), DESCRIPTION),
         above,
         ..page(request, GET_PROMPT, &id, Form::of(&schema))
     };

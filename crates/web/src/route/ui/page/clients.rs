@@ -184,7 +184,19 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     let name = name(request);
     let answer = request.operate("core_client_list", json!({})).await?.to_value();
     let client = rows(&answer, "clients").iter().find(|client| client["name"] == name.as_str()).cloned();
-    let client = client.unwrap_or_else(|| json!({ "name": name, "title": name, "state": "no settings" }));
+    let client = match client {
+        Some(client) => client,
+        None => {
+            let asked = request.operate("core_client_preview", json!({ "name": name, "action": "connect" })).await;
+            // Of one that is not known at all the operation says which are.
+            if let Err(problem) = asked
+                && problem.message == format!("no client `{name}`")
+            {
+                return Err(problem);
+            }
+            json!({ "name": name, "title": name, "state": "no settings" })
+        }
+    };
     let title = text(&client, "title");
     let mut facts = vec![("State", state_of(&client)), ("Settings", Cell::Id(text(&client, "path")))];
     let servers = words(&client, "servers");

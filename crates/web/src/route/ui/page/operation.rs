@@ -4,7 +4,7 @@ mod changes;
 
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, Problem, nearest};
 use toolcrib_catalog::FileChange;
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::Notice;
@@ -76,8 +76,12 @@ fn list(request: &PageRequest) -> OperationsPage {
 async fn one(request: &PageRequest) -> Result<OperationPage, Problem> {
     let tool = name(request);
     let operation = request.operation(&tool).ok_or_else(|| {
-        Problem::new(Kind::NotFound, format!("there is no operation `{tool}`"))
-            .hint("See all operations at `/ui/operations`.")
+        let known = request.site.gateway.operations.iter().map(|operation| operation.tool);
+        let hint = match nearest::similar(&tool, known).first() {
+            Some(near) => format!("Did you mean `{near}`? See all operations at `/ui/operations`."),
+            None => "See all operations at `/ui/operations`.".to_owned(),
+        };
+        Problem::new(Kind::NotFound, format!("there is no operation `{tool}`")).hint(hint)
     })?;
     let next = request.parameter("return").filter(|place| sign_in::is_page(place)).unwrap_or_default().to_owned();
     let given = given(operation, &request.query);

@@ -43,7 +43,7 @@ const COLUMNS: [Column; 6] = [
     Column::text("State"),
 ];
 /// How much of a description a page shows, in characters.
-pub(super) const DESCRIPTION: usize = 2_000;
+const DESCRIPTION: usize = 2_000;
 /// How much of the JSON of a large schema a page shows, in characters.
 const SCHEMA: usize = 6_000;
 const EFFECTS: [&str; 3] = ["read-only", "destructive", "other"];
