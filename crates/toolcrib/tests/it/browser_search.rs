@@ -96,7 +96,7 @@ async fn a_list_of_cases_is_measured_and_its_misses_are_listed() {
             // A line that is wrong is named, and what was put in stays.
             pages.types("#cases", "{\"text\": \"add\"}").await;
             pages.click("form[action='/ui/search/cases'] button.primary").await;
-            pages.reads("Line 1 of `cases` has no list `relevant`").await;
+            pages.reads("Line 1 of cases has no list relevant").await;
             assert_eq!(pages.until("#cases").await.prop("value").await.unwrap().unwrap(), "{\"text\": \"add\"}");
             // From a file, which the browser reads.
             pages.until("input[data-into]").await.send_keys(&name).await.unwrap();
