@@ -184,3 +184,74 @@ fn unified(file: &str, before: Option<&str>, after: Option<&str>) -> Option<Stri
     put(' ', &old[old_end..old_end + after_change]);
     Some(patch)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What a text becomes by a patch of one hunk, which must fit it.
+    fn applied(before: &str, patch: &str) -> String {
+        let lines: Vec<&str> = before.split_inclusive('\n').collect();
+        let mut rest = patch.split_inclusive('\n').skip(2);
+        let range = rest.next().unwrap().strip_prefix("@@ -").unwrap();
+        let (start, count) = range.split(' ').next().unwrap().split_once(',').unwrap();
+        let (start, count): (usize, usize) = (start.parse().unwrap(), count.parse().unwrap());
+        let from = if count == 0 { start } else { start - 1 };
+        let mut after: Vec<String> = lines[..from].iter().map(|line| (*line).to_owned()).collect();
+        let mut at = from;
+        let mut rest = rest.peekable();
+        while let Some(line) = rest.next() {
+            let mut text = line[1..].to_owned();
+            if rest.next_if(|next| next.starts_with('\\')).is_some() {
+                text.pop();
+            }
+            if !line.starts_with('+') {
+                assert_eq!(lines[at], text, "it fits");
+                at += 1;
+            }
+            if !line.starts_with('-') {
+                after.push(text);
+            }
+        }
+        assert_eq!(at, from + count);
+        after.extend(lines[at..].iter().map(|line| (*line).to_owned()));
+        after.concat()
+    }
+
+    fn text() -> impl Strategy<Value = String> {
+        let line = prop_oneof![Just("a\n"), Just("b\n"), Just("\n"), Just("c\r\n"), Just("- \\ +\n")];
+        (prop::collection::vec(line, 0..12), prop_oneof![Just(""), Just("end"), Just("\r")])
+            .prop_map(|(lines, end)| lines.concat() + end)
+    }
+
+    proptest! {
+        #[test]
+        fn a_patch_makes_the_change(before in text(), after in text()) {
+            let patch = unified("a.yaml", Some(&before), Some(&after));
+            prop_assert_eq!(patch.is_none(), before == after);
+            if let Some(patch) = patch {
+                prop_assert_eq!(applied(&before, &patch), after);
+            }
+        }
+    }
+
+    #[test]
+    fn files_that_come_and_go_are_named_so() {
+        let added = unified("a.yaml", None, Some("x\n")).unwrap();
+        assert_eq!(added, "--- /dev/null\n+++ b/a.yaml\n@@ -0,0 +1,1 @@\n+x\n");
+        let removed = unified("a.yaml", Some("x"), None).unwrap();
+        assert_eq!(removed, "--- a/a.yaml\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-x\n\\ No newline at end of file\n");
+        assert_eq!(applied("x", &removed), "");
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_in_no_patch() {
+        let change = |text: &str| FileChange::new(Path::new("servers/a.yaml"), None, Some(text));
+        assert!(change("name: a\ncommand: x\n").patch().is_some());
+        assert_eq!(change("name: a\ncommand: x\nenv: {API_KEY: hunter2}\n").patch(), None);
+        let binary = FileChange { after: Some(vec![0xFF]), ..change("") };
+        assert_eq!(binary.patch(), None);
+    }
+}

@@ -15,12 +15,12 @@ pub struct WriteScope {
     is_rehearsal: bool,
     /// The fingerprint of the changes that someone was shown; nothing else may be written then.
     seen: Option<String>,
-    noted: Mutex<Noted>,
+    noted: Mutex<WriteNotes>,
 }
 
 /// What came of the writes.
 #[derive(Debug, Default)]
-struct Noted {
+struct WriteNotes {
     /// What a rehearsal did not write, if it came that far.
     rehearsed: Option<Vec<FileChange>>,
     /// The ids of the writes that can be undone.
@@ -131,7 +131,7 @@ impl WriteScope {
         SCOPE.with_borrow(Clone::clone)
     }
 
-    fn noted(&self) -> MutexGuard<'_, Noted> {
+    fn noted(&self) -> MutexGuard<'_, WriteNotes> {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

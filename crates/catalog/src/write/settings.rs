@@ -1,6 +1,8 @@
 //! `config.toml`: written like definitions, so that a change is shown first and can be undone.
 
+use std::cmp::Reverse;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
@@ -55,26 +57,32 @@ impl Files {
 pub(super) fn masked(text: &str) -> String {
     let everything = || format!("{MASK}\n");
     let Ok(document) = Document::parse(text) else { return if text.is_empty() { String::new() } else { everything() } };
-    let mut secrets = Vec::new();
+    let mut secrets = Vec::<Option<Range<usize>>>::new();
     for (key, item) in document.as_table().iter() {
         collect(item, is_secret_name(key), &mut secrets);
     }
+    let Some(mut secrets) = secrets.into_iter().collect::<Option<Vec<_>>>() else { return everything() };
+    // From the end, so that places before stay where they are.
+    secrets.sort_by_key(|place| Reverse(place.start));
     let mut masked = text.to_owned();
-    for secret in secrets {
-        // A text that is written with escapes, or over lines, is not found as it is.
-        if !masked.contains(&secret) && !masked.contains(MASK) {
-            return everything();
-        }
-        masked = masked.replace(&secret, MASK);
+    for place in secrets {
+        masked.replace_range(place, &format!("\"{MASK}\""));
     }
-    if masked.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',')).any(looks_secret) {
+    // A setting that was commented out is no less a secret.
+    let is_secret = |line: &str| {
+        let setting = line.trim_start().strip_prefix('#').and_then(|comment| comment.split_once('='));
+        setting.is_some_and(|(key, value)| is_secret_name(key.trim()) && !is_harmless(value.trim()))
+    };
+    if masked.lines().any(is_secret)
+        || masked.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',')).any(looks_secret)
+    {
         return everything();
     }
     masked
 }
 
-/// The texts that may be secrets. `is_named` says that a key on the way is named like one.
-fn collect(item: &Item, is_named: bool, secrets: &mut Vec<String>) {
+/// The places of texts that may be secrets; `None` of one whose place is not known. `is_named` says that a key on the way is named like one.
+fn collect(item: &Item, is_named: bool, secrets: &mut Vec<Option<Range<usize>>>) {
     match item {
         Item::None => {}
         Item::Value(value) => collect_value(value, is_named, secrets),
@@ -91,13 +99,13 @@ fn collect(item: &Item, is_named: bool, secrets: &mut Vec<String>) {
     }
 }
 
-fn collect_value(value: &Value, is_named: bool, secrets: &mut Vec<String>) {
+fn collect_value(value: &Value, is_named: bool, secrets: &mut Vec<Option<Range<usize>>>) {
     match value {
-        Value::String(text) => {
-            let text = text.value();
+        Value::String(string) => {
+            let text = string.value();
             let is_reference = text.parse().is_ok_and(|parsed| !matches!(parsed, SecretRef::Literal(_)));
             if !is_reference && !is_harmless(text) && (is_named || looks_secret(text)) {
-                secrets.push(text.clone());
+                secrets.push(string.span());
             }
         }
         Value::Array(values) => values.iter().for_each(|value| collect_value(value, is_named, secrets)),
@@ -122,13 +130,14 @@ mod tests {
             ("# mine\nlisten = '127.0.0.1:1'\n", "# mine\nlisten = '127.0.0.1:1'\n".to_owned()),
             (
                 "hook = {token = 'env:HOOK', key = 'hunter2'}\n",
-                "hook = {token = 'env:HOOK', key = '****'}\n".to_owned(),
+                "hook = {token = 'env:HOOK', key = \"****\"}\n".to_owned(),
             ),
-            ("[a.secrets]\nb = ['hunter2']\n", "[a.secrets]\nb = ['****']\n".to_owned()),
-            ("token = 'a\\b'\n", "token = '****'\n".to_owned()),
-            ("token = \"hun\\u0074er2\"\n", "****\n".to_owned()),
-            (&format!("x = '{shaped}'\n"), "x = '****'\n".to_owned()),
+            ("[a.secrets]\nb = ['hunter2']\n", "[a.secrets]\nb = [\"****\"]\n".to_owned()),
+            ("token = 'a\\b'\n", "token = \"****\"\n".to_owned()),
+            ("token = \"hun\\u0074er2\"\nb = 1\n", "token = \"****\"\nb = 1\n".to_owned()),
+            (&format!("x = '{shaped}'\n"), "x = \"****\"\n".to_owned()),
             (&format!("# was {shaped}\nx = 1\n"), "****\n".to_owned()),
+            ("# token = 'hunter2'\n", "****\n".to_owned()),
             ("token =", "****\n".to_owned()),
         ] {
             assert_eq!(masked(text), shown, "{text}");

@@ -3,7 +3,7 @@
 
 use askama::Template;
 
-use super::operation::{BothChanges, Copy, FilePreview, Unwritten};
+use super::operation::{BothChanges, Copy, FilePreview, UnwrittenChanges};
 use crate::filters;
 use crate::form::Form;
 use crate::frame::{Frame, Notice};
@@ -54,7 +54,7 @@ pub struct EditorPage {
     /// Why the last try failed.
     pub problem: Option<Notice>,
     /// What the disk did not take.
-    pub unwritten: Option<Unwritten>,
+    pub unwritten: Option<UnwrittenChanges>,
     /// The steps.
     pub graph: Option<Graph>,
     /// The same by other doors.

@@ -29,7 +29,7 @@ pub struct OperationPage {
     /// Where the file was changed since the form was opened: what changed there, and what changed here.
     pub conflict: Option<BothChanges>,
     /// What the disk did not take.
-    pub unwritten: Option<Unwritten>,
+    pub unwritten: Option<UnwrittenChanges>,
     /// Where to go on afterwards; empty to see the answer.
     pub next: String,
     /// Why the last try failed.
@@ -49,7 +49,7 @@ pub struct BothChanges {
 
 /// What the disk did not take.
 #[derive(Debug)]
-pub struct Unwritten {
+pub struct UnwrittenChanges {
     /// The files.
     pub files: Vec<FilePreview>,
     /// The same as a patch; none where something in a file may be a secret.
@@ -89,9 +89,9 @@ pub struct SeenFile {
     pub text: String,
 }
 
-// === impl Unwritten ===
+// === impl UnwrittenChanges ===
 
-impl Unwritten {
+impl UnwrittenChanges {
     /// The patch as HTML whose text is the patch, byte by byte: a browser reads a return as a line end unless it is escaped.
     pub(super) fn html(patch: &str) -> String {
         let mut html = String::with_capacity(patch.len());

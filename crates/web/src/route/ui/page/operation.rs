@@ -10,7 +10,7 @@ use toolcrib_transport::http::body::Body;
 use toolcrib_ui::Notice;
 use toolcrib_ui::form::{Form, Submission};
 use toolcrib_ui::json::Json;
-use toolcrib_ui::page::operation::{BothChanges, Copy, Preview, Unwritten};
+use toolcrib_ui::page::operation::{BothChanges, Copy, Preview, UnwrittenChanges};
 use toolcrib_ui::page::operations::{OperationGroup, OperationRow};
 use toolcrib_ui::page::{OperationPage, OperationsPage};
 use toolcrib_view::{Effect, Operation};
@@ -107,7 +107,7 @@ struct FormState {
     problem: Option<Notice>,
     preview: Option<Preview>,
     conflict: Option<BothChanges>,
-    unwritten: Option<Unwritten>,
+    unwritten: Option<UnwrittenChanges>,
 }
 
 /// A try that failed.

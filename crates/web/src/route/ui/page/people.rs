@@ -63,7 +63,7 @@ async fn logins(request: &PageRequest) -> Result<ListPage, Problem> {
     let table = own.chain(others);
     let listing = Listing {
         title: "Logins",
-        intro: "Servers that people log in to at a provider. A call carries the login of who calls, or that of this installation.",
+        intro: "Servers that people log in to at a provider. Calls carry the login of their caller, or that of this installation.",
         empty: ("No server needs a login.", "A server that asks for one appears here."),
         is_live: true,
         ..Listing::new(&COLUMNS, Vec::new(), table.collect())

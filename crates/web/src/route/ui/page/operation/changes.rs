@@ -6,7 +6,7 @@ use toolcrib_base::Problem;
 use toolcrib_catalog::FileChange;
 use toolcrib_gateway::is_previewed;
 use toolcrib_ui::diff::{self, Diff};
-use toolcrib_ui::page::operation::{BothChanges, FilePreview, Preview, SeenFile, Unwritten};
+use toolcrib_ui::page::operation::{BothChanges, FilePreview, Preview, SeenFile, UnwrittenChanges};
 use toolcrib_view::Operation;
 
 use super::current;
@@ -38,7 +38,7 @@ pub(super) async fn preview(
         Some(known) => match current(request, operation, known).await {
             Some(now) if now[REVISION].is_string() => {
                 given[REVISION] = now[REVISION].clone();
-                given.to_string()
+                with_revision(arguments, &now[REVISION])
             }
             _ => arguments.to_owned(),
         },
@@ -53,6 +53,13 @@ pub(super) async fn preview(
     });
     let (seen, fingerprint) = (seen.collect(), text(&answer, "fingerprint"));
     Ok((!files.is_empty()).then_some(Preview { files, arguments, fingerprint, seen }))
+}
+
+/// An object with one member more. Numbers in it keep their digits.
+fn with_revision(arguments: &str, revision: &Value) -> String {
+    let members = arguments.trim_start().strip_prefix('{').unwrap_or("}");
+    let comma = if members.trim_start().starts_with('}') { "" } else { "," };
+    format!("{{\"{REVISION}\":{revision}{comma}{members}")
 }
 
 fn previewed(file: &Value) -> FilePreview {
@@ -116,12 +123,26 @@ async fn of_files(
 }
 
 /// What the disk did not take.
-pub(in crate::route::ui) fn unwritten(changes: &[FileChange]) -> Option<Unwritten> {
+pub(in crate::route::ui) fn unwritten(changes: &[FileChange]) -> Option<UnwrittenChanges> {
     let files = changes.iter().map(|change| FilePreview {
         file: change.file.to_string_lossy().into_owned(),
         change: change.word().to_owned(),
         difference: diff::unified(&change.difference()),
     });
     let patch: Option<String> = changes.iter().map(FileChange::patch).collect();
-    (!changes.is_empty()).then(|| Unwritten { files: files.collect(), patch })
+    (!changes.is_empty()).then(|| UnwrittenChanges { files: files.collect(), patch })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revision_is_added_and_numbers_keep_their_digits() {
+        for (arguments, expected) in
+            [(r#"{"name":"a","n":1.10}"#, r#"{"revision":"r","name":"a","n":1.10}"#), (" { }", r#"{"revision":"r" }"#)]
+        {
+            assert_eq!(with_revision(arguments, &"r".into()), expected);
+        }
+    }
 }
