@@ -22,7 +22,7 @@ mod journal;
 mod policies;
 
 pub use journal::{FileChange, Rehearsal, UndoError, WriteRecord};
-pub use policies::PolicyFileName;
+pub use policies::{POLICIES, POLICY_EXTENSION, PolicyFileName};
 
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;

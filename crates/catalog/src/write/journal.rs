@@ -12,11 +12,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use toolcrib_base::{Clock, Kind, Problem, SystemClock, random};
 
+use super::policies::POLICIES;
 use super::{DefinitionFile, Files, WriteError};
 use crate::clients::{difference as lines_that_differ, file_stamp};
 use crate::definition_id::DefinitionId;
 use crate::kind::DefinitionKind;
-use crate::policy_file::POLICIES;
 use crate::private::looks_secret;
 use crate::yaml;
 
