@@ -82,9 +82,7 @@ pub use object_name::{ObjectName, ObjectNameError};
 pub use pattern::{Pattern, PatternError};
 pub use period::{Period, PeriodError};
 pub use place::place_of;
-pub use policy_file::{
-    POLICIES, POLICY_EXTENSION, PolicyFile, keep_policies, kept_policies, read_policies, read_policy_folder,
-};
+pub use policy_file::{PolicyFile, keep_policies, kept_policies, read_policies, read_policy_folder};
 pub use private::{MASK, is_secret_name, is_secret_value};
 pub use problem::{DefinitionProblem, Position, without_secrets};
 pub use profile::edit;
@@ -115,7 +113,7 @@ pub use validate::{FileReport, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;
 pub use workflow::{Action, Condition, RESERVED_ARGUMENTS, RETRY_DELAY_MAX, Retry, Step, Test, WorkflowDefinition};
 pub use write::{
-    Change, DefinitionFile, FileChange, Files, ListedChange, ListedWrite, PolicyFileName, UndoError, WriteError,
-    WriteRecord, WriteScope,
+    Change, DefinitionFile, FileChange, Files, ListedChange, ListedWrite, POLICIES, POLICY_EXTENSION, PolicyFileName,
+    UndoError, WriteError, WriteRecord, WriteScope,
 };
 pub use yaml::{Document, documents, render as to_yaml};

@@ -6,12 +6,8 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::write::{Files, WriteError};
+use crate::write::{Files, POLICIES, POLICY_EXTENSION, WriteError};
 
-/// The folder, under the home folder.
-pub const POLICIES: &str = "policies";
-/// What files of policies end in.
-pub const POLICY_EXTENSION: &str = "cedar";
 /// Where the last good files are kept, under the home folder.
 const KEPT: &str = "state/policies.json";
 const KEPT_MODE: u32 = 0o600;

@@ -13,7 +13,7 @@ use toolcrib_base::task::{Scope, Stop};
 use crate::catalog::{Catalog, Changes, reload};
 use crate::kind::DefinitionKind;
 use crate::pending_writes::PendingWrites;
-use crate::policy_file::POLICIES;
+use crate::write::POLICIES;
 
 /// Editors write in several steps: files are read when nothing has changed for this long.
 const QUIET: Duration = Duration::from_millis(200);

@@ -28,7 +28,7 @@ mod settings;
 
 pub use change::FileChange;
 pub use journal::{ListedChange, ListedWrite, UndoError, WriteRecord};
-pub use policies::PolicyFileName;
+pub use policies::{POLICIES, POLICY_EXTENSION, PolicyFileName};
 pub use scope::WriteScope;
 
 const FILE_MODE: u32 = 0o600;

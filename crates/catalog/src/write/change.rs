@@ -6,11 +6,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use super::policies::POLICIES;
 use super::{DefinitionFile, settings};
 use crate::clients::difference as lines_that_differ;
 use crate::definition_id::DefinitionId;
 use crate::kind::DefinitionKind;
-use crate::policy_file::POLICIES;
 use crate::private::{MASK, looks_secret};
 use crate::yaml;
 

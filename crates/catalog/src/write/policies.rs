@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use super::{DefinitionFile, FileChange, Files, WriteError};
-use crate::policy_file::{POLICIES, POLICY_EXTENSION};
 
+/// The folder of policies, under the home folder.
+pub const POLICIES: &str = "policies";
+/// What files of policies end in.
+pub const POLICY_EXTENSION: &str = "cedar";
 /// The longest name of a file.
 const NAME_MAX: usize = 64;
 

@@ -168,8 +168,7 @@ impl KeyRing {
     }
 
     /// Writes a new key, and answers it.
-    fn add(&self, gateway: &Arc<Gateway>, text: &str, made: &(Secret, GatewayKey)) -> Result<Value, Problem> {
-        let (secret, key) = made;
+    fn add(&self, gateway: &Arc<Gateway>, text: &str, secret: &Secret, key: &GatewayKey) -> Result<Value, Problem> {
         let written = self.put(gateway, edit::add_key(self.file(), self.name.as_str(), text, key))?;
         let profile = self.name.as_str();
         let url = if profile == "default" { "/mcp".to_owned() } else { format!("/mcp/p/{profile}") };
@@ -220,7 +219,7 @@ async fn add(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> 
                 .hint("Choose another name, or change it over with `core_profile_key_rotate`."));
         }
         let (secret, made) = GatewayKey::generate(key, Some(day_of(now)));
-        ring.add(&gateway, &ring.text, &(secret, GatewayKey { role, expires, user, ..made }))
+        ring.add(&gateway, &ring.text, &secret, &GatewayKey { role, expires, user, ..made })
     })
     .await
 }
@@ -289,7 +288,8 @@ async fn rotate(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
                 .map_err(|error| Problem::new(Kind::Definition, error.to_string()))?,
             None => ring.text.clone(),
         };
-        ring.add(&gateway, &text, &newest.successor(now))
+        let (secret, key) = newest.successor(now);
+        ring.add(&gateway, &text, &secret, &key)
     })
     .await
 }

@@ -51,8 +51,8 @@ async fn a_hidden_tool_is_explained_and_allowed_by_the_difference_that_is_shown(
             for part in ["In each profile", "default", "visible", "profiles/team.yaml:7", "Nothing else changes"] {
                 assert!(text.contains(part), "{part}: {text}");
             }
-            for part in ["+  - kit/add", "-  deny: [\"*/add*\"]"] {
-                assert!(text.replace('\u{a0}', " ").contains(part), "{part}: {text}");
+            for part in ["- kit/add", "deny: []", "# what ann may"] {
+                assert!(text.contains(part), "{part}: {text}");
             }
             assert_eq!(fs::read_to_string(&file).unwrap(), PROFILE, "nothing is written before");
             assert_ne!(run(&home, &["call", "--profile", "team", "kit/add", "a=1", "b=2"], &[]).await.code, 0);
@@ -92,7 +92,7 @@ async fn listed(settings: &str) -> Result<Vec<String>, u16> {
     for (name, value) in [
         ("authorization", bearer),
         ("content-type", "application/json"),
-        ("accept", "application/json, text/event-stream"),
+        ("accept", "application/json"),
         ("mcp-protocol-version", "2026-07-28"),
         ("mcp-method", "tools/list"),
     ] {
@@ -106,7 +106,10 @@ async fn listed(settings: &str) -> Result<Vec<String>, u16> {
     let body = answer.body.collect(1 << 20).await.unwrap();
     let answer: Value = serde_json::from_slice(&body).unwrap();
     let tools = answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("{answer}"));
-    Ok(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect())
+    let names = tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with("kit_")).collect();
+    names.sort();
+    Ok(names)
 }
 
 #[tokio::test]
@@ -186,16 +189,16 @@ async fn a_profile_is_made_with_its_key_and_a_client_sees_just_that() {
             pages.reads("Done.").await;
             // As a bundle, which has no keys in it.
             pages.click("a[href^='/ui/operations/core_profile_export']").await;
-            pages.click("form[action='/ui/do/core_profile_export'] button:not(.hidden)").await;
+            pages.click("form[action='/ui/do/core_profile_export'] button.primary").await;
             pages.reads("\"bundle\"").await;
             let bundle = pages.text().await;
             assert!(bundle.contains("narrower") && !bundle.contains("sha256"), "{bundle}");
+            assert_eq!(pages.complaints().await, [""; 0]);
             // A key is for clients: it opens no pages, and that is said.
             pages.click("form[action='/ui/sign-out'] button").await;
             pages.types("#token", &key).await;
             pages.click("form:not([hidden]) button").await;
             pages.reads("A key of a profile opens no pages").await;
-            assert_eq!(pages.complaints().await, [""; 0]);
         })
         .await;
 }

@@ -150,7 +150,8 @@ fn rotate(named: &KeyArgument, keep: Option<Duration>, environment: &Environment
         let (path, name) = (&file.path, named.profile.as_str());
         file.text = file.edited(edit::expire_keys(path, name, &file.text, &named.key, key_end(now, keep)))?;
     }
-    file.put(named, &newest.successor(now))
+    let (secret, key) = newest.successor(now);
+    file.put(named, &secret, &key)
 }
 
 /// The keys of a profile, and when each was used last.
@@ -239,12 +240,11 @@ impl File {
     /// Makes a key, writes its hash and prints it.
     fn add(&self, named: &KeyArgument, with: impl FnOnce(GatewayKey) -> GatewayKey) -> anyhow::Result<()> {
         let (secret, key) = GatewayKey::generate(named.key.clone(), Some(day_of(SystemClock.now())));
-        self.put(named, &(secret, with(key)))
+        self.put(named, &secret, &with(key))
     }
 
     /// Writes the hash of a key and prints the key.
-    fn put(&self, named: &KeyArgument, made: &(Secret, GatewayKey)) -> anyhow::Result<()> {
-        let (secret, key) = made;
+    fn put(&self, named: &KeyArgument, secret: &Secret, key: &GatewayKey) -> anyhow::Result<()> {
         self.write(edit::add_key(&self.path, named.profile.as_str(), &self.text, key))?;
         Ok(output::print(&format!("{}\n", secret.expose()))?)
     }
