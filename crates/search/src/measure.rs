@@ -39,7 +39,8 @@ impl Scores {
             recall: CUTS.map(|most| found(most) / relevant.len() as f64),
             success: [CUTS[0], CUTS[1]].map(|most| found(most).min(1.0)),
             reciprocal_rank: (0..100).find(is_relevant).map_or(0.0, |rank| 1.0 / (rank as f64 + 1.0)),
-            ndcg: (0..10).filter(is_relevant).map(gain).sum::<f64>() / best,
+            // Not by `sum`, which makes -0 of nothing.
+            ndcg: (0..10).filter(is_relevant).map(gain).fold(0.0, |sum, gain| sum + gain) / best,
         }
     }
 
