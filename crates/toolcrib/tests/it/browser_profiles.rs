@@ -4,6 +4,7 @@ use std::fs;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde_json::{Value, json};
+use thirtyfour::By;
 use toolcrib_testkit::{eventually_finds, fake_server};
 use toolcrib_transport::http::client::HttpClient;
 
@@ -43,7 +44,8 @@ async fn a_hidden_tool_is_explained_and_allowed_by_the_difference_that_is_shown(
             // The list says what hides each tool, with file and line, and filters stand in the address.
             let listed = shows(&pages, "/ui/tools?show=hidden&profile=team", "kit/add").await;
             assert!(listed.contains("tools.deny: */add*") && listed.contains("profiles/team.yaml:7"), "{listed}");
-            assert!(!listed.contains("kit/echo"), "what is shown is not hidden: {listed}");
+            let shown = pages.driver.find(By::Css("a[href='/ui/tools/kit%2Fecho?profile=team']")).await;
+            assert!(shown.is_err(), "what is shown is not hidden: {listed}");
             pages.click("a[href='/ui/tools/kit%2Fadd?profile=team']").await;
             pages.reads("Hidden in profile team").await;
             let text = pages.text().await;

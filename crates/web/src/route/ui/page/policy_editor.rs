@@ -14,6 +14,7 @@ use super::policies::decision;
 use super::profile_editor::write_form;
 use super::{Page, rendered};
 use crate::route::ui::request::Fields;
+use crate::route::ui::write::sentence;
 use crate::route::ui::{PageRequest, write};
 
 pub(super) const PATH: &str = "/ui/policies/-/edit";
@@ -62,7 +63,7 @@ async fn editor(request: &PageRequest, sent: Option<&Fields>) -> Result<PreviewE
     if sent.is_none()
         && let Some(there) = &there
     {
-        outcome.sections.extend(problems(rows(there, "problems"), "What is wrong with the file"));
+        outcome.sections.extend(problems(rows(there, "problems"), "What is wrong with the file", Level::Bad));
     }
     let line = |value: String| EditorControl::Line(value);
     let mut fields = Vec::new();
@@ -107,7 +108,7 @@ async fn outcome(request: &PageRequest, edit: &Edit) -> Outcome {
         let count = faults.len();
         outcome.summary =
             format!("Nothing can be written: {count} {}.", if count == 1 { "problem" } else { "problems" });
-        outcome.sections = problems(faults, "What is wrong").into_iter().collect();
+        outcome.sections = problems(faults, "What is wrong", Level::Bad).into_iter().collect();
         return outcome;
     }
     match request.operate("core_policy_diff", json!({ "file": file })).await {
@@ -129,7 +130,7 @@ async fn outcome(request: &PageRequest, edit: &Edit) -> Outcome {
     if let Some(revision) = &edit.revision {
         arguments["revision"] = revision.as_str().into();
     }
-    outcome.sections.extend(problems(rows(&checked, "warnings"), "Names that nothing has"));
+    outcome.sections.extend(problems(rows(&checked, "warnings"), "Names that nothing has", Level::Warn));
     if edit.name.is_empty() {
         outcome.summary = format!("Give the file a name. {}", outcome.summary);
     } else {
@@ -164,13 +165,15 @@ fn failed(problem: &Problem) -> Outcome {
     Outcome { summary, problem: Some::<Notice>(write::notice(problem)), ..Outcome::default() }
 }
 
-/// Problems with their places.
-fn problems(faults: &[Value], title: &str) -> Option<Section> {
+/// Problems or warnings with their places.
+fn problems(faults: &[Value], title: &str, level: Level) -> Option<Section> {
+    let word = if level == Level::Bad { "problem" } else { "warning" };
     let table = faults.iter().map(|row| {
         let line = text(row, "line");
         let file = text(row, "file");
         let place = if line.is_empty() { file } else { format!("{file}:{line}") };
-        vec![Cell::Id(place), Cell::State { level: Level::Bad, word: text(row, "message"), note: text(row, "hint") }]
+        let note = [text(row, "message"), text(row, "hint")].map(|part| sentence(&part)).join(" ");
+        vec![Cell::Id(place), Cell::State { level, word: word.to_owned(), note: note.trim().to_owned() }]
     });
     let table = Table {
         label: title.to_owned(),
