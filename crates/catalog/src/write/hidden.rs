@@ -102,7 +102,7 @@ mod tests {
         let value = |text: &str| which.value(text).unwrap();
         assert_eq!(value(&file.revealed(&which, &shown)), value(FILE));
         // A value that moved on its own keeps what it was; one that is new stays what it is, and is refused.
-        let moved = shown.replace("-v]", "-v, -q]").replace("command: run", "command: other");
+        let moved = shown.replace("\"-v\"]", "\"-v\", \"-q\"]").replace("command: run", "command: other");
         let revealed = file.revealed(&which, &moved);
         assert_eq!(value(&revealed)["args"], serde_json::json!(["--token=hunter2", "-v", "-q"]), "{revealed}");
         assert!(revealed.contains("# where"), "{revealed}");

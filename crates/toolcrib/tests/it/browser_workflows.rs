@@ -59,7 +59,7 @@ async fn build(pages: &Pages, file: &Path) {
     pages.click("a[href='/ui/edit/workflow']").await;
     pages.click(&control("add", "/args")).await;
     pages.types(&control("key", "/args/~+0"), "text").await;
-    pages.until(&control("v", "/args/~+0/type")).await.send_keys("\"string\"").await.unwrap();
+    pages.until(&control("v", "/args/~+0/type")).await.send_keys("string").await.unwrap();
     fill(pages, &format!("{FIRST}/id"), "greet").await;
     fill(pages, &format!("{FIRST}/tool"), "try/echo").await;
     argument(pages, FIRST, "text", "Hello {{ .input.text }}").await;
@@ -70,6 +70,8 @@ async fn build(pages: &Pages, file: &Path) {
     // Without a name nothing is shown that could be written.
     pages.click("button[value='preview']").await;
     pages.reads("is required").await;
+    // The browser notes that it was refused.
+    assert_eq!(pages.complaints().await.len(), 1);
     fill(pages, "/name", "letter").await;
     pages.press(Key::Enter + "").await;
     pages.reads("What would change").await;
@@ -98,7 +100,7 @@ async fn repair(pages: &Pages, file: &Path) {
     // What is wrong stands at its line, and in the form at its field.
     pages.types("#text", &text.replace("tool: try/fail", "tool: try/echo\n    timeout: soon")).await;
     pages.click("button[value='check']").await;
-    pages.reads("Line 14, column 14").await;
+    pages.reads("Line 13, column 14").await;
     pages.click("button[value='switch']").await;
     pages.until("#editor .fields").await;
     pages.click("button[value='check']").await;
@@ -108,9 +110,9 @@ async fn repair(pages: &Pages, file: &Path) {
     pages.click("button[value='switch']").await;
     let repaired = text
         .replace("tool: try/fail", "tool: try/echo")
-        .replace("message: no paper", "text: no paper\n    timeout: 5s");
+        .replace("message: no paper", "text: no paper\n    timeout: \"5s\"");
     let shown = shown_text(pages).await;
-    assert!(shown.contains("# a greeting") && shown.contains("timeout: 5s"), "{shown}");
+    assert!(shown.contains("# a greeting") && shown.contains("timeout: \"5s\""), "{shown}");
     assert_eq!(sorted(&shown), sorted(&repaired), "{shown}");
     pages.click("button[value='preview']").await;
     pages.reads("-     tool: try/fail").await;
@@ -138,7 +140,7 @@ async fn a_workflow_is_built_run_repaired_and_run_again() {
             // A failed step says why, on the page of the run that follows it.
             pages.click("a[href='/ui/run/workflow/letter']").await;
             fill(&pages, "/text", "Ada <b>").await;
-            pages.press(Key::Enter + "").await;
+            pages.click("form[action='/ui/run/workflow/letter'] button.primary").await;
             pages.reads("no paper").await;
             pages.reads("failed").await;
             let failed = pages.driver.current_url().await.unwrap().path().to_owned();
@@ -151,7 +153,7 @@ async fn a_workflow_is_built_run_repaired_and_run_again() {
             // The same input once more, and this time it comes to its end.
             pages.go(&failed).await;
             pages.click("form[action='/ui/run/workflow/letter'] button").await;
-            pages.reads("completed").await;
+            pages.until("dl.facts .state.ok").await;
             let done = pages.driver.current_url().await.unwrap().path().to_owned();
             assert_ne!(done, failed);
             let text = unfolded(&pages).await;
@@ -159,9 +161,10 @@ async fn a_workflow_is_built_run_repaired_and_run_again() {
             // History has both, each with what it was given and gave.
             pages.go("/ui/workflow-runs").await;
             let text = pages.text().await;
-            assert!(text.contains("failed") && text.contains("completed") && text.contains("1–2 of 2"), "{text}");
+            assert!(text.contains("failed") && text.contains("completed") && text.contains("2 in all"), "{text}");
             pages.go("/ui/workflow-runs?status=failed").await;
             pages.click(&format!("main a[href='{failed}']")).await;
+            pages.until("ol.records").await;
             assert!(unfolded(&pages).await.contains("\"message\": \"no paper\""));
             assert_eq!(pages.complaints().await, [""; 0]);
         })
@@ -236,7 +239,7 @@ async fn a_server_is_edited_in_both_views_and_its_secret_stays_in_the_file() {
             assert_eq!(text, definition.replace("v4lue-unseen", "\"****\""));
             pages.click("button[value='switch']").await;
             fill(&pages, "/title", "Practice").await;
-            pages.until(&control("v", "/start")).await.send_keys("\"lazy\"").await.unwrap();
+            pages.until(&control("v", "/start")).await.send_keys("lazy").await.unwrap();
             pages.click("button[value='preview']").await;
             pages.reads("What would change").await;
             pages.reads("+ title: Practice").await;

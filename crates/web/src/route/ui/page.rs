@@ -207,7 +207,8 @@ pub(super) fn name(request: &PageRequest) -> String {
 
 /// The navigation of who is signed in.
 pub(super) fn navigation(request: &PageRequest) -> Vec<NavGroup> {
-    let here = request.path();
+    let path = request.path();
+    let here = belonging(&path);
     let mut groups: Vec<NavGroup> = Vec::new();
     for page in PAGES.iter().filter(|page| page.needs.is_empty() || request.allows(page.needs)) {
         let Some((group, label)) = page.nav else { continue };
@@ -219,6 +220,22 @@ pub(super) fn navigation(request: &PageRequest) -> Vec<NavGroup> {
         }
     }
     groups
+}
+
+/// Pages that belong to another one than their path says, by what their paths begin with.
+const BELONGING: [(&str, &str); 6] = [
+    ("/ui/edit/server", servers::PAGE.path),
+    ("/ui/edit/service-class", services::PAGE.path),
+    ("/ui/edit/workflow", workflows::PAGE.path),
+    ("/ui/run/workflow", workflows::PAGE.path),
+    ("/ui/service-classes", services::PAGE.path),
+    ("/ui/workflow-runs", workflows::PAGE.path),
+];
+
+/// The path of the page that a page belongs to.
+fn belonging(path: &str) -> &str {
+    let begins = |begin: &str| path.strip_prefix(begin).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    BELONGING.iter().find(|(begin, _)| begins(begin)).map_or(path, |(_, page)| *page)
 }
 
 /// A button that leads to a page.

@@ -101,9 +101,9 @@ fn a_new_one_is_named_by_what_it_says() {
     assert_eq!(draft.name(&subject), None);
     let mut form = draft.form.take().unwrap();
     assert!(matches!(form.read(&[]), Submission::Wrong(_)), "it lacks its name");
-    draft.take_value(&subject, r#"{"name":"n","steps":[{"id":"a","tool":"t"}]}"#);
-    assert_eq!(draft.name(&subject).as_deref(), Some("n"));
-    assert_eq!(draft.text, "name: n\nsteps:\n  - id: a\n    tool: t\n");
+    draft.take_value(&subject, r#"{"name":"made","steps":[{"id":"a","tool":"t"}]}"#);
+    assert_eq!(draft.name(&subject).as_deref(), Some("made"));
+    assert_eq!(draft.text, "name: made\nsteps:\n  - id: a\n    tool: t\n");
 }
 
 fn any_json() -> BoxedStrategy<Value> {
