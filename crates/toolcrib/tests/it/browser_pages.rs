@@ -4,6 +4,7 @@ mod busy;
 mod copies;
 mod looks;
 mod outline;
+mod pictures;
 mod record;
 
 use std::path::Path;
