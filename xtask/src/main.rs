@@ -14,6 +14,7 @@ mod picture;
 mod process;
 mod real;
 mod scenarios;
+mod screenshots;
 mod setup;
 mod steps;
 mod tally;
@@ -29,6 +30,7 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   test [--only <step>]... [--list]   everything: format, walls, lints, tests, docs, fuzz, real servers
+       [--screenshots]               only takes the pictures of the web user interface again, into docs/ui
   ci                                 the same with the settings of a build machine
   setup                              switches the hooks of this repository on
   tidy [--map] [--shrink]            the walls and the house rules that no compiler checks; how large each crate is and
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
     let rest = arguments.get(1..).unwrap_or_default();
     let workspace = Workspace::find();
     let result = match arguments.first().map(String::as_str) {
+        Some("test") if rest == [screenshots::FLAG] => screenshots::command(&workspace),
         Some("test") => steps::test(&workspace, rest, verdict::Setting::Person),
         Some("ci") => steps::test(&workspace, rest, verdict::Setting::Machine),
         Some("setup") => setup::command(&workspace),

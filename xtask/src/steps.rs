@@ -99,7 +99,7 @@ fn chosen(arguments: &[String]) -> Result<Option<Vec<&'static Step>>> {
                 };
                 chosen.push(step);
             }
-            other => bail!("unknown argument `{other}`; `test` knows --only <step> and --list"),
+            other => bail!("unknown argument `{other}`; `test` knows --only <step>, --list and, alone, --screenshots"),
         }
     }
     if chosen.is_empty() {

@@ -5,6 +5,7 @@ mod copies;
 mod looks;
 mod made;
 mod outline;
+mod pictures;
 mod record;
 
 use std::path::Path;
