@@ -9,6 +9,7 @@ use super::looks::{PagePlace, examine, with_axe};
 use super::{Browser, Pages, outline};
 use crate::agent_runs::{json, until};
 use crate::browser_changes::{CHANGES, changed, gateway, shows};
+use crate::toolcrib::run;
 
 const CALL: &str = "form[action^='/ui/call/'] .as button";
 const CASES: &str = "{\"text\":\"add two numbers\",\"relevant\":[\"kit/add\",\"kit/none\"]}";
@@ -51,6 +52,9 @@ async fn pages_of_what_was_done_are_accessible_quiet_and_fit() {
     ];
     let gateway = gateway(&script, &files).await;
     let home = gateway.home().to_owned();
+    // What was never approved is held.
+    let verified = run(&home, &["api", "core_mcpserver_verify", "name=old"], &[]).await;
+    assert_eq!(verified.code, 0, "{}", verified.stderr);
     let (one, other) = (run_of(&home, "Say it.").await, run_of(&home, "Say it again.").await);
     Browser::start()
         .await
