@@ -37,7 +37,7 @@ pub use settings::{
 pub use settle::{ImportDecision, Outcome, settle};
 pub use splice::{Splice, Splices};
 pub use table::{CLIENTS, Client, Format, Source, Transports, client};
-pub use translate::{Answer, ITSELF, Surroundings, translate};
+pub use translate::{Answer, ITSELF, Surroundings, translate, unknown_words};
 
 /// The name of our own entry in a client's settings.
 pub const OURS: &str = "toolcrib";

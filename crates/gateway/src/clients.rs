@@ -2,9 +2,10 @@
 //! servers they call. What reads and writes the files is handed in where the program is put together, and only for a
 //! gateway that serves this machine alone.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use toolcrib_base::{Problem, ProfileName, ServerName};
+use toolcrib_base::{Problem, ProfileName, Secret, ServerName};
 use toolcrib_catalog::Files;
 
 /// Something that reads and writes the settings of clients. Its functions wait for the disk.
@@ -19,7 +20,7 @@ pub trait EditClients: Send + Sync + fmt::Debug {
     fn write(&self, edit: &ClientEdit, revision: Option<&str>) -> Result<EditReport, Problem>;
 
     /// What would become of the servers of these clients, of all without names. Nothing is written.
-    fn preview_import(&self, clients: &[String]) -> Result<ImportPreview, Problem>;
+    fn preview_import(&self, clients: &[String], answers: &ImportAnswers) -> Result<ImportPreview, Problem>;
 
     /// Writes the definitions of these names, and their secrets into the vault before.
     fn import(&self, wanted: &WantedImport<'_>, files: &Files) -> Result<Vec<ImportedServer>, Problem>;
@@ -126,6 +127,32 @@ pub struct ImportPreview {
     pub problems: Vec<Problem>,
     /// What means nothing here in files that are right.
     pub warnings: Vec<String>,
+    /// What the clients would ask their person for.
+    pub questions: Vec<ImportQuestion>,
+}
+
+/// What stands in for placeholders of clients, by their names, such as `workspaceFolder` or `input:region`.
+#[derive(Debug, Clone, Default)]
+pub struct ImportAnswers {
+    /// What may be shown.
+    pub plain: BTreeMap<String, String>,
+    /// What goes into the vault.
+    pub secret: BTreeMap<String, Secret>,
+}
+
+/// Something that a client asks its person for, or only the client knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportQuestion {
+    /// The name of the placeholder.
+    pub name: String,
+    /// The client's name for people.
+    pub title: String,
+    /// What the client asks.
+    pub description: Option<String>,
+    /// What it is without an answer; of a secret never.
+    pub default: Option<String>,
+    /// Whether the answer goes into the vault.
+    pub is_secret: bool,
 }
 
 /// A server of a client.
@@ -169,6 +196,8 @@ pub struct WantedImport<'a> {
     pub clients: &'a [String],
     /// The names of the definitions, as the preview gives them.
     pub servers: &'a [ServerName],
+    /// What stands in for placeholders.
+    pub answers: &'a ImportAnswers,
 }
 
 /// A definition that was written.

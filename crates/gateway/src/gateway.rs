@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
-use toolcrib_base::{Problem, ProfileName, Timestamp};
+use toolcrib_base::{PrincipalId, Problem, ProfileName, Timestamp};
 use toolcrib_call::live_events::Kind;
 use toolcrib_call::pins::Quarantine;
 use toolcrib_call::{
@@ -65,8 +65,8 @@ pub struct Gateway {
     pub(crate) logs: Option<Arc<dyn ReadServerLogs>>,
     /// Who called lately without a session.
     pub(crate) callers: RecentCallers,
-    /// How often clients were given the tools of a profile since that was written down.
-    pub(crate) lists: Mutex<BTreeMap<ProfileName, u64>>,
+    /// How often clients were given the tools of a profile since that was written down; `None` for whom there is no room.
+    pub(crate) lists: Mutex<BTreeMap<(ProfileName, Option<PrincipalId>), u64>>,
     pub(crate) embed: Option<Arc<dyn Embed>>,
     /// The sessions that follow events.
     pub(crate) followers: Followers,

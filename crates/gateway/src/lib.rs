@@ -54,7 +54,7 @@ pub mod verify;
 pub use builder::GatewayBuilder;
 pub use clients::{
     CandidateState, ClientEdit, ClientState, EditAction, EditClients, EditPreview, EditReport, FoundClient,
-    ImportCandidate, ImportPreview, ImportedServer, WantedImport,
+    ImportAnswers, ImportCandidate, ImportPreview, ImportQuestion, ImportedServer, WantedImport,
 };
 pub use configuration::KeepSettings;
 pub use duplex::Duplex;

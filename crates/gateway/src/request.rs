@@ -301,7 +301,7 @@ impl RequestHandler<'_> {
         let fixed = context.listed(params, view.listed_for(context.caller.session.as_deref()))?;
         // A further page belongs to the list that was counted with its first one.
         if !params.may_have("cursor") {
-            self.gateway.count_list(&context.caller.profile);
+            self.gateway.count_list(context.caller);
         }
         let revision = context.caller.revision;
         if view.profile.exposure != Exposure::Dynamic || revision.era() != Era::Legacy {

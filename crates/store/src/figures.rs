@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{OptionalExtension, Transaction, params};
-use toolcrib_base::{Clock, ProfileName, Timestamp};
+use toolcrib_base::{Clock, Timestamp};
 
 use crate::database::Database;
 use crate::error::StoreError;
@@ -21,6 +21,8 @@ const BATCHES: usize = 50;
 const NAMES_MAX: usize = 64;
 /// Under which the names beyond [`NAMES_MAX`] count.
 const OTHER: &str = "…";
+/// How many names of a kind that saved tokens a slot has.
+const SAVERS_MAX: usize = 16;
 const SECOND: i64 = 1_000;
 
 /// How long a slot is.
@@ -62,6 +64,12 @@ pub struct Figures {
     pub saved: u64,
     /// How long they took.
     pub durations: Durations,
+}
+
+/// What lists of tools saved, by kind and name.
+#[derive(Debug, Clone, Default)]
+pub struct ListSavings {
+    rows: BTreeMap<(FigureKind, String), Figures>,
 }
 
 /// Which figures are wanted.
@@ -151,6 +159,35 @@ impl Figures {
         self.lists += other.lists;
         self.saved += other.saved;
         self.durations.add(&other.durations);
+    }
+}
+
+// === impl ListSavings ===
+
+impl ListSavings {
+    /// Under which name what has none counts.
+    pub const OTHER: &str = OTHER;
+
+    /// Adds lists that were given, each of which saved so many tokens.
+    pub fn add(&mut self, kind: FigureKind, name: &str, lists: u64, each: u64) {
+        let figures = Figures { lists, saved: lists.saturating_mul(each), ..Figures::default() };
+        self.rows.entry((kind, name.to_owned())).or_default().add(&figures);
+    }
+
+    /// The rows; of each kind those that saved most under their names, so that there is room for those that are called.
+    fn bounded(&self) -> Vec<(FigureKind, &str, &Figures)> {
+        let mut rows: Vec<_> =
+            self.rows.iter().map(|((kind, name), figures)| (*kind, name.as_str(), figures)).collect();
+        rows.sort_by(|a, b| (a.0, b.2.saved, a.1).cmp(&(b.0, a.2.saved, b.1)));
+        let (mut last, mut place) = (FigureKind::All, 0);
+        for row in &mut rows {
+            place = if row.0 == last { place + 1 } else { 1 };
+            last = row.0;
+            if place > SAVERS_MAX {
+                row.1 = OTHER;
+            }
+        }
+        rows
     }
 }
 
@@ -267,21 +304,18 @@ impl FigureTable {
         Ok((read, last, events))
     }
 
-    /// Counts lists that clients of profiles were given, and how many tokens each had less than all tools.
+    /// Counts lists that clients were given, and how many tokens they had less than all tools.
     ///
     /// # Errors
     /// The database says no.
-    pub fn add_lists(&self, lists: &BTreeMap<ProfileName, (u64, u64)>) -> Result<(), StoreError> {
+    pub fn add_lists(&self, savings: &ListSavings) -> Result<(), StoreError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
         let mut slots: HashMap<SlotKey, Figures> = HashMap::new();
-        for (profile, (count, each)) in lists {
-            let figures = Figures { lists: *count, saved: count.saturating_mul(*each), ..Figures::default() };
-            for (kind, name) in [(FigureKind::All, ""), (FigureKind::Profile, profile.as_str())] {
-                for span in FigureSpan::ALL {
-                    let key = (span, kind, span.start(now), name.to_owned());
-                    slots.entry(key).or_default().add(&figures);
-                }
+        for (kind, name, figures) in savings.bounded() {
+            for span in FigureSpan::ALL {
+                let key = (span, kind, span.start(now), name.to_owned());
+                slots.entry(key).or_default().add(figures);
             }
         }
         let written = self.database.write_soon(|transaction| merge(transaction, &slots));

@@ -53,7 +53,7 @@ pub use canaries::{Canaries, CanaryRecord};
 pub use error::StoreError;
 pub use events::{EventFilter, EventRecord, Events};
 pub use facts::{Fact, Facts};
-pub use figures::{Durations, FigureKind, FigureQuery, FigureSpan, FigureTable, Figures};
+pub use figures::{Durations, FigureKind, FigureQuery, FigureSpan, FigureTable, Figures, ListSavings};
 pub use halts::{HaltRecord, Halts};
 pub use logins::{
     ClientRegistrations, CredentialRecord, Credentials, Generation, LogoutRecord, Logouts, PendingLogin, PendingLogins,

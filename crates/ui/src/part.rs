@@ -254,6 +254,8 @@ pub enum Section {
     Form(OperationForm),
     /// A form for what something requires.
     Requirements(RequirementForm),
+    /// A form that shows the page again with what is put in.
+    Questions(QuestionForm),
 }
 
 /// One step of a run.
@@ -311,10 +313,27 @@ pub struct RequirementForm {
     pub next: String,
 }
 
+/// A form that shows its page again, with what is put in.
+#[derive(Debug, Clone)]
+pub struct QuestionForm {
+    /// The heading.
+    pub title: String,
+    /// What it is for.
+    pub note: String,
+    /// The page.
+    pub path: String,
+    /// Parameters that stay.
+    pub hidden: Vec<(&'static str, String)>,
+    /// What is put in.
+    pub requirements: Vec<Requirement>,
+    /// What the button reads.
+    pub button: &'static str,
+}
+
 /// What is put in.
 #[derive(Debug, Clone)]
 pub struct Requirement {
-    /// The argument that takes it.
+    /// The field that takes it: the argument of an operation after `arg.`, or a parameter of the page.
     pub argument: String,
     /// Its name.
     pub name: String,
@@ -345,6 +364,10 @@ pub struct ChoiceForm {
     pub argument: &'static str,
     /// What is sent as it is, also without a choice.
     pub hidden: Vec<(&'static str, String)>,
+    /// More arguments that are sent as they are.
+    pub answers: Vec<(String, String)>,
+    /// What is put in beside the choice.
+    pub requirements: Vec<Requirement>,
     /// Whether each is chosen until a person says otherwise.
     pub are_chosen: bool,
     /// What there is.

@@ -14,6 +14,10 @@ pub struct Costs {
     pub listed_tools: usize,
     /// What it lists.
     pub listed: usize,
+    /// What of that the list has not, by tool and by server: those that save most, in tokens.
+    pub saved_by_tool: Vec<(String, usize)>,
+    /// The same by server.
+    pub saved_by_server: Vec<(String, usize)>,
     /// The question and the answer of a search, on average.
     pub find: usize,
     /// The same of the description of what was searched for.

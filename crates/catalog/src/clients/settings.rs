@@ -106,13 +106,16 @@ pub fn inputs(client: &Client, text: &str, found: &[ClientServer]) -> Vec<Input>
 
 /// The names in `${input:…}` of all texts of a value.
 fn ids_in(value: &Value) -> Vec<String> {
+    let pieces = pieces_in(value).into_iter();
+    pieces.filter_map(|piece| if let Piece::Input(id) = piece { Some(id) } else { None }).collect()
+}
+
+/// The pieces of all texts of a value.
+pub(super) fn pieces_in(value: &Value) -> Vec<Piece> {
     match value {
-        Value::String(text) => pieces(text, false)
-            .into_iter()
-            .filter_map(|piece| if let Piece::Input(id) = piece { Some(id) } else { None })
-            .collect(),
-        Value::Array(items) => items.iter().flat_map(ids_in).collect(),
-        Value::Object(members) => members.values().flat_map(ids_in).collect(),
+        Value::String(text) => pieces(text, false),
+        Value::Array(items) => items.iter().flat_map(pieces_in).collect(),
+        Value::Object(members) => members.values().flat_map(pieces_in).collect(),
         _ => Vec::new(),
     }
 }

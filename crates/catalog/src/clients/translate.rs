@@ -1,7 +1,7 @@
 //! From what a client says of a server to a draft of a definition.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use toolcrib_base::{Secret, ServerName};
@@ -9,7 +9,7 @@ use toolcrib_base::{Secret, ServerName};
 use super::OURS;
 use super::address::address_pieces;
 use super::draft::{Draft, Origin, Setting, UrlPart, words};
-use super::settings::ClientServer;
+use super::settings::{ClientServer, pieces_in};
 use super::table::Client;
 use crate::endpoint::Endpoint;
 use crate::period::Period;
@@ -500,7 +500,7 @@ impl Entry<'_> {
     /// What stands for a placeholder that only the client knows.
     fn known(&self, key: &str, word: &str) -> Result<String, String> {
         let answer = self.around.answers.get(word).map(|answer| answer.value.expose().to_owned());
-        answer.or_else(|| own_word(word, self.around.home.as_ref())).ok_or_else(|| {
+        answer.or_else(|| own_word(word, self.around.home.as_deref())).ok_or_else(|| {
             let word = masked(&word.chars().take(64).collect::<String>());
             format!("`{key}` needs `${{{word}}}`, which only the client knows: give it with `--set {word}=VALUE`")
         })
@@ -665,9 +665,23 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
+/// What only a client can fill in, such as `workspaceFolder`, in the texts of its servers.
+pub fn unknown_words(found: &[ClientServer], home: Option<&Path>) -> Vec<String> {
+    let mut words = Vec::new();
+    for piece in found.iter().flat_map(|found| pieces_in(&found.entry)) {
+        if let Piece::Unknown(word) = piece
+            && !words.contains(&word)
+            && own_word(&word, home).is_none()
+        {
+            words.push(word);
+        }
+    }
+    words
+}
+
 /// What of the client's own placeholders is the same for everyone: the person's folder, and what stands between
 /// folders.
-fn own_word(name: &str, home: Option<&PathBuf>) -> Option<String> {
+fn own_word(name: &str, home: Option<&Path>) -> Option<String> {
     match name {
         "userHome" | "HOME" | "env:HOME" => home.map(|home| home.display().to_string()),
         "pathSeparator" | "/" => Some(std::path::MAIN_SEPARATOR_STR.to_owned()),

@@ -1,17 +1,21 @@
 //! Clients on this machine: which there are, their servers as definitions of ours, and Toolcrib in their settings.
 //! What reads and writes their files is put in at the composition root, as [`EditClients`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Kind, Problem, ProfileName, Proof, ServerName};
+use toolcrib_base::{Kind, Problem, ProfileName, Proof, Secret, ServerName};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_view::arguments::{flag, required, text, texts};
 use toolcrib_view::{Effect, Method, Operation};
 
 use super::{ROW, Row, Run, blocking, definition, row};
-use crate::clients::{ClientEdit, EditAction, EditClients, EditReport, FoundClient, ImportCandidate, WantedImport};
+use crate::clients::{
+    ClientEdit, EditAction, EditClients, EditReport, FoundClient, ImportAnswers, ImportCandidate, ImportQuestion,
+    WantedImport,
+};
 use crate::gateway::Gateway;
 
 const PROBLEMS: &[Kind] = &[
@@ -79,14 +83,19 @@ pub(super) const ROWS: &[Row] = &[
             summary: "Import servers of clients",
             description: "Write servers of clients on this machine as definitions, by the names that \
                           core_client_import_preview answers. Their secrets go into the vault. Existing \
-                          definitions stay, and clients' files are not changed.",
+                          definitions stay, and clients' files are not changed. `answers` and `secrets` stand in \
+                          for what the clients would ask for; secrets go into the vault.",
             effect: Effect::Changes { idempotent: true },
             creates: true,
+            is_secret: true,
             problems: PROBLEMS,
             input: r#"{"type":"object","properties":{"clients":{"type":"array","items":{"type":"string"},
     "description":"Whose files are read; those of all clients without it"},"servers":{"type":"array",
     "items":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"minItems":1,
-    "description":"Which servers, by the names of their definitions"}},"required":["servers"],
+    "description":"Which servers, by the names of their definitions"},"answers":{"type":"object",
+    "additionalProperties":{"type":"string"},"description":"What stands in for placeholders of the clients, by the names of `questions`"},
+    "secrets":{"type":"object","additionalProperties":{"type":"string"},
+    "description":"The same for those that are secret"}},"required":["servers"],
     "additionalProperties":false}"#,
             output: r#"{"type":"object","properties":{"written":{"type":"array","items":{"type":"object",
     "properties":{"name":{"type":"string"},"file":{"type":"string"}},"required":["name","file"]}},
@@ -106,14 +115,18 @@ pub(super) const ROWS: &[Row] = &[
                           which are there already, and which cannot be taken and why. Nothing is written.",
             problems: PROBLEMS,
             input: r#"{"type":"object","properties":{"clients":{"type":"array","items":{"type":"string"},
-    "description":"Whose files are read; those of all clients without it"}},"additionalProperties":false}"#,
+    "description":"Whose files are read; those of all clients without it"},"answers":{"type":"object",
+    "additionalProperties":{"type":"string"},"description":"What stands in for placeholders of the clients, by the names of `questions`"}},
+    "additionalProperties":false}"#,
             output: r#"{"type":"object","properties":{"servers":{"type":"array","items":{"type":"object",
     "properties":{"name":{"type":"string"},"key":{"type":"string"},"client":{"type":"string"},
     "title":{"type":"string"},"transport":{"type":"string"},"state":{"enum":["new","present","skipped"]},
     "why":{"type":"string"},"file":{"type":"string"},"text":{"type":"string"},"notes":{"type":"array",
     "items":{"type":"string"}}},"required":["name","key","client","title","transport","state","notes"]}},
-    "new":{"type":"integer"},"problems":{"type":"array"},"warnings":{"type":"array"}},"required":["servers",
-    "new","problems","warnings"]}"#,
+    "new":{"type":"integer"},"problems":{"type":"array"},"warnings":{"type":"array"},"questions":{"type":"array",
+    "items":{"type":"object","properties":{"name":{"type":"string"},"title":{"type":"string"},
+    "description":{"type":"string"},"default":{"type":"string"},"secret":{"type":"boolean"}},
+    "required":["name","title","secret"]}}},"required":["servers","new","problems","warnings","questions"]}"#,
             ..ROW
         },
     ),
@@ -263,12 +276,32 @@ async fn edit(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw, action: 
 async fn preview_import(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
     let clients = clients(gateway, caller)?;
     let names = texts(arguments, "clients").unwrap_or_default();
-    let shown = blocking(move || clients.preview_import(&names)).await?;
+    let answers = ImportAnswers { plain: members(arguments, "answers"), ..ImportAnswers::default() };
+    let shown = blocking(move || clients.preview_import(&names, &answers)).await?;
     let new = shown.servers.iter().filter(|it| it.text.is_some()).count();
     let problems: Vec<Value> =
         shown.problems.iter().map(|it| json!({ "problem": it.message, "hint": it.hint })).collect();
     let servers: Vec<Value> = shown.servers.iter().map(candidate).collect();
-    Ok(json!({ "servers": servers, "new": new, "problems": problems, "warnings": shown.warnings }))
+    let questions: Vec<Value> = shown.questions.iter().map(question).collect();
+    Ok(json!({
+        "servers": servers, "new": new, "problems": problems, "warnings": shown.warnings, "questions": questions,
+    }))
+}
+
+/// The texts of an argument that is an object of texts.
+fn members(arguments: &Raw, key: &str) -> BTreeMap<String, String> {
+    let value = arguments.get(key).map(|value| value.to_value()).unwrap_or_default();
+    serde_json::from_value(value).unwrap_or_default()
+}
+
+fn question(question: &ImportQuestion) -> Value {
+    let mut row = json!({ "name": question.name, "title": question.title, "secret": question.is_secret });
+    for (key, text) in [("description", &question.description), ("default", &question.default)] {
+        if let Some(text) = text {
+            row[key] = text.as_str().into();
+        }
+    }
+    row
 }
 
 fn candidate(server: &ImportCandidate) -> Value {
@@ -293,9 +326,13 @@ async fn import(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Res
     let name =
         |text: &String| ServerName::new(text).map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()));
     let servers = servers.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+    let secret = members(arguments, "secrets").into_iter().filter(|(_, value)| !value.is_empty());
+    let secret = secret.map(|(name, value)| (name, Secret::new(value))).collect();
+    let answers = ImportAnswers { plain: members(arguments, "answers"), secret };
     let gateway = definition::writing(gateway)?;
     blocking(move || {
-        let written = clients.import(&WantedImport { clients: &names, servers: &servers }, &gateway.files)?;
+        let wanted = WantedImport { clients: &names, servers: &servers, answers: &answers };
+        let written = clients.import(&wanted, &gateway.files)?;
         gateway.take_in();
         let written: Vec<Value> = written.iter().map(|it| json!({ "name": it.name, "file": it.file })).collect();
         Ok(json!({ "total": written.len(), "written": written }))

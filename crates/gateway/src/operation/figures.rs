@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolcrib_base::task::Stop;
-use toolcrib_base::{Kind, Problem, ProfileName, Timestamp};
+use toolcrib_base::{Kind, PrincipalId, Problem, Timestamp};
 use toolcrib_protocol::Raw;
-use toolcrib_store::{FigureKind, FigureQuery, Figures};
+use toolcrib_session::Caller;
+use toolcrib_store::{FigureKind, FigureQuery, Figures, ListSavings};
 use toolcrib_view::Operation;
 use toolcrib_view::arguments::{flag, text};
+use toolcrib_view::view::View;
 
 use super::audit_export::moment;
 use super::{ROW, Row, Run, blocking, row};
@@ -137,19 +139,35 @@ fn shown(figures: &Figures) -> Value {
     value
 }
 
+/// Counts what lists of a profile saved a client, by each kind.
+fn count_saved(savings: &mut ListSavings, view: &View, client: Option<&PrincipalId>, lists: u64) {
+    let costs = economy::costs(view);
+    let each = costs.everything.saturating_sub(costs.listed) as u64;
+    let client = client.map_or(ListSavings::OTHER, PrincipalId::as_str);
+    for (kind, name) in
+        [(FigureKind::All, ""), (FigureKind::Profile, view.profile.name.as_str()), (FigureKind::Client, client)]
+    {
+        savings.add(kind, name, lists, each);
+    }
+    for (kind, shares) in [(FigureKind::Tool, &costs.saved_by_tool), (FigureKind::Server, &costs.saved_by_server)] {
+        shares.iter().for_each(|(name, share)| savings.add(kind, name, lists, *share as u64));
+    }
+}
+
+/// How many clients of profiles are counted under their own names between two writes.
+const LISTED_MAX: usize = 1_024;
 /// How often figures are brought up to date while no one asks for them.
 const EVERY: Duration = Duration::from_secs(60);
 
 impl Gateway {
     /// Notes that a client was given the tools of a profile.
-    pub(crate) fn count_list(&self, profile: &ProfileName) {
+    pub(crate) fn count_list(&self, caller: &Caller) {
         let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
-        match lists.get_mut(profile) {
-            Some(count) => *count += 1,
-            None => {
-                lists.insert(profile.clone(), 1);
-            }
+        let mut key = (caller.profile.clone(), Some(caller.principal.id.clone()));
+        if lists.len() >= LISTED_MAX && !lists.contains_key(&key) {
+            key.1 = None;
         }
+        *lists.entry(key).or_default() += 1;
     }
 
     /// Keeps the figures of calls up to date until the gateway stops: behind the audit log, so that no call waits.
@@ -175,13 +193,14 @@ impl Gateway {
         let lists = std::mem::take(&mut *self.lists.lock().unwrap_or_else(PoisonError::into_inner));
         let (views, figures) = (self.views(), self.path.store.figures().clone());
         let kept = tokio::task::spawn_blocking(move || {
-            let saved = lists.into_iter().filter_map(|(profile, count)| {
-                let costs = economy::costs(views.get(&profile)?);
-                Some((profile, (count, costs.everything.saturating_sub(costs.listed) as u64)))
-            });
-            let saved: BTreeMap<_, _> = saved.collect();
-            if !saved.is_empty() {
-                figures.add_lists(&saved)?;
+            let mut savings = ListSavings::default();
+            for ((profile, client), count) in &lists {
+                if let Some(view) = views.get(profile) {
+                    count_saved(&mut savings, view, client.as_ref(), *count);
+                }
+            }
+            if !lists.is_empty() {
+                figures.add_lists(&savings)?;
             }
             figures.catch_up()
         });

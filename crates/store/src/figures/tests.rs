@@ -102,8 +102,18 @@ async fn names_are_bounded_and_none_is_lost() {
 async fn lists_count_with_the_tokens_that_they_saved() {
     let now = 100 * DAY;
     let (store, _) = store(now, Vec::new()).await;
-    let lists = BTreeMap::from([(ProfileName::new("default").unwrap(), (3, 1_000))]);
-    store.figures().add_lists(&lists).unwrap();
-    let found = store.figures().by_name(&of(FigureKind::Profile, None, now - DAY, now + DAY)).unwrap();
-    assert_eq!((found[0].1.lists, found[0].1.saved), (3, 3_000));
+    let mut savings = ListSavings::default();
+    savings.add(FigureKind::Profile, "default", 2, 1_000);
+    savings.add(FigureKind::Profile, "default", 1, 1_000);
+    for tool in 0..SAVERS_MAX + 4 {
+        savings.add(FigureKind::Tool, &format!("s/t{tool}"), 3, tool as u64);
+    }
+    store.figures().add_lists(&savings).unwrap();
+    let found = |kind| store.figures().by_name(&of(kind, None, now - DAY, now + DAY)).unwrap();
+    let profiles = found(FigureKind::Profile);
+    assert_eq!((profiles[0].1.lists, profiles[0].1.saved), (3, 3_000));
+    // Those that saved least count together, and none is lost.
+    let tools = found(FigureKind::Tool);
+    let saved = |name: &str| tools.iter().find(|(it, _)| it == name).map(|(_, figures)| figures.saved);
+    assert_eq!((tools.len(), saved(OTHER), saved("s/t19"), saved("s/t3")), (SAVERS_MAX + 1, Some(18), Some(57), None));
 }

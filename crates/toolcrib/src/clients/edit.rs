@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolcrib_auth::KeyPreference;
-use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_base::{Kind, Problem, ProfileName, Secret};
 use toolcrib_catalog::Files;
-use toolcrib_catalog::clients::{CLIENTS, Client, OURS, SettingsFile, find_entry, is_connected};
+use toolcrib_catalog::clients::{Answer, CLIENTS, Client, OURS, SettingsFile, find_entry, is_connected};
 use toolcrib_gateway::{
-    ClientEdit, ClientState, EditAction, EditClients, EditPreview, EditReport, FoundClient, ImportPreview,
-    ImportedServer, WantedImport,
+    ClientEdit, ClientState, EditAction, EditClients, EditPreview, EditReport, FoundClient, ImportAnswers,
+    ImportPreview, ImportedServer, WantedImport,
 };
 
 use super::join::{self, ConnectRequest, Plan};
 use super::leave::{self, Disconnection, Place};
-use super::take::{ImportPlan, ImportSources, gather};
+use super::take::{ImportPlan, ImportSources, PlaceholderAnswers, gather, gather_with};
 use super::{EditOutcome, Flags, backups, failed, named, places, record, target};
 use crate::config::Config;
 use crate::home::{Environment, Home};
@@ -87,12 +87,17 @@ impl ClientFiles {
         })
     }
 
-    fn gathered(&self, clients: &[String]) -> Result<ImportSources, Problem> {
+    fn gathered(&self, clients: &[String], given: &ImportAnswers) -> Result<ImportSources, Problem> {
         let named: Vec<&'static Client> = match clients {
             [] => CLIENTS.iter().collect(),
             names => names.iter().map(|name| known(name)).collect::<Result<_, _>>()?,
         };
-        gather(&named, None, &self.home, &self.environment)
+        let plain = given.plain.iter().filter(|(_, value)| !value.is_empty());
+        let plain = plain.map(|(name, value)| (name.clone(), Answer { value: Secret::new(value), is_secret: false }));
+        let secret = given.secret.iter();
+        let secret = secret.map(|(name, value)| (name.clone(), Answer { value: value.clone(), is_secret: true }));
+        let asking = PlaceholderAnswers { answers: plain.chain(secret).collect(), asks: false };
+        gather_with(&named, None, &self.home, &self.environment, asking)
     }
 
     fn found(&self, client: &'static Client) -> Result<Option<FoundClient>, Problem> {
@@ -212,18 +217,19 @@ impl EditClients for ClientFiles {
         }
     }
 
-    fn preview_import(&self, clients: &[String]) -> Result<ImportPreview, Problem> {
-        let mut gathered = self.gathered(clients)?;
+    fn preview_import(&self, clients: &[String], answers: &ImportAnswers) -> Result<ImportPreview, Problem> {
+        let mut gathered = self.gathered(clients, answers)?;
+        let questions = std::mem::take(&mut gathered.questions);
         let (problems, mut warnings) = (std::mem::take(&mut gathered.problems), std::mem::take(&mut gathered.warnings));
         if !gathered.objects.is_empty() {
             warnings.push("workflows and services of muster are imported by `toolcrib import muster`".to_owned());
         }
         let plan = ImportPlan::plan(gathered, &self.home, &self.environment, KeyPreference::Keyring)?;
-        Ok(ImportPreview { servers: plan.candidates(), problems, warnings })
+        Ok(ImportPreview { servers: plan.candidates(), problems, warnings, questions })
     }
 
     fn import(&self, wanted: &WantedImport<'_>, files: &Files) -> Result<Vec<ImportedServer>, Problem> {
-        let gathered = self.gathered(wanted.clients)?;
+        let gathered = self.gathered(wanted.clients, wanted.answers)?;
         let mut plan = ImportPlan::plan(gathered, &self.home, &self.environment, KeyPreference::Keyring)?;
         plan.write_chosen(wanted.servers, files)
     }

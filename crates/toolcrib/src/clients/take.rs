@@ -11,11 +11,11 @@ use toolcrib_auth::KeyPreference;
 use toolcrib_base::{Kind, Problem, Secret, ServerName};
 use toolcrib_catalog::clients::{
     Answer, Client, Draft, Format, ITSELF, ImportDecision, Input, Outcome, SecretReference, SettingsFile, Source,
-    Surroundings, find, inputs, settle, translate, translate_object,
+    Surroundings, find, inputs, settle, translate, translate_object, unknown_words,
 };
 use toolcrib_catalog::objects::{Object, ObjectForm, ObjectProblem, objects_at};
 use toolcrib_catalog::{Change, DefinitionId, DefinitionKind, Files};
-use toolcrib_gateway::{CandidateState, ImportCandidate, ImportedServer};
+use toolcrib_gateway::{CandidateState, ImportCandidate, ImportQuestion, ImportedServer};
 
 use super::imported::ImportRecords;
 use super::keep::{self, ImportVault};
@@ -28,6 +28,8 @@ use crate::terminal::ask_hidden;
 
 /// The longest answer that is read, in bytes.
 const ANSWER_BYTES: u64 = 64 * 1024;
+/// How many questions of clients are shown.
+const QUESTIONS: usize = 100;
 /// The folders of muster's configuration.
 const BESIDE: [&str; 4] = ["mcpservers", "workflows", "serviceclasses", "services"];
 /// The folder of definitions.
@@ -55,6 +57,8 @@ pub(crate) struct ImportSources {
     pub(crate) files: Vec<(&'static Client, PathBuf, usize)>,
     /// What muster has that needs no translation.
     pub(crate) objects: Vec<Object>,
+    /// What the clients would ask for, or only they know.
+    pub(crate) questions: Vec<ImportQuestion>,
 }
 
 /// The outcome of the servers; nothing is written yet.
@@ -232,8 +236,10 @@ impl ImportSources {
         let text = file.text().map_err(|error| failed(&error))?;
         let found = find(client, source, text).map_err(|error| wrong(path, &error))?;
         self.files.push((client, path.to_owned(), found.len()));
+        let inputs = inputs(client, text, &found);
+        self.note_questions(client, &inputs, unknown_words(&found, around.home.as_deref()));
         if around.asks {
-            self.ask(client, &inputs(client, text, &found))?;
+            self.ask(client, &inputs)?;
         }
         let mut answers = self.answers.clone();
         if let Some(folder) = project(path).filter(|_| around.is_named) {
@@ -262,6 +268,29 @@ fn project(path: &Path) -> Option<&Path> {
 }
 
 impl ImportSources {
+    /// Notes what a client would ask its person for, once each.
+    fn note_questions(&mut self, client: &Client, inputs: &[Input], words: Vec<String>) {
+        let asked = inputs.iter().map(|input| ImportQuestion {
+            name: format!("input:{}", input.id),
+            title: client.title.to_owned(),
+            description: input.description.clone(),
+            default: input.default.clone().filter(|_| !input.is_secret),
+            is_secret: input.is_secret,
+        });
+        let known = words.into_iter().map(|name| ImportQuestion {
+            name,
+            title: client.title.to_owned(),
+            description: None,
+            default: None,
+            is_secret: false,
+        });
+        for question in asked.chain(known) {
+            if self.questions.len() < QUESTIONS && !self.questions.iter().any(|it| it.name == question.name) {
+                self.questions.push(question);
+            }
+        }
+    }
+
     /// Asks what a client would ask its person for. Who answers nothing gives it later.
     fn ask(&mut self, client: &Client, inputs: &[Input]) -> Result<(), Problem> {
         for input in inputs {

@@ -9,6 +9,7 @@ use toolcrib_testkit::fake_server;
 
 use crate::browser_pages::{Browser, Pages};
 use crate::serving::GatewayFixture;
+use crate::toolcrib::run;
 
 const CURSOR: &str = ".cursor/mcp.json";
 const CODE: &str = if cfg!(target_os = "macos") {
@@ -188,4 +189,48 @@ async fn edited_meanwhile(pages: &Pages, home: &Path) {
     pages.click(".notice form button").await;
     pages.reads("Done. Undo a write").await;
     assert_eq!(read(&file), edited, "byte for byte");
+}
+
+/// What a client would ask its person for is put in on the page, seen in the definition before it is written, and what is
+/// secret of it goes into the vault.
+#[tokio::test]
+async fn placeholders_of_clients_are_filled_in_and_secrets_go_into_the_vault() {
+    let program = fake_server().display().to_string();
+    let asks = json!([
+        { "id": "region", "type": "promptString", "description": "Which region" },
+        { "id": "key", "type": "promptString", "description": "The key of the desk", "password": true },
+    ]);
+    let server = json!({
+        "type": "stdio", "command": program, "args": ["--tag", "${workspaceFolder}/${input:region}"],
+        "env": { "DESK_KEY": "${input:key}" },
+    });
+    let code = json!({ "inputs": asks, "servers": { "desk": server } }).to_string();
+    let gateway = GatewayFixture::of_person(&[(CODE, code.as_str())]).await;
+    let home = gateway.home().to_owned();
+    Browser::start()
+        .await
+        .signed_in(&gateway, |pages| async move {
+            pages.go("/ui/setup?step=choose").await;
+            pages.reads("VS Code asks: Which region.").await;
+            // Without an answer it cannot be taken, and the page says for want of what.
+            pages.reads("workspaceFolder").await;
+            pages.types("[name='answer.workspaceFolder']", "/src").await;
+            pages.types("[name='answer.input:region']", "eu").await;
+            pages.click("form[action='/ui/setup'] button").await;
+            pages.reads("/src/eu").await;
+            assert!(!home.join("servers").exists(), "nothing is written before");
+            pages.types("[name='arg.secrets.input:key']", "short-lived-4712").await;
+            pages.click("form[action='/ui/do/core_client_import'] button").await;
+            pages.reads("all answer").await;
+            let written = read(&home.join("servers/desk.yaml"));
+            assert!(written.contains("/src/eu") && written.contains("vault:"), "{written}");
+            assert!(!written.contains("4712"), "{written}");
+            pages.go("/ui/secrets").await;
+            pages.reads("server desk").await;
+            assert!(!pages.driver.source().await.unwrap().contains("4712"));
+            assert_eq!(pages.complaints().await, [""; 0]);
+        })
+        .await;
+    let recorded = run(gateway.home(), &["audit", "list", "--target", "core_client_import", "-o", "json"], &[]).await;
+    assert!(recorded.stdout.contains("core_client_import") && !recorded.stdout.contains("4712"), "{}", recorded.stdout);
 }

@@ -115,7 +115,7 @@ fn requirements(name: &str, entry: &Value) -> Section {
         let is_secret = variable["secret"] == true;
         let parts = [text(variable, "title"), text(variable, "description")];
         Requirement {
-            argument: format!("{}.{}", if is_secret { "secrets" } else { "values" }, text(variable, "name")),
+            argument: format!("arg.{}.{}", if is_secret { "secrets" } else { "values" }, text(variable, "name")),
             name: text(variable, "name"),
             note: parts.iter().filter(|part| !part.is_empty()).map(|part| sentence(part)).collect::<Vec<_>>().join(" "),
             help: variable["help_url"].as_str().filter(|url| url.starts_with("https://")).map(str::to_owned),

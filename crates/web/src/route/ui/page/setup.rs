@@ -1,12 +1,16 @@
 //! `/ui/setup`: from an empty home to the first call, step by step. No state of its own: which steps are done is what
 //! the definitions and the clients' files say, so each can be skipped, taken again and undone.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::SetupPage;
 use toolcrib_ui::page::setup::Step;
-use toolcrib_ui::part::{Action, Cell, Choice, ChoiceForm, Column, Level, Look, Section, Table};
+use toolcrib_ui::part::{
+    Action, Cell, Choice, ChoiceForm, Column, Level, Look, QuestionForm, Requirement, Section, Table,
+};
 
 use super::clients::{change, refused};
 use super::json::{level, link, number, rows, text};
@@ -142,7 +146,9 @@ async fn choose(request: &PageRequest, ground: &Ground) -> Vec<Section> {
         });
         Section::Actions(actions)
     };
-    let shown = match request.operate("core_client_import_preview", json!({})).await {
+    let answers = answers(request);
+    let asked = json!({ "answers": answers.iter().cloned().collect::<BTreeMap<_, _>>() });
+    let shown = match request.operate("core_client_import_preview", asked).await {
         Ok(shown) => shown.to_value(),
         Err(problem) => return vec![refused("Servers of clients", &problem), elsewhere()],
     };
@@ -150,6 +156,23 @@ async fn choose(request: &PageRequest, ground: &Ground) -> Vec<Section> {
     for problem in rows(&shown, "problems") {
         let what = format!("{} {}", sentence(&text(problem, "problem")), sentence(&text(problem, "hint")));
         sections.push(Section::Prose { title: "A file cannot be read".into(), text: what });
+    }
+    let (secret, plain): (Vec<&Value>, Vec<&Value>) =
+        rows(&shown, "questions").iter().partition(|question| question["secret"] == true);
+    if !plain.is_empty() && request.may_change() {
+        let given = |question: &Value| {
+            let name = text(question, "name");
+            answers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
+        };
+        sections.push(Section::Questions(QuestionForm {
+            title: "What your clients fill in".to_owned(),
+            note: "Their settings have placeholders. Nothing is written by this: you see below what would be."
+                .to_owned(),
+            path: "/ui/setup".to_owned(),
+            hidden: vec![("step", STEPS[0].0.to_owned())],
+            requirements: plain.iter().map(|it| requirement(it, ANSWER, given(it))).collect(),
+            button: "Show what is written with these",
+        }));
     }
     let of_state = |state: &'static str| rows(&shown, "servers").iter().filter(move |it| it["state"] == state);
     let choices: Vec<Choice> = of_state("new").map(choice).collect();
@@ -167,6 +190,8 @@ async fn choose(request: &PageRequest, ground: &Ground) -> Vec<Section> {
             tool: "core_client_import",
             argument: "servers",
             hidden: vec![("clients", String::new())],
+            answers: answers.iter().map(|(name, value)| (format!("answers.{name}"), value.clone())).collect(),
+            requirements: secret.iter().map(|it| requirement(it, "arg.secrets.", None)).collect(),
             are_chosen: true,
             choices,
             button,
@@ -184,6 +209,36 @@ async fn choose(request: &PageRequest, ground: &Ground) -> Vec<Section> {
     }
     sections.push(elsewhere());
     sections
+}
+
+/// What stands before the name of an answer in the address.
+const ANSWER: &str = "answer.";
+
+/// What was put in for placeholders of clients.
+fn answers(request: &PageRequest) -> Vec<(String, String)> {
+    let named = request.query.iter().filter_map(|(key, value)| Some((key.strip_prefix(ANSWER)?, value)));
+    named.filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name.to_owned(), value.clone())).collect()
+}
+
+/// The field of something that a client asks for.
+fn requirement(question: &Value, before: &str, given: Option<String>) -> Requirement {
+    let (name, asked) = (text(question, "name"), sentence(&text(question, "description")));
+    let whose = text(question, "title");
+    let note = match asked.is_empty() {
+        true => format!("{whose} fills in `${{{name}}}` by itself; say what stands for it."),
+        false => format!("{whose} asks: {asked}"),
+    };
+    Requirement {
+        argument: format!("{before}{name}"),
+        note,
+        help: None,
+        pattern: String::new(),
+        default: given.unwrap_or_else(|| text(question, "default")),
+        options: Vec::new(),
+        is_secret: question["secret"] == true,
+        is_required: false,
+        name,
+    }
 }
 
 fn choice(server: &Value) -> Choice {

@@ -55,6 +55,8 @@ pub(super) fn sections(request: &PageRequest, name: &str, changes: &Value) -> Ve
                 tool: "core_mcpserver_approve",
                 argument: "tools",
                 hidden,
+                answers: Vec::new(),
+                requirements: Vec::new(),
                 are_chosen: false,
                 choices: alone.into_iter().skip(page.first).take(ENTRIES).collect(),
                 button: "Approve the chosen".to_owned(),
