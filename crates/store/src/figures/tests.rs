@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use toolcrib_base::{Kind, ManualClock, PrincipalId};
+use toolcrib_base::{Kind, ManualClock, PrincipalId, ProfileName};
 
 use super::*;
 use crate::{AuditEvent, Config, Door, Outcome, Store};
