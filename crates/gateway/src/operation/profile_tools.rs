@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Glob, Kind, Problem, ToolId};
+use toolcrib_base::{Glob, Kind, Problem, ProfileName, ToolId};
 use toolcrib_catalog::DefinitionKind;
 use toolcrib_protocol::Raw;
 use toolcrib_view::arguments::{flag, texts};
@@ -51,7 +51,7 @@ async fn choose(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
     let tools = tools.iter().map(|tool| id(tool)).collect::<Result<Vec<_>, _>>()?;
     if gateway.view(which.name()).is_none() {
         let views = gateway.views();
-        return Err(definition::unknown("profile", which.name(), views.keys().map(|name| name.as_str())));
+        return Err(definition::unknown("profile", which.name(), views.keys().map(ProfileName::as_str)));
     }
     let gateway = definition::writing(gateway)?;
     blocking(move || {
@@ -182,13 +182,13 @@ fn matching<'a>(patterns: &'a [String], tool: &ToolId) -> Option<&'a String> {
 mod tests {
     use super::*;
 
-    fn check(before: Value, tools: &[&str], is_visible: bool, expected: Result<(usize, Value), &str>) {
+    fn check(before: &Value, tools: &[&str], is_visible: bool, expected: Result<(usize, Value), &str>) {
         let ids: Vec<ToolId> = tools.iter().map(|tool| id(tool).unwrap()).collect();
         let mut definition = before.clone();
         let edit = ToolRuleEdit::of(&mut definition, "p").unwrap();
         match (edit.apply(&ids, is_visible), expected) {
             (Ok(changed), Ok((count, after))) => {
-                assert_eq!((changed, definition), (count, after), "{before} {tools:?}")
+                assert_eq!((changed, definition), (count, after), "{before} {tools:?}");
             }
             (Err(problem), Err(part)) => assert!(problem.message.contains(part), "{problem:?}"),
             (got, expected) => panic!("{before} {tools:?}: {got:?}, not {expected:?}"),
@@ -197,20 +197,25 @@ mod tests {
 
     #[test]
     fn ids_come_into_the_lists_and_leave_them() {
-        check(json!({}), &["a/x", "a/y"], false, Ok((2, json!({"tools": {"deny": ["a/x", "a/y"]}}))));
-        check(json!({"tools": {"deny": ["a/x"]}}), &["a/x"], false, Ok((0, json!({"tools": {"deny": ["a/x"]}}))));
-        check(json!({"tools": {"deny": ["a/x", "b/*"]}}), &["a/x"], true, Ok((1, json!({"tools": {"deny": ["b/*"]}}))));
+        check(&json!({}), &["a/x", "a/y"], false, Ok((2, json!({"tools": {"deny": ["a/x", "a/y"]}}))));
+        check(&json!({"tools": {"deny": ["a/x"]}}), &["a/x"], false, Ok((0, json!({"tools": {"deny": ["a/x"]}}))));
+        check(
+            &json!({"tools": {"deny": ["a/x", "b/*"]}}),
+            &["a/x"],
+            true,
+            Ok((1, json!({"tools": {"deny": ["b/*"]}}))),
+        );
         let some = json!({"tools": {"allow": ["a/x", "b/*"]}});
-        check(some.clone(), &["a/x"], false, Ok((1, json!({"tools": {"allow": ["b/*"]}}))));
-        check(some.clone(), &["b/y"], false, Ok((1, json!({"tools": {"allow": ["a/x", "b/*"], "deny": ["b/y"]}}))));
-        check(some.clone(), &["a/z", "b/y"], true, Ok((1, json!({"tools": {"allow": ["a/x", "b/*", "a/z"]}}))));
-        check(some, &["a/x"], true, Ok((0, json!({"tools": {"allow": ["a/x", "b/*"]}}))));
+        check(&some, &["a/x"], false, Ok((1, json!({"tools": {"allow": ["b/*"]}}))));
+        check(&some, &["b/y"], false, Ok((1, json!({"tools": {"allow": ["a/x", "b/*"], "deny": ["b/y"]}}))));
+        check(&some, &["a/z", "b/y"], true, Ok((1, json!({"tools": {"allow": ["a/x", "b/*", "a/z"]}}))));
+        check(&some, &["a/x"], true, Ok((0, json!({"tools": {"allow": ["a/x", "b/*"]}}))));
     }
 
     #[test]
     fn what_a_pattern_or_the_servers_hide_is_said_and_nothing_is_changed() {
-        check(json!({"tools": {"deny": ["a/*"]}}), &["a/x"], true, Err("hides `a/x` by the pattern `a/*`"));
-        check(json!({"servers": ["b"]}), &["a/x"], true, Err("does not have the server `a`"));
+        check(&json!({"tools": {"deny": ["a/*"]}}), &["a/x"], true, Err("hides `a/x` by the pattern `a/*`"));
+        check(&json!({"servers": ["b"]}), &["a/x"], true, Err("does not have the server `a`"));
         assert!(id("a/*").is_err() && id("nothing").is_err());
     }
 }

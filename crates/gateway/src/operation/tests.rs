@@ -7,7 +7,7 @@ use toolcrib_view::{Effect, Method, OperationTable, RoutedOperation};
 
 use super::*;
 
-const ASK_WITH_BODY: [&str; 8] = [
+const ASK_WITH_BODY: [&str; 9] = [
     "core_client_import_preview",
     "core_policy_check",
     "core_policy_diff",
@@ -15,6 +15,7 @@ const ASK_WITH_BODY: [&str; 8] = [
     "core_policy_simulate",
     "core_policy_test",
     "core_profile_preview",
+    "core_search_eval",
     "core_write_preview",
 ];
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Kind, Problem, ToolId};
+use toolcrib_base::{Kind, Problem, ProfileName, ToolId};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Entry;
 use toolcrib_search::budget;
@@ -78,7 +78,7 @@ async fn hidden(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<
         let known = gateway.views();
         let view = known.iter().find(|(name, _)| name.as_str() == profile).map(|(_, view)| Arc::clone(view));
         let view =
-            view.ok_or_else(|| definition::unknown("profile", &profile, known.keys().map(|name| name.as_str())))?;
+            view.ok_or_else(|| definition::unknown("profile", &profile, known.keys().map(ProfileName::as_str)))?;
         let table = gateway.path.servers.table();
         let (mut found, mut servers) = (BTreeMap::<ToolId, Entry>::new(), Vec::new());
         for running in table.values() {

@@ -190,7 +190,7 @@ async fn a_long_list_of_cases_shows_how_far_it_is_on_every_page_and_is_cancelled
             pages.go("/ui/halts").await;
             pages.until("#running progress").await;
             pages.click("#running a").await;
-            pages.click("form[action^='/ui/calls/'] button[name=cancel]").await;
+            pages.click("form[action^='/ui/calls/'] button.danger").await;
             pages.reads("cancelled").await;
             pages.go("/ui/halts").await;
             pages.reads("Nothing is halted").await;

@@ -106,27 +106,25 @@ async fn every_file_that_pages_write_is_shown_first_and_undone_byte_for_byte() {
         ("core_model_delete", json!({"name": "base"}), "models/base.yaml"),
         ("core_connector_create", connector, "connectors/b.yaml"),
     ];
-    Browser::start()
-        .await
-        .signed_in(&gateway, |pages| async move {
-            for (tool, arguments, file) in cases {
-                let before = files(&home);
-                opens(&pages, tool, &arguments).await;
-                shows(&pages, tool, file).await;
-                assert_eq!(files(&home), before, "{tool}: nothing is written before");
-                // What a service does beside its file is not done either.
-                let services = run(&home, &["api", "service_list"], &[]).await.stdout;
-                assert!(services.contains("mcp-aggregator") && !services.contains("\"one\""), "{services}");
-                pages.click(WRITE).await;
-                pages.reads("Done.").await;
-                assert_ne!(files(&home), before, "{tool} writes");
-                pages.click(UNDO).await;
-                pages.reads("Done. Undo a write").await;
-                assert_eq!(files(&home), before, "{tool} is undone");
-            }
-            assert_eq!(pages.complaints().await, [""; 0]);
-        })
-        .await;
+    let visit = Browser::start().await.signed_in(&gateway, |pages| async move {
+        for (tool, arguments, file) in cases {
+            let before = files(&home);
+            opens(&pages, tool, &arguments).await;
+            shows(&pages, tool, file).await;
+            assert_eq!(files(&home), before, "{tool}: nothing is written before");
+            // What a service does beside its file is not done either.
+            let services = run(&home, &["api", "service_list"], &[]).await.stdout;
+            assert!(services.contains("mcp-aggregator") && !services.contains("\"one\""), "{services}");
+            pages.click(WRITE).await;
+            pages.reads("Done.").await;
+            assert_ne!(files(&home), before, "{tool} writes");
+            pages.click(UNDO).await;
+            pages.reads("Done. Undo a write").await;
+            assert_eq!(files(&home), before, "{tool} is undone");
+        }
+        assert_eq!(pages.complaints().await, [""; 0]);
+    });
+    Box::pin(visit).await;
     gateway.stop().await;
 }
 

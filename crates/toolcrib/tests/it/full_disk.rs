@@ -225,7 +225,7 @@ async fn a_page_that_cannot_write_says_so_and_keeps_what_was_entered() {
             assert_eq!(fs::read(&file).unwrap(), before);
             assert_eq!(listed(&home.join("servers")), ["one.yaml"]);
             if !waits {
-                pages.reads("Cannot write `servers/one.yaml`").await;
+                pages.reads("Cannot write servers/one.yaml").await;
                 pages.reads("Check the free space on the disk").await;
             }
             prlimit(Some(pid), Resource::Fsize, room).unwrap();

@@ -473,7 +473,8 @@ pub(in crate::route::ui) async fn post(request: &PageRequest, fields: &Fields) -
 async fn changed(request: &PageRequest, fields: &Fields) -> Result<Response<Body>, Problem> {
     let call = find(request)?;
     let is_cancel = fields.text("cancel").is_some();
-    if !request.may_change() && !(is_cancel && may_cancel(request, &call)) {
+    let may = request.may_change() || (is_cancel && may_cancel(request, &call));
+    if !may {
         return Err(Problem::new(Kind::Forbidden, "these pages only show"));
     }
     let mut changes = request.site.calls.watch();
