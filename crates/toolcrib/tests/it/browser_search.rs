@@ -163,10 +163,10 @@ async fn what_was_learned_from_use_is_shown_and_forgotten_and_trying_teaches_not
 
 #[tokio::test]
 async fn a_long_list_of_cases_shows_how_far_it_is_on_every_page_and_is_cancelled() {
-    let server = format!("name: many\ncommand: {}\nargs: [--tools, '2000']\nstart: eager\n", fake_server().display());
+    let server = format!("name: many\ncommand: {}\nargs: [--tools, '10000']\nstart: eager\n", fake_server().display());
     let gateway = GatewayFixture::start(&[("many", server.as_str())]).await;
     // Each with words of many tools, so that asking all of them takes longer than a browser needs to look.
-    let numbers = |number: usize| (number..number + 20).map(|it| it.to_string()).collect::<Vec<_>>().join(" ");
+    let numbers = |number: usize| (number..number + 70).map(|it| it.to_string()).collect::<Vec<_>>().join(" ");
     let words = "list create update delete search invoice ticket branch calendar deployment customer image metric";
     let case = |number: usize| format!("{{\"text\":\"{words} {}\",\"relevant\":[\"many/none\"]}}", numbers(number));
     let cases: Vec<String> = (0..2_000).map(case).collect();
