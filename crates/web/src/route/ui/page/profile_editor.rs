@@ -156,8 +156,8 @@ async fn editor(request: &PageRequest, sent: Option<&Fields>) -> Result<PreviewE
             above.push(shown(&subject.name));
             (
                 format!("Edit {}", subject.name),
-                "What this form does not show of the file stays as it is. Its other keys: *Whole definition* of the \
-                 profile's page.",
+                "What this form does not show of the file stays as it is: “Whole definition” on the profile's page has \
+                 all of it.",
             )
         }
     };

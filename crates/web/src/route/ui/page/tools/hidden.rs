@@ -187,7 +187,9 @@ async fn with_it(request: &PageRequest, id: &str, profile: &str) -> String {
         _ => {
             let total = preview["comesTotal"].as_u64().unwrap_or_default().saturating_sub(1);
             let named = others.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-            format!("With it come {total} others: {named}{}", if others.len() > NAMED { ", …" } else { "." })
+            let many = if total == 1 { "comes 1 other".to_owned() } else { format!("come {total} others") };
+            let end = if others.len() > NAMED { ", …" } else { "." };
+            format!("With it {many}: {named}{end}")
         }
     }
 }
