@@ -455,8 +455,9 @@ async fn a_task_in_quarantine_waits_over_a_sigkill_until_a_person_releases_it() 
         done["events"].as_array().unwrap().iter().rev().map(|it| it["action"].as_str().unwrap()).collect();
     let expected = ["message.quarantined", "message.sent", "run.started", "run.waiting"];
     assert_eq!(actions[..4], expected, "{actions:?}");
-    assert_eq!(actions.last(), Some(&"run.completed"), "{actions:?}");
-    assert!(actions.contains(&"message.released"), "{actions:?}");
+    // The run may be done before it is on record who released it.
+    let last = &actions[actions.len() - 2..];
+    assert!(last.contains(&"run.completed") && actions.contains(&"message.released"), "{actions:?}");
     let listed = run(home, &["run", "activity", "--status", "completed", "--limit", "1"], &[]).await;
     assert!(listed.stdout.contains("run.completed") && listed.stdout.contains("clerk"), "{listed:?}");
     gateway.signal(Signal::TERM);

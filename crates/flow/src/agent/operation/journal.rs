@@ -40,11 +40,12 @@ pub(super) async fn entries(asking: &OperationCall) -> Result<Value, Problem> {
         tokio::time::sleep(wait.min(Duration::from_millis(500))).await;
     }
     let store = &asking.inner.bridge.store;
+    // Read before the journal: who is told that the run has ended has all of it.
+    let status = asking.inner.record(&run.id).await?.map_or(run.state.status, |run| run.state.status);
     // One more than is shown: it says whether there are more.
     let mut new = keep::entries_after(store, &run.id, after, limit + 1).await?;
     let is_all = new.len() as u64 <= limit;
     new.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    let status = asking.inner.record(&run.id).await?.map_or(run.state.status, |run| run.state.status);
     let first = if new.is_empty() { after.min(asking.inner.entry_count(&run.id).await?) } else { after };
     let shown: Vec<Value> = (first + 1..).zip(&new).map(|(number, entry)| shown::entry(number, entry)).collect();
     let next = first + new.len() as u64;
