@@ -1,7 +1,9 @@
 //! The steps that cargo does: format, lints, build, tests, documentation. They share one target folder, one profile
 //! and one choice of features, so that no crate is compiled twice for the same purpose.
 
+use std::num::NonZero;
 use std::process::Command;
+use std::thread;
 
 use anyhow::Result;
 
@@ -30,6 +32,9 @@ pub fn unit(workspace: &Workspace, setting: Setting) -> Result<Verdict> {
     if child::answers("cargo-nextest", &["nextest", "--version"]) {
         let profile = if setting == Setting::Machine { "ci" } else { "default" };
         command.args(["nextest", "run", "--workspace", "--no-tests", "pass", "--no-fail-fast", "--profile", profile]);
+        // Many tests wait for programs and browsers, so more of them than cores go on side by side.
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        command.args(["--test-threads", &(cores + cores.div_ceil(2)).to_string()]);
         let outcome = run(&mut command)?;
         let verdict = Verdict::counted(outcome.success, Tally::from_nextest(&outcome.lines));
         return Ok(Verdict { remarks: tally::not_at_once(&outcome.lines), ..verdict });

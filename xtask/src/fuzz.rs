@@ -16,7 +16,7 @@ use crate::verdict::{STEP_DEADLINE, Setting, Verdict};
 use crate::workspace::{self, Workspace};
 
 /// How long each target runs as a part of `cargo xtask test`.
-const SECONDS_IN_TEST: u32 = 10;
+const SECONDS_IN_TEST: u32 = 6;
 /// How long a target runs when a person asks for it without saying how long.
 const SECONDS_BY_HAND: u32 = 60;
 const PROBE_DEADLINE: Duration = Duration::from_secs(30);
