@@ -47,6 +47,8 @@ pub(super) fn run(workspace: &Workspace, stage: &Stage, binary: &Path) -> Result
     for path in ["/services/{name}/start", "/services/{name}/restart", "/servers/{name}/verify"] {
         schemathesis.args(["--exclude-path", path]);
     }
+    // Some operations wait as long as they are asked to, up to half a minute.
+    schemathesis.args(["--request-timeout", "60"]);
     schemathesis.args(["--checks", CHECKS, "--max-examples", EXAMPLES, "--seed", SEED, "--no-color"]);
     let outcome = child::run(&mut schemathesis, SUITE_DEADLINE)?;
     let complaint: Vec<String> = if outcome.success { vec![] } else { vec!["its report is above".to_owned()] };
