@@ -88,6 +88,11 @@ impl Glob {
         &self.pattern
     }
 
+    /// Whether it matches itself alone.
+    pub fn is_exact(&self) -> bool {
+        self.shape == Shape::Exact
+    }
+
     /// Whether it matches every text.
     pub fn is_everything(&self) -> bool {
         self.shape == Shape::Everything

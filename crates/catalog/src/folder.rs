@@ -14,7 +14,7 @@ use crate::pending_writes::PendingWrites;
 use crate::problem::{DefinitionProblem, Position, Sink};
 
 /// The largest file that is read, in bytes.
-const FILE_MAX: u64 = 1024 * 1024;
+pub(crate) const FILE_MAX: u64 = 1024 * 1024;
 /// How many files of a folder are read; the first ones by name.
 pub(crate) const FILES_MAX: usize = 10_000;
 /// What definitions are called. When two files have one stem, the earlier of these counts.
@@ -287,15 +287,20 @@ fn digest(bytes: &[u8]) -> u64 {
 
 /// The content of a file, links followed, or what is wrong with it.
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
+    read_at_most(path, FILE_MAX)
+}
+
+/// The same of a file that may have so many bytes.
+pub(crate) fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let unreadable = |error: io::Error| format!("cannot be read: {error}");
     // Looked at before it is opened: opening a pipe would wait for a writer.
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err("expected a file, got something else".to_owned());
     }
     let mut bytes = Vec::new();
-    File::open(path).and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
-    if bytes.len() as u64 > FILE_MAX {
-        return Err(format!("expected a file of at most {FILE_MAX} bytes, got a larger one"));
+    File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
+    if bytes.len() as u64 > most {
+        return Err(format!("expected a file of at most {most} bytes, got a larger one"));
     }
     Ok(bytes)
 }

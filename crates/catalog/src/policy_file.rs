@@ -6,15 +6,13 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::write::{Files, POLICIES, POLICY_EXTENSION, WriteError};
+use crate::write::{Files, POLICIES, POLICY_EXTENSION, POLICY_MAX, WriteError};
 
 /// Where the last good files are kept, under the home folder.
 const KEPT: &str = "state/policies.json";
 const KEPT_MODE: u32 = 0o600;
 /// How many files are read; more are a reason to refuse all.
 const FILES_MAX: usize = 1_000;
-/// The largest file that is read, in bytes, and one more to see that there is more.
-const READ_MAX: u64 = (4 << 20) + 1;
 
 /// One file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +66,8 @@ fn read(path: &Path) -> Result<String, String> {
     }
     let mut text = String::new();
     let file = File::open(path).map_err(|error| format!("cannot read the file: {error}"))?;
-    match file.take(READ_MAX).read_to_string(&mut text) {
+    match // One more, to see that there is more.
+    file.take(POLICY_MAX + 1).read_to_string(&mut text) {
         Ok(_) => Ok(text),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Err("the file is not UTF-8".to_owned()),
         Err(error) => Err(format!("cannot read the file: {error}")),

@@ -147,6 +147,11 @@ pub(crate) fn looks_secret(text: &str) -> bool {
     is_secret_value(text) || is_secret_address(text) || pieces().any(is_secret_value)
 }
 
+/// Whether a word of a text looks so.
+pub(crate) fn has_secret_word(text: &str) -> bool {
+    text.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',')).any(looks_secret)
+}
+
 /// The path of a field, with `****` for a key that holds more than a name.
 pub(crate) fn masked_path(path: &str) -> Cow<'_, str> {
     let named = path.split('.').scan(0, |at, key| {

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use toolcrib_base::{Kind, Problem, random};
 
+use crate::clients::digest;
 use crate::definition_id::DefinitionId;
 use crate::endpoint::Endpoint;
-use crate::folder::{EXTENSIONS, read_bytes};
+use crate::folder::{EXTENSIONS, not_text, read_at_most, read_bytes};
 use crate::kind::DefinitionKind;
 use crate::private::{MASK, is_harmless, is_name, is_secret_name, looks_secret};
 use crate::problem::DefinitionProblem;
@@ -28,6 +28,7 @@ mod settings;
 
 pub use change::FileChange;
 pub use journal::{ListedChange, ListedWrite, UndoError, WriteRecord};
+pub(crate) use policies::POLICY_MAX;
 pub use policies::{POLICIES, POLICY_EXTENSION, PolicyFileName};
 pub use scope::WriteScope;
 
@@ -112,14 +113,7 @@ impl From<WriteError> for Problem {
 
 impl DefinitionFile {
     fn new(file: &Path, text: String) -> Self {
-        use std::fmt::Write as _;
-        let digest = Sha256::digest(text.as_bytes());
-        let mut revision = String::new();
-        for byte in digest.iter().take(16) {
-            // Writing into a text cannot fail.
-            let _ = write!(revision, "{byte:02x}");
-        }
-        Self { file: file.to_owned(), revision, text }
+        Self { file: file.to_owned(), revision: digest(text.as_bytes()), text }
     }
 
     /// The whole text, with whatever lies in it.
@@ -389,13 +383,29 @@ impl Files {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.own(which, revision)?;
         let changes = [FileChange::new(&before.file, self.bytes(&before.file), None)];
-        self.make(&changes, || {
-            fs::remove_file(self.home.join(&before.file))
-                .map_err(|source| WriteError::Io { file: before.file.clone(), source })?;
-            self.sync_folder(&before.file);
-            Ok(())
-        })?;
+        self.make(&changes, || self.delete_file(&before.file))?;
         Ok(before.file)
+    }
+
+    fn delete_file(&self, file: &Path) -> Result<(), WriteError> {
+        fs::remove_file(self.home.join(file)).map_err(|source| WriteError::Io { file: file.to_owned(), source })?;
+        self.sync_folder(file);
+        Ok(())
+    }
+
+    /// The bytes of an ordinary file of at most so many; `None` where there is none.
+    fn ordinary(&self, file: &Path, most: u64) -> Result<Option<Vec<u8>>, WriteError> {
+        let path = self.home.join(file);
+        match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(WriteError::Io { file: file.to_owned(), source }),
+            // What a link points to lies elsewhere and belongs to someone else.
+            Ok(now) if !now.is_file() => Err(WriteError::NotOurs(file.to_owned())),
+            Ok(_) => {
+                let bad = |message| WriteError::Bad(vec![DefinitionProblem::of_file(file, message)]);
+                read_at_most(&path, most).map(Some).map_err(bad)
+            }
+        }
     }
 
     /// The path of whatever stands where the definition would.
@@ -467,6 +477,11 @@ impl Files {
             let _ = File::open(folder).and_then(|folder| folder.sync_all());
         }
     }
+}
+
+/// The text of a file.
+fn text_of<'a>(file: &Path, bytes: &'a [u8]) -> Result<&'a str, WriteError> {
+    std::str::from_utf8(bytes).map_err(|error| WriteError::Bad(vec![not_text(file, &bytes[..error.valid_up_to()])]))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 pub mod agent;
 mod arguments;
+mod definition_text;
 pub mod service;
 pub mod template;
 pub mod workflow;

@@ -184,9 +184,9 @@ impl Gateway {
     }
 
     fn rules(&self, view: &View, id: &ToolId, entry: &Entry, steps: &mut Vec<Step>) -> bool {
-        let nobody = PrincipalId::new("");
+        let unnamed = PrincipalId::new("");
         let act = Act::CallTool { tool: id.clone(), annotations: annotations(entry) };
-        let request = Request { caller: Caller { principal: &nobody, role: Role::Member }, act: &act };
+        let request = Request { caller: Caller { principal: &unnamed, role: Role::Member }, act: &act };
         let mut text = view.rules.explain(&request);
         let moment = Moment::at(self.path.clock.now());
         match view.rules.decide(&request, &moment) {

@@ -11,7 +11,7 @@ use super::{DefinitionFile, settings};
 use crate::clients::difference as lines_that_differ;
 use crate::definition_id::DefinitionId;
 use crate::kind::DefinitionKind;
-use crate::private::{MASK, looks_secret};
+use crate::private::{MASK, has_secret_word};
 use crate::yaml;
 
 /// Unchanged lines around a change of a patch.
@@ -129,8 +129,7 @@ fn shown<'a>(file: &Path, text: &'a str) -> Option<&'a str> {
         let written = DefinitionFile::new(file, text.to_owned());
         Some(written.value(&which)? == written.shown(&which)?)
     };
-    let is_open = (is_policy || says_all()?)
-        && !text.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',')).any(looks_secret);
+    let is_open = (is_policy || says_all()?) && !has_secret_word(text);
     is_open.then_some(text)
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::DefinitionFile;
 use crate::definition_id::DefinitionId;
-use crate::private::{MASK, looks_secret};
+use crate::private::{MASK, has_secret_word};
 use crate::yaml;
 
 impl DefinitionFile {
@@ -13,14 +13,11 @@ impl DefinitionFile {
     /// secret, too. `None` when it is no YAML, and so may be anything.
     pub fn shown_text(&self, which: &DefinitionId) -> Option<String> {
         let (value, shown) = (self.value(which)?, self.shown(which)?);
-        let Value::Object(members) = &shown else { return None };
-        let text = match &value {
-            same if *same == shown => Some(self.text().to_owned()),
-            Value::Object(value) => yaml::amend(self.text(), value, members, &|text| which.value(text)),
-            _ => None,
-        };
-        let is_open = |text: &String| !text.split(|c: char| c.is_whitespace() || "\"',".contains(c)).any(looks_secret);
-        Some(text.filter(is_open).unwrap_or_else(|| yaml::render(&shown)))
+        if !shown.is_object() {
+            return None;
+        }
+        let text = if value == shown { self.text().to_owned() } else { which.amended(self.text(), &shown) };
+        Some(if has_secret_word(&text) { yaml::render(&shown) } else { text })
     }
 
     /// A text that was shown, with the values of the file in the place of each `****` that still stands where it stood.
@@ -28,16 +25,7 @@ impl DefinitionFile {
         let revealed = || {
             let (given, value, shown) = (which.value(text)?, self.value(which)?, self.shown(which)?);
             let whole = put_back(&given, &shown, &value);
-            if whole == given {
-                return None;
-            }
-            let amended = match (&given, &whole) {
-                (Value::Object(given), Value::Object(whole)) => {
-                    yaml::amend(text, given, whole, &|text| which.value(text))
-                }
-                _ => None,
-            };
-            Some(amended.unwrap_or_else(|| yaml::render(&whole)))
+            (whole != given).then(|| which.amended(text, &whole))
         };
         if text.contains(MASK) { revealed().unwrap_or_else(|| text.to_owned()) } else { text.to_owned() }
     }

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
@@ -24,6 +24,8 @@ const MOST: usize = 100;
 const BYTES: usize = 8 * 1024 * 1024;
 /// The longest first line of a record, in bytes.
 const HEAD: u64 = 256 * 1024;
+/// The longest record, in bytes: its first line, then both texts, a third longer as base64, with the names of their files.
+const RECORD: u64 = 2 * HEAD + 2 * BYTES as u64;
 
 /// A write: one file, or several that belong together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,9 +113,7 @@ fn moment(id: &str) -> String {
 impl Files {
     /// The bytes of a file; none of one that is no ordinary file, or larger than any that is kept.
     pub(super) fn bytes(&self, file: &Path) -> Option<Vec<u8>> {
-        let path = self.home.join(file);
-        fs::symlink_metadata(&path).ok().filter(|now| now.is_file() && now.len() <= BYTES as u64)?;
-        fs::read(path).ok()
+        self.ordinary(file, BYTES as u64).ok().flatten()
     }
 
     /// Keeps what was written. A write that cannot be kept is no worse for that: it cannot be undone.
@@ -160,9 +160,11 @@ impl Files {
     }
 
     fn listed(&self, id: &str, now: &mut CurrentFiles<'_>) -> Option<ListedWrite> {
-        let file = File::open(self.home.join(record_file(id))).ok()?;
+        let path = self.home.join(record_file(id));
+        // Looked at before it is opened: opening a pipe would wait for a writer.
+        fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
         let mut line = String::new();
-        BufReader::new(file.take(HEAD)).read_line(&mut line).ok()?;
+        BufReader::new(File::open(path).ok()?.take(HEAD)).read_line(&mut line).ok()?;
         let head: Value = serde_json::from_str(&line).ok()?;
         let mut can_undo = true;
         let files = head["files"].as_array()?.iter().map(|row| {
@@ -184,8 +186,9 @@ impl Files {
         if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             return Err(unknown());
         }
-        let text = fs::read_to_string(self.home.join(record_file(id))).map_err(|_| unknown())?;
-        let (_, record) = text.split_once('\n').ok_or_else(unknown)?;
+        let bytes = self.ordinary(&record_file(id), RECORD).ok().flatten().ok_or_else(unknown)?;
+        let (_, record) =
+            std::str::from_utf8(&bytes).ok().and_then(|text| text.split_once('\n')).ok_or_else(unknown)?;
         let value: Value = serde_json::from_str(record).map_err(|_| unknown())?;
         let files = value["files"].as_array().and_then(|files| files.iter().map(FileChange::of_value).collect());
         Ok(WriteRecord { id: id.to_owned(), at: moment(id), files: files.ok_or_else(unknown)? })
@@ -235,17 +238,12 @@ impl Files {
     }
 
     fn restore(&self, change: &FileChange) -> Result<(), WriteError> {
-        let failed = |source: io::Error| WriteError::Io { file: change.file.clone(), source };
         match &change.after {
             Some(bytes) => {
                 let mode = change.before.as_ref().map(|_| self.mode(&change.file));
                 self.put_bytes(&change.file, bytes, mode)
             }
-            None => {
-                fs::remove_file(self.home.join(&change.file)).map_err(failed)?;
-                self.sync_folder(&change.file);
-                Ok(())
-            }
+            None => self.delete_file(&change.file),
         }
     }
 }

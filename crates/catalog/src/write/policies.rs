@@ -1,15 +1,16 @@
 //! Files of policies as files that are written on request: kept, shown first and undone as those of definitions.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use super::{DefinitionFile, FileChange, Files, WriteError};
+use super::{DefinitionFile, FileChange, Files, WriteError, text_of};
 
 /// The folder of policies, under the home folder.
 pub const POLICIES: &str = "policies";
 /// What files of policies end in.
 pub const POLICY_EXTENSION: &str = "cedar";
+/// The largest file, in bytes.
+pub(crate) const POLICY_MAX: u64 = 4 << 20;
 /// The longest name of a file.
 const NAME_MAX: usize = 64;
 
@@ -47,15 +48,8 @@ impl Files {
     /// It cannot be read, or is no ordinary file.
     pub fn read_policy(&self, name: &PolicyFileName) -> Result<Option<DefinitionFile>, WriteError> {
         let file = name.file();
-        match fs::symlink_metadata(self.home.join(&file)) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(WriteError::Io { file, source }),
-            Ok(found) if !found.is_file() => return Err(WriteError::NotOurs(file)),
-            Ok(_) => {}
-        }
-        let text = fs::read_to_string(self.home.join(&file));
-        let text = text.map_err(|source| WriteError::Io { file: file.clone(), source })?;
-        Ok(Some(DefinitionFile::new(&file, text)))
+        let Some(bytes) = self.ordinary(&file, POLICY_MAX)? else { return Ok(None) };
+        Ok(Some(DefinitionFile::new(&file, text_of(&file, &bytes)?.to_owned())))
     }
 
     /// Puts a text in the place of the one with this revision; without one there must be no such file.
@@ -86,11 +80,7 @@ impl Files {
         let file = name.file();
         self.policy_with(name, Some(revision))?;
         let changes = [FileChange::new(&file, self.bytes(&file), None)];
-        self.make(&changes, || {
-            fs::remove_file(self.home.join(&file)).map_err(|source| WriteError::Io { file: file.clone(), source })?;
-            self.sync_folder(&file);
-            Ok(())
-        })?;
+        self.make(&changes, || self.delete_file(&file))?;
         Ok(file)
     }
 
@@ -106,6 +96,8 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -133,6 +125,12 @@ mod tests {
         assert_eq!(record.files[0].difference(), "-// one\n+// two\n");
         files.undo(&newest.id).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "// one\n");
+        let large = format!("//{}\n", " ".repeat(POLICY_MAX as usize));
+        fs::write(&path, large).unwrap();
+        assert!(matches!(files.read_policy(&name), Err(WriteError::Bad(_))), "it is not read whole");
+        fs::write(&path, [b'/', b'/', 0xFF]).unwrap();
+        assert!(matches!(files.read_policy(&name), Err(WriteError::Bad(_))), "it is no text");
+        fs::write(&path, "// one\n").unwrap();
         files.remove_policy(&name, &first.revision).unwrap();
         assert!(!path.exists() && matches!(files.remove_policy(&name, "x"), Err(WriteError::Missing(_))));
     }

@@ -1,7 +1,6 @@
 //! What one operation writes: only rehearsed, or only as it was seen before, and what came of it.
 
 use std::cell::RefCell;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
@@ -90,12 +89,7 @@ impl WriteScope {
                 digest.update(part.unwrap_or_default());
             }
         }
-        let mut text = String::new();
-        for byte in digest.finalize() {
-            // Writing into a text cannot fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        text
+        digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Called before changes are made: ends a rehearsal, and refuses what was not seen.

@@ -1,7 +1,6 @@
 //! `config.toml`: written like definitions, so that a change is shown first and can be undone.
 
 use std::cmp::Reverse;
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -9,10 +8,9 @@ use std::sync::PoisonError;
 use toml_edit::{Document, Item, Value};
 
 use super::change::FileChange;
-use super::{Files, WriteError};
-use crate::folder::{not_text, read_bytes};
-use crate::private::{MASK, is_harmless, is_secret_name, looks_secret};
-use crate::problem::DefinitionProblem;
+use super::{Files, WriteError, text_of};
+use crate::folder::FILE_MAX;
+use crate::private::{MASK, has_secret_word, is_harmless, is_secret_name, looks_secret};
 use crate::secret::SecretRef;
 
 /// Its path below the home folder.
@@ -29,19 +27,8 @@ impl Files {
     ) -> Result<PathBuf, E> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let file = Path::new(FILE);
-        let path = self.home.join(file);
-        let before = match fs::symlink_metadata(&path) {
-            Err(_) => None,
-            Ok(now) if !now.is_file() => return Err(WriteError::NotOurs(file.to_owned()).into()),
-            Ok(_) => {
-                let wrong = |message: String| WriteError::Bad(vec![DefinitionProblem::of_file(file, message)]);
-                Some(read_bytes(&path).map_err(wrong)?)
-            }
-        };
-        let text = std::str::from_utf8(before.as_deref().unwrap_or_default()).map_err(|error| {
-            let valid = &before.as_deref().unwrap_or_default()[..error.valid_up_to()];
-            WriteError::Bad(vec![not_text(file, valid)])
-        })?;
+        let before = self.ordinary(file, FILE_MAX)?;
+        let text = text_of(file, before.as_deref().unwrap_or_default())?;
         let after = change(text)?;
         if before.as_deref() == Some(after.as_bytes()) {
             return Ok(file.to_owned());
@@ -73,9 +60,7 @@ pub(super) fn masked(text: &str) -> String {
         let setting = line.trim_start().strip_prefix('#').and_then(|comment| comment.split_once('='));
         setting.is_some_and(|(key, value)| is_secret_name(key.trim()) && !is_harmless(value.trim()))
     };
-    if masked.lines().any(is_secret)
-        || masked.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',')).any(looks_secret)
-    {
+    if masked.lines().any(is_secret) || has_secret_word(&masked) {
         return everything();
     }
     masked
@@ -120,6 +105,8 @@ fn collect_value(value: &Value, is_named: bool, secrets: &mut Vec<Option<Range<u
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::nearest::similar;
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_catalog::{DefinitionFile, DefinitionId, DefinitionKind, DefinitionProblem, Files, MASK, WriteError};
 use toolcrib_protocol::Raw;
 
@@ -173,6 +173,12 @@ pub(super) fn unknown<'a>(kind: &str, name: &str, known: impl IntoIterator<Item 
     let problem = Problem::new(Kind::NotFound, format!("{kind} `{name}` not found"));
     let close: Vec<String> = similar(name, known).iter().map(|name| format!("`{name}`")).collect();
     if close.is_empty() { problem } else { problem.hint(format!("Nearest: {}.", close.join(", "))) }
+}
+
+/// The same of a profile.
+pub(super) fn unknown_profile(gateway: &Gateway, name: &str) -> Problem {
+    let views = gateway.views();
+    unknown("profile", name, views.keys().map(ProfileName::as_str))
 }
 
 /// The text that is given as YAML or as a value.

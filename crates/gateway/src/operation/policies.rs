@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Kind, Problem, ProfileName, ToolId};
+use toolcrib_base::{Kind, Problem, ToolId};
 use toolcrib_catalog::PolicyFile;
 use toolcrib_policy::{
     Annotations, Ask, Effect as PolicyEffect, Fault, Policies, PolicyRule, PolicyVerdict, ToolDigest, Vocabulary,
@@ -203,11 +203,7 @@ async fn difference(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Pr
 
 async fn matrix(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<Value, Problem> {
     let profile = text(arguments, "profile")?.unwrap_or_else(|| by.profile.to_string());
-    let unknown = || {
-        let views = gateway.views();
-        definition::unknown("profile", &profile, views.keys().map(ProfileName::as_str))
-    };
-    let view = gateway.view(&profile).ok_or_else(unknown)?;
+    let view = gateway.view(&profile).ok_or_else(|| definition::unknown_profile(gateway, &profile))?;
     let (limit, offset) = page(arguments)?;
     let query = matrix::MatrixQuery {
         words: Words::of(arguments)?,

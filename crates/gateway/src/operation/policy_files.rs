@@ -11,14 +11,13 @@ use toolcrib_view::arguments::{required, text};
 use toolcrib_view::{Effect, Method, Operation};
 
 use super::policies::{fault, with_file};
+use super::servers::WRITTEN;
 use super::{ROW, Row, Run, blocking, definition, row};
 use crate::gateway::Gateway;
 use crate::policies::compiled;
 
 /// The largest text, in bytes.
 const TEXT_MAX: usize = 1024 * 1024;
-const WRITTEN: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"file":{"type":"string"},
-    "revision":{"type":"string"}},"required":["name","file","revision"]}"#;
 
 pub(super) const ROWS: &[Row] = &[
     row(

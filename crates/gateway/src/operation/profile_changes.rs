@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{DefinitionFile, DefinitionId, DefinitionKind, ProfileDefinition, WriteError, edit};
 use toolcrib_protocol::Raw;
 use toolcrib_view::arguments::{required, text};
@@ -137,7 +137,7 @@ async fn change(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
 }
 
 /// Writes what a profile says now. The built-in one has a file from then on.
-fn write(
+pub(super) fn write(
     gateway: &Arc<Gateway>,
     which: &DefinitionId,
     there: Option<DefinitionFile>,
@@ -204,10 +204,9 @@ fn said(
     there: Option<&DefinitionFile>,
 ) -> Result<Map<String, Value>, Problem> {
     let Some(there) = there else {
-        let views = gateway.views();
         return match which.name() == ProfileDefinition::built_in().name.as_str() {
             true => Ok(Map::from_iter([("name".to_owned(), which.name().into())])),
-            false => Err(definition::unknown("profile", which.name(), views.keys().map(ProfileName::as_str))),
+            false => Err(definition::unknown_profile(gateway, which.name())),
         };
     };
     match there.value(which) {

@@ -131,8 +131,7 @@ impl KeyRing {
         };
         let there = gateway.files.read(&which)?;
         if there.is_none() && name != ProfileDefinition::built_in().name {
-            let views = gateway.views();
-            return Err(definition::unknown("profile", name.as_str(), views.keys().map(ProfileName::as_str)));
+            return Err(definition::unknown_profile(gateway, name.as_str()));
         }
         let text = there.as_ref().map_or_else(|| format!("name: {name}\n"), |there| there.text().to_owned());
         let profile = edit::read_profile(&which.new_file(), name.as_str(), &text)

@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Glob, Kind, Problem, ProfileName, ToolId};
+use toolcrib_base::{Glob, Kind, Problem, ToolId};
 use toolcrib_catalog::DefinitionKind;
 use toolcrib_protocol::Raw;
 use toolcrib_view::arguments::{flag, texts};
 use toolcrib_view::{Effect, Method, Operation};
 
+use super::profile_changes::write;
 use super::{ROW, Row, Run, blocking, definition, row};
 use crate::gateway::Gateway;
-
-/// What makes a text a pattern.
-const PATTERN: [char; 4] = ['*', '?', '[', '{'];
 
 pub(super) const ROWS: &[Row] = &[row(
     Run::Global(|gateway, arguments| Box::pin(choose(gateway, arguments))),
@@ -50,8 +48,7 @@ async fn choose(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
     let tools = texts(arguments, "tools").unwrap_or_default();
     let tools = tools.iter().map(|tool| id(tool)).collect::<Result<Vec<_>, _>>()?;
     if gateway.view(which.name()).is_none() {
-        let views = gateway.views();
-        return Err(definition::unknown("profile", which.name(), views.keys().map(ProfileName::as_str)));
+        return Err(definition::unknown_profile(gateway, which.name()));
     }
     let gateway = definition::writing(gateway)?;
     blocking(move || {
@@ -62,14 +59,9 @@ async fn choose(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
         if changed == 0 {
             return Ok(json!({ "name": which.name(), "changed": 0 }));
         }
-        let text = which.text_of(&value);
-        let written = match &before {
-            Some(before) => gateway.files.replace(&which, &before.amended(&which, &text), &before.revision)?,
-            None => gateway.files.create(&which, &text)?,
-        };
-        gateway.take_in();
-        let (file, revision) = (written.file, written.revision);
-        Ok(json!({ "name": which.name(), "changed": changed, "file": file, "revision": revision }))
+        let mut written = write(&gateway, &which, before, &value, None)?;
+        written["changed"] = changed.into();
+        Ok(written)
     })
     .await
 }
@@ -81,8 +73,8 @@ fn id(text: &str) -> Result<ToolId, Problem> {
         Problem::new(Kind::InvalidParams, format!("`{shown}` {what}"))
     };
     let id = ToolId::parse(text).ok_or_else(|| wrong("is no id of a tool").hint("such as `files/read_file`"))?;
-    if text.contains(PATTERN) {
-        let problem = wrong("would be read as a pattern");
+    if !Glob::new(text).is_ok_and(|glob| glob.is_exact()) {
+        let problem = wrong("cannot be named in a list of patterns");
         return Err(problem.hint("Write a pattern into the profile with `core_profile_update`."));
     }
     Ok(id)

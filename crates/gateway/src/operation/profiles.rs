@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::DefinitionKind;
 use toolcrib_protocol::Raw;
 use toolcrib_view::view::View;
@@ -134,7 +134,7 @@ async fn get(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> 
     let views = gateway.views();
     let view = views.get(which.name()).map(|view| shown(view));
     if file.is_none() && view.is_none() {
-        return Err(definition::unknown("profile", which.name(), views.keys().map(ProfileName::as_str)));
+        return Err(definition::unknown_profile(gateway, which.name()));
     }
     let mut value = view.unwrap_or_else(|| json!({ "name": which.name() }));
     for (key, member) in file.iter().filter_map(Value::as_object).flatten() {

@@ -104,13 +104,14 @@ fn trial(arguments: &Raw) -> Result<SearchTrial, Problem> {
 
 /// The ranking of a name that the schema allows.
 fn ranking(name: &str) -> Ranking {
-    if name == "tfidf" { Ranking::TfIdf } else { Ranking::Blend }
+    if name == name_of(Ranking::TfIdf) { Ranking::TfIdf } else { Ranking::Blend }
 }
 
+/// As profiles name it.
 fn name_of(ranking: Ranking) -> &'static str {
     match ranking {
-        Ranking::Blend => "blend",
-        Ranking::TfIdf => "tfidf",
+        Ranking::Blend => toolcrib_catalog::Ranking::Blend.as_str(),
+        Ranking::TfIdf => toolcrib_catalog::Ranking::TfIdf.as_str(),
     }
 }
 

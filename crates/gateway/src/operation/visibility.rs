@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Kind, Problem, ProfileName, ToolId};
+use toolcrib_base::{Kind, Problem, ToolId};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Entry;
 use toolcrib_search::budget;
 use toolcrib_session::Caller;
 use toolcrib_view::arguments::{required, text};
-use toolcrib_view::{Method, Operation};
+use toolcrib_view::{Method, Operation, ServerEntry, ServerTable};
 
 use super::{ROW, Row, Run, Words, blocking, definition, page, row};
 use crate::gateway::Gateway;
@@ -69,6 +69,32 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
+/// A tool that a server offers, whatever profiles show.
+pub(super) struct OfferedTool<'t> {
+    pub(super) id: ToolId,
+    running: &'t ServerEntry,
+    pub(super) entry: Entry,
+}
+
+impl<'t> OfferedTool<'t> {
+    /// The tool of an exact id.
+    ///
+    /// # Errors
+    /// No server offers it.
+    pub(super) fn find(table: &'t ServerTable, name: &str) -> Result<Self, Problem> {
+        let unknown = || {
+            let shown: String = name.chars().take(256).collect();
+            Problem::new(Kind::NotFound, format!("no server has a tool `{shown}`"))
+                .hint("Find its id with `toolcrib find`.")
+        };
+        let id = ToolId::parse(name).ok_or_else(unknown)?;
+        let running = table.get(&id.server).ok_or_else(unknown)?;
+        let inventory = running.server.inventory();
+        let entry = inventory.tools.iter().find(|tool| *tool.key == *id.tool).ok_or_else(unknown)?.clone();
+        Ok(Self { id, running, entry })
+    }
+}
+
 async fn hidden(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<Value, Problem> {
     let profile = text(arguments, "profile")?.unwrap_or_else(|| by.profile.to_string());
     let (server, words) = (text(arguments, "server")?, Words::of(arguments)?);
@@ -77,8 +103,7 @@ async fn hidden(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<
     blocking(move || {
         let known = gateway.views();
         let view = known.iter().find(|(name, _)| name.as_str() == profile).map(|(_, view)| Arc::clone(view));
-        let view =
-            view.ok_or_else(|| definition::unknown("profile", &profile, known.keys().map(ProfileName::as_str)))?;
+        let view = view.ok_or_else(|| definition::unknown_profile(&gateway, &profile))?;
         let table = gateway.path.servers.table();
         let (mut found, mut servers) = (BTreeMap::<ToolId, Entry>::new(), Vec::new());
         for running in table.values() {
@@ -132,15 +157,7 @@ async fn visibility(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Pr
     let gateway = Arc::clone(gateway);
     blocking(move || {
         let table = gateway.path.servers.table();
-        let unknown = || {
-            let shown: String = name.chars().take(256).collect();
-            Problem::new(Kind::NotFound, format!("no server has a tool `{shown}`"))
-                .hint("Find its id with `toolcrib find`.")
-        };
-        let id = ToolId::parse(&name).ok_or_else(unknown)?;
-        let running = table.get(&id.server).ok_or_else(unknown)?;
-        let inventory = running.server.inventory();
-        let entry = inventory.tools.iter().find(|tool| *tool.key == *id.tool).ok_or_else(unknown)?;
+        let OfferedTool { id, running, entry } = OfferedTool::find(&table, &name)?;
         let views = gateway.views();
         let shown = views.keys().take(MOST).map(|profile| {
             let row = json!({ "profile": profile.as_str() });

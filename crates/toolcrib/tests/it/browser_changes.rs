@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use toolcrib_testkit::{eventually_finds, fake_server};
+use toolcrib_testkit::fake_server;
 
 use crate::browser_pages::{Browser, Pages};
 use crate::serving::GatewayFixture;
@@ -20,12 +20,7 @@ pub(crate) const CHANGES: &str = "s/Adds two numbers/Adds two \u{202e}numbers/\n
 
 /// Loads the server's page until it says this.
 pub(crate) async fn shows(pages: &Pages, part: &str) -> String {
-    eventually_finds(part, async || {
-        pages.go("/ui/servers/kit").await;
-        let text = pages.text().await;
-        if text.contains(part) { Ok(text) } else { Err(text) }
-    })
-    .await
+    pages.shows("/ui/servers/kit", part).await
 }
 
 /// A gateway in front of a server whose lines a script changes, which is empty, and with more files.

@@ -168,6 +168,16 @@ impl Pages {
         .await;
     }
 
+    /// Loads a page until it says this.
+    pub(crate) async fn shows(&self, path: &str, part: &str) -> String {
+        eventually_finds(part, async || {
+            self.go(path).await;
+            let text = self.text().await;
+            if text.contains(part) { Ok(text) } else { Err(text) }
+        })
+        .await
+    }
+
     /// Waits until the page holds what comes with time: by itself, or when it is loaded again where no script runs.
     pub(crate) async fn comes_to_read(&self, text: &str) {
         eventually_finds(text, async || {

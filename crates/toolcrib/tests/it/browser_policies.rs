@@ -4,22 +4,12 @@ use std::fs;
 
 use toolcrib_testkit::{eventually_finds, fake_server};
 
-use crate::browser_pages::{Browser, Pages};
+use crate::browser_pages::Browser;
 use crate::serving::GatewayFixture;
 use crate::toolcrib::run;
 
 const TEAM: &str = "// the team\n@id(\"no-add\")\nforbid (principal in Group::\"acme/interns\", action, resource == Tool::\"kit/add\");\n";
 const WRITE: &str = "form[action='/ui/do/core_policy_file_write'] button";
-
-/// Loads a page until it says this.
-async fn shows(pages: &Pages, path: &str, part: &str) -> String {
-    eventually_finds(part, async || {
-        pages.go(path).await;
-        let text = pages.text().await;
-        if text.contains(part) { Ok(text) } else { Err(text) }
-    })
-    .await
-}
 
 #[tokio::test]
 async fn who_may_do_what_is_seen_and_what_a_changed_policy_changes_before_it_is_written() {
@@ -32,8 +22,8 @@ async fn who_may_do_what_is_seen_and_what_a_changed_policy_changes_before_it_is_
     Browser::start()
         .await
         .signed_in(&gateway, |pages| async move {
-            shows(&pages, "/ui/tools", "kit/add").await;
-            let listed = shows(&pages, "/ui/policies", "no-add").await;
+            pages.shows("/ui/tools", "kit/add").await;
+            let listed = pages.shows("/ui/policies", "no-add").await;
             assert!(listed.contains("team.cedar"), "{listed}");
             // The table says by word who may call what; its filters stand in the address.
             pages.click("a[href='/ui/policies/who']").await;

@@ -19,16 +19,6 @@ fn server() -> String {
     format!("name: kit\ncommand: {}\nstart: eager\n", fake_server().display())
 }
 
-/// Loads a page until it says this.
-async fn shows(pages: &Pages, path: &str, part: &str) -> String {
-    eventually_finds(part, async || {
-        pages.go(path).await;
-        let text = pages.text().await;
-        if text.contains(part) { Ok(text) } else { Err(text) }
-    })
-    .await
-}
-
 #[tokio::test]
 async fn a_hidden_tool_is_explained_and_allowed_by_the_difference_that_is_shown() {
     const PROFILE: &str =
@@ -42,7 +32,7 @@ async fn a_hidden_tool_is_explained_and_allowed_by_the_difference_that_is_shown(
         .await
         .signed_in(&gateway, |pages| async move {
             // The list says what hides each tool, with file and line, and filters stand in the address.
-            let listed = shows(&pages, "/ui/tools?show=hidden&profile=team", "kit/add").await;
+            let listed = pages.shows("/ui/tools?show=hidden&profile=team", "kit/add").await;
             assert!(listed.contains("tools.deny: */add*") && listed.contains("profiles/team.yaml:7"), "{listed}");
             let shown = pages.driver.find(By::Css("a[href='/ui/tools/kit%2Fecho?profile=team']")).await;
             assert!(shown.is_err(), "what is shown is not hidden: {listed}");
@@ -68,7 +58,7 @@ async fn a_hidden_tool_is_explained_and_allowed_by_the_difference_that_is_shown(
             pages.click(UNDO).await;
             pages.reads("Hidden in profile team").await;
             assert_eq!(fs::read_to_string(&file).unwrap(), PROFILE);
-            // A file that is edited while the page is open stays as it is, and the page shows the change anew.
+            // A file that is edited while the page is open stays as it is, and the page shows the change again.
             fs::write(&file, format!("{PROFILE}# by hand\n")).unwrap();
             pages.click(ALLOW).await;
             pages.reads("has changed since it was read").await;
@@ -125,7 +115,7 @@ async fn a_profile_is_made_with_its_key_and_a_client_sees_just_that() {
     Browser::start()
         .await
         .signed_in(&gateway, |pages| async move {
-            shows(&pages, "/ui/tools", "kit/add").await;
+            pages.shows("/ui/tools", "kit/add").await;
             pages.go("/ui/profiles").await;
             pages.click("a[href='/ui/profiles/-/edit']").await;
             // What would come of it follows what is typed, before anything is sent.

@@ -68,6 +68,14 @@ fn server() -> ScriptedServer {
     })
 }
 
+/// A gateway with that server.
+async fn served() -> (ScriptedServer, GatewayFixture) {
+    let server = server();
+    let definition = format!("name: made\ntransport: http\nurl: {}\nstart: eager\n", server.url());
+    let gateway = GatewayFixture::start(&[("made", &definition)]).await;
+    (server, gateway)
+}
+
 async fn call(pages: &Pages, tool: &str, which: Option<&str>) {
     pages.go(&format!("/ui/call/made%2F{tool}")).await;
     if let Some(which) = which {
@@ -96,9 +104,7 @@ async fn check_quiet(pages: &Pages) {
 
 #[tokio::test]
 async fn markdown_is_read_and_html_and_pictures_with_programs_are_their_source() {
-    let server = server();
-    let definition = format!("name: made\ntransport: http\nurl: {}\nstart: eager\n", server.url());
-    let gateway = GatewayFixture::start(&[("made", &definition)]).await;
+    let (_server, gateway) = served().await;
     Browser::start()
         .await
         .signed_in(&gateway, |pages| async move {
@@ -137,9 +143,7 @@ async fn markdown_is_read_and_html_and_pictures_with_programs_are_their_source()
 
 #[tokio::test]
 async fn structured_content_is_held_to_what_its_tool_promises() {
-    let server = server();
-    let definition = format!("name: made\ntransport: http\nurl: {}\nstart: eager\n", server.url());
-    let gateway = GatewayFixture::start(&[("made", &definition)]).await;
+    let (_server, gateway) = served().await;
     Browser::start()
         .await
         .signed_in(&gateway, |pages| async move {

@@ -13,7 +13,7 @@ use thirtyfour::By;
 use toolcrib_model::{Script, Wire};
 use toolcrib_testkit::eventually;
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
-use toolcrib_testkit::launch::{Launch, write};
+use toolcrib_testkit::launch::{Launch, Program, write};
 
 use crate::agent_runs::{json, post, sends, until};
 use crate::browser_pages::Browser;
@@ -33,6 +33,13 @@ fn listed(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
+}
+
+/// The record is whole, and the gateway ends as it should.
+async fn ends_whole(mut gateway: Program, home: &Path) {
+    assert_eq!(run(home, &["audit", "verify"], &[]).await.code, 0);
+    gateway.signal(Signal::TERM);
+    assert!(gateway.end().await.success());
 }
 
 #[tokio::test]
@@ -80,9 +87,7 @@ async fn a_definition_that_cannot_be_written_leaves_the_old_one_and_the_gateway_
         assert_eq!(api("mcpserver_update", &update).await.code, 0);
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "name: one\ncommand: other\nstart: manual\n");
-    assert_eq!(run(&home, &["audit", "verify"], &[]).await.code, 0);
-    gateway.signal(Signal::TERM);
-    assert!(gateway.end().await.success());
+    ends_whole(gateway, &home).await;
 }
 
 #[tokio::test]
@@ -186,9 +191,7 @@ async fn a_run_sends_nothing_whose_intent_found_no_room_and_goes_on_when_there_i
     assert_eq!(sends(&post), 1, "{ended}");
     let replayed = json(&home, &["run", "replay", id]).await;
     assert_eq!(replayed["follows"], true, "{replayed}");
-    assert_eq!(run(&home, &["audit", "verify"], &[]).await.code, 0);
-    gateway.signal(Signal::TERM);
-    assert!(gateway.end().await.success());
+    ends_whole(gateway, &home).await;
 }
 
 #[tokio::test]

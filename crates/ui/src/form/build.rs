@@ -170,8 +170,8 @@ impl<'a> Builder<'a> {
         Some(State::Object { rows: rows.collect(), fields })
     }
 
-    /// The alternative that shows a value best: with the fewest parts that are JSON, then the one that says just this
-    /// value, then with the least that is wrong.
+    /// The alternative that shows a value best: first one that says just this value, then the one with the fewest parts
+    /// that are JSON, then with the least that is wrong.
     fn fill_pick(&mut self, field: &Field, alternatives: &[Alternative], value: &Json) -> Option<State> {
         let before = self.fields;
         let mut best: Option<(PickRank, usize, Field, usize)> = None;
@@ -185,11 +185,11 @@ impl<'a> Builder<'a> {
             let reading = evaluate(&inner, &mut Walk::default());
             // A part that is required and missing may have been filled in.
             let is_other = reading.value.is_some_and(|said| !said.is_same(value));
-            let rank = (inner.unfit_count(), is_other, reading.faults.len());
+            let rank = (is_other, inner.unfit_count(), reading.faults.len());
             if best.as_ref().is_none_or(|(known, ..)| rank < *known) {
                 best = Some((rank, chosen, inner, self.fields));
             }
-            if rank == (0, false, 0) {
+            if rank == (false, 0, 0) {
                 break;
             }
         }
@@ -305,8 +305,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// How badly an alternative shows a value: its parts that are JSON, whether it says another value, what is wrong.
-type PickRank = (usize, bool, usize);
+/// How badly an alternative shows a value: whether it says another value, its parts that are JSON, what is wrong.
+type PickRank = (bool, usize, usize);
 
 fn property_places(field: &Field, rules: &ObjectRules) -> Vec<Place> {
     let place = |(name, schema, is_required): &(Arc<str>, Json, bool)| {

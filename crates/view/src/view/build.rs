@@ -395,8 +395,6 @@ impl Builder {
         tools
     }
 
-    /// Whether a tool behind HTTP says that arguments are mirrored in headers, and says it wrongly: such a tool cannot
-    /// be called as its server wants, so it is left out (2026-07-28, basic/transports, custom headers).
     fn naming<'a>(
         &'a self,
         profile: &'a ProfileDefinition,
@@ -407,6 +405,8 @@ impl Builder {
         Naming { names, remembers: *remembers, profile, reserved, space, warned }
     }
 
+    /// Whether a tool behind HTTP says that arguments are mirrored in headers, and says it wrongly: such a tool cannot
+    /// be called as its server wants, so it is left out (2026-07-28, basic/transports, custom headers).
     fn has_wrong_headers(&self, running: &ServerEntry, entry: &Entry) -> bool {
         if running.server.listing_era() != Some(Era::Modern) || !running.definition.transport.is_http() {
             return false;

@@ -89,7 +89,7 @@ async fn post(page: PageRequest, body: Incoming) -> Response<Body> {
         session::SESSION => session::begin(&page, &fields),
         "/ui/theme" => theme(&fields),
         _ if page.viewer.is_none() => session::keep_form(&page, fields),
-        _ if let Some(editor) = page::editor(path) => page::edit(&page, editor, &fields).await,
+        _ if let Some(form) = page::preview_form(path) => page::answer_preview(&page, form, &fields).await,
         _ if path.starts_with(page::calls::ROOT) => page::calls::post(&page, &fields).await,
         page::audit::CHECKED => page::audit::verify(&page).await,
         page::search::CASES => page::search::measure(&page, &fields).await,

@@ -9,11 +9,10 @@ use toolcrib_view::ObjectKind;
 use toolcrib_view::Visibility;
 
 use super::call::{OperationCall, said};
+use crate::definition_text::{self, placed};
 use crate::service::class::Class;
 use crate::service::shown;
 
-/// The largest text of a definition, in bytes: larger files are not read either.
-const TEXT_MAX: usize = 1024 * 1024;
 /// The members of a definition beside its name.
 const MEMBERS: [&str; 5] = ["version", "description", "templates", "args", "serviceConfig"];
 
@@ -112,16 +111,6 @@ pub(super) fn validate(asking: &OperationCall) -> Result<Value, Problem> {
     }
 }
 
-/// A problem with its place in the text.
-fn placed(problem: &DefinitionProblem) -> Value {
-    let mut placed = json!({ "message": problem.message, "field": problem.field, "hint": problem.hint });
-    if let Some(at) = problem.at {
-        placed["line"] = at.line.into();
-        placed["column"] = at.column.into();
-    }
-    placed
-}
-
 pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
     let given = written(asking, None)?;
     if asking.table.loaded().service_classes.contains_key(&given.name) {
@@ -213,18 +202,11 @@ impl ClassFault {
 fn written(asking: &OperationCall, before: Option<&ServiceClassDefinition>) -> Result<GivenClass, Problem> {
     let name = asking.new_name()?;
     let which = DefinitionId::ServiceClass(name.clone());
-    let mut definition = Map::new();
-    let before = before.map(ServiceClassDefinition::to_value);
-    if let Some(text) = asking.given.get("yaml").and_then(Value::as_str) {
-        if let Some(key) = MEMBERS.into_iter().find(|key| asking.given.get(key).is_some()) {
-            let message = format!("`yaml` and `{key}` are mutually exclusive");
-            return Err(Problem::new(Kind::InvalidParams, message).hint("Give the text of the file, or its parts."));
-        }
-        if text.len() > TEXT_MAX {
-            return Err(Problem::new(Kind::TooLarge, format!("the definition has more than {TEXT_MAX} bytes")));
-        }
+    if let Some(text) = definition_text::given(&asking.given, &MEMBERS)? {
         return Ok(GivenClass { name, which, text: text.to_owned(), is_yaml: true });
     }
+    let mut definition = Map::new();
+    let before = before.map(ServiceClassDefinition::to_value);
     for key in MEMBERS {
         let kept = before.as_ref().and_then(|before| before.get(key));
         if let Some(value) = asking.given.get(key).or(kept) {

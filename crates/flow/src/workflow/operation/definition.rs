@@ -9,6 +9,7 @@ use toolcrib_catalog::{DefinitionFile, DefinitionId, DefinitionProblem, ObjectNa
 use toolcrib_view::ObjectKind;
 
 use super::OperationCall;
+use crate::definition_text::{self, placed};
 use crate::workflow::agents;
 use crate::workflow::program::Program;
 use crate::workflow::table::{Table, cycle};
@@ -16,8 +17,6 @@ use crate::workflow::table::{Table, cycle};
 /// The members of a definition beside its name.
 const MEMBERS: [&str; 9] =
     ["description", "labels", "args", "steps", "onFailure", "on_failure", "output", "timeout", "templates"];
-/// The largest text of a definition, in bytes: larger files are not read either.
-const TEXT_MAX: usize = 1024 * 1024;
 
 pub(super) fn list(asking: &OperationCall) -> Value {
     let table = asking.inner.table();
@@ -98,31 +97,24 @@ pub(super) fn validate(asking: &OperationCall) -> Result<Value, Problem> {
             let mut said = said(name, format!("Validation successful for workflow {name}"), None);
             if given.is_yaml {
                 said["valid"] = true.into();
-                said["problems"] = warnings.iter().map(|it| placed(it, true)).collect();
+                said["problems"] = warnings.iter().map(warning).collect();
             }
             Ok(warned(said, &warnings))
         }
         Err(problems) if given.is_yaml => {
             let mut said = said(name, format!("workflow {name} is not valid"), None);
             said["valid"] = false.into();
-            said["problems"] = problems.iter().map(|it| placed(it, false)).collect();
+            said["problems"] = problems.iter().map(placed).collect();
             Ok(said)
         }
         Err(problems) => Err(wrong(&problems)),
     }
 }
 
-/// A problem with its place in the text.
-fn placed(problem: &DefinitionProblem, is_warning: bool) -> Value {
-    let mut placed = json!({ "message": problem.message, "field": problem.field, "hint": problem.hint });
-    if let Some(at) = problem.at {
-        placed["line"] = at.line.into();
-        placed["column"] = at.column.into();
-    }
-    if is_warning {
-        placed["warning"] = true.into();
-    }
-    placed
+fn warning(problem: &DefinitionProblem) -> Value {
+    let mut warning = placed(problem);
+    warning["warning"] = true.into();
+    warning
 }
 
 pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
@@ -179,21 +171,14 @@ fn given(asking: &OperationCall) -> Result<GivenDefinition, Problem> {
     let name = ObjectName::new(asking.given.text("name")?)
         .map_err(|error| Problem::new(Kind::InvalidParams, format!("validation failed: {error}")))?;
     let which = DefinitionId::Workflow(name.clone());
+    if let Some(text) = definition_text::given(&asking.given, &MEMBERS)? {
+        return Ok(GivenDefinition { name, which, text: text.to_owned(), is_yaml: true });
+    }
     let mut definition = Map::new();
     for key in MEMBERS {
         if let Some(value) = asking.given.get(key) {
             definition.insert(key.to_owned(), value.clone());
         }
-    }
-    if let Some(text) = asking.given.get("yaml").and_then(Value::as_str) {
-        if let Some(key) = definition.keys().next() {
-            let message = format!("`yaml` and `{key}` are mutually exclusive");
-            return Err(Problem::new(Kind::InvalidParams, message).hint("Give the text of the file, or its parts."));
-        }
-        if text.len() > TEXT_MAX {
-            return Err(Problem::new(Kind::TooLarge, format!("the definition has more than {TEXT_MAX} bytes")));
-        }
-        return Ok(GivenDefinition { name, which, text: text.to_owned(), is_yaml: true });
     }
     if !definition.contains_key("steps") {
         return Err(Problem::new(Kind::InvalidParams, "steps argument is required")

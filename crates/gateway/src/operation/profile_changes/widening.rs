@@ -8,6 +8,7 @@ use toolcrib_catalog::{DefinitionFile, DefinitionId};
 use toolcrib_policy::{Act, Caller, Request};
 use toolcrib_view::view::{annotations, rules_of};
 
+use super::super::visibility::OfferedTool;
 use super::{profile_of, said};
 use crate::gateway::Gateway;
 
@@ -27,18 +28,12 @@ pub(super) fn widened(
     there: Option<&DefinitionFile>,
     tool: &str,
 ) -> Result<Value, Problem> {
-    let (id, annotations) = {
-        let unknown = || Problem::new(Kind::NotFound, format!("no server has a tool `{tool}`"));
-        let id = ToolId::parse(tool).ok_or_else(unknown)?;
-        let table = gateway.path.servers.table();
-        let inventory = table.get(&id.server).ok_or_else(unknown)?.server.inventory();
-        let entry = inventory.tools.iter().find(|entry| *entry.key == *id.tool).ok_or_else(unknown)?;
-        (id, annotations(entry))
-    };
+    let table = gateway.path.servers.table();
+    let OfferedTool { id, entry, .. } = OfferedTool::find(&table, tool)?;
     let profile = which.name();
-    let act = Act::CallTool { tool: id.clone(), annotations };
-    let nobody = PrincipalId::new("");
-    let request = Request { caller: Caller { principal: &nobody, role: Role::Member }, act: &act };
+    let act = Act::CallTool { tool: id.clone(), annotations: annotations(&entry) };
+    let unnamed = PrincipalId::new("");
+    let request = Request { caller: Caller { principal: &unnamed, role: Role::Member }, act: &act };
     let mut value = Value::Object(said(gateway, which, there)?);
     for round in 0..ROUNDS {
         let read = profile_of(which, &which.text_of(&value))?;
@@ -76,8 +71,7 @@ pub(super) fn widened(
 /// The pattern that fits a tool and as little else as patterns can say.
 fn pattern_of(id: &ToolId) -> String {
     let text = id.to_string();
-    let is_exact = |text: &str| !text.contains(['*', '?']) && Glob::new(text).is_ok();
-    if is_exact(&text) {
+    if Glob::new(&text).is_ok_and(|glob| glob.is_exact()) {
         return text;
     }
     text.chars()

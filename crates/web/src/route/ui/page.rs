@@ -8,6 +8,7 @@ pub(super) mod call;
 pub(super) mod calls;
 mod clients;
 mod connectors;
+mod edit_outcome;
 pub(super) mod editor;
 mod find;
 mod gateway;
@@ -137,11 +138,11 @@ const PAGES: &[&Page] = &[
     &operation::ONE,
 ];
 
-/// A page whose form is sent to itself: it shows what would come of it.
-type Editor = for<'a> fn(&'a PageRequest, &'a Fields) -> BoxFuture<'a, Result<String, Problem>>;
+/// Makes a page again whose form was sent to itself, with what would come of it.
+type PreviewForm = for<'a> fn(&'a PageRequest, &'a Fields) -> BoxFuture<'a, Result<String, Problem>>;
 
-/// The editor at a path, if one is there.
-pub(super) fn editor(path: &str) -> Option<Editor> {
+/// The page of this kind at a path, if one is there.
+pub(super) fn preview_form(path: &str) -> Option<PreviewForm> {
     match path {
         policy_editor::PATH => Some(|request, fields| Box::pin(policy_editor::post(request, fields))),
         profile_editor::PATH => Some(|request, fields| Box::pin(profile_editor::post(request, fields))),
@@ -149,9 +150,9 @@ pub(super) fn editor(path: &str) -> Option<Editor> {
     }
 }
 
-/// Answers what an editor's form is sent for.
-pub(super) async fn edit(request: &PageRequest, editor: Editor, fields: &Fields) -> Response<Body> {
-    match editor(request, fields).await {
+/// Answers with that page.
+pub(super) async fn answer_preview(request: &PageRequest, form: PreviewForm, fields: &Fields) -> Response<Body> {
+    match form(request, fields).await {
         Ok(text) => write::html(&request.head.headers, StatusCode::OK, text),
         Err(problem) => write::problem(request, "This page cannot be shown", &problem),
     }

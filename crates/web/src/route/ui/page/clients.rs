@@ -2,7 +2,7 @@
 //! now.
 
 use serde_json::{Value, json};
-use toolcrib_base::Problem;
+use toolcrib_base::{Kind, Problem};
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::DetailPage;
 use toolcrib_ui::part::{Action, Cell, Column, Level, Look, Section, Table, Target};
@@ -187,10 +187,10 @@ async fn one(request: &PageRequest) -> Result<DetailPage, Problem> {
     let client = match client {
         Some(client) => client,
         None => {
-            let asked = request.operate("core_client_preview", json!({ "name": name, "action": "connect" })).await;
-            // Of one that is not known at all the operation says which are.
+            let asked = request.operate("core_client_preview", json!({ "name": name, "action": "disconnect" })).await;
+            // Of one that is not known at all the operation says which are; one without settings is only not connected.
             if let Err(problem) = asked
-                && problem.message == format!("no client `{name}`")
+                && problem.kind == Kind::NotFound
             {
                 return Err(problem);
             }

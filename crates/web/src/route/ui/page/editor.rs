@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::DefinitionKind;
 use toolcrib_transport::http::body::Body;
-use toolcrib_ui::diff::{self, Diff};
+use toolcrib_ui::diff::Diff;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::EditorPage;
 use toolcrib_ui::page::editor::EditorFault;
@@ -19,7 +19,7 @@ use toolcrib_ui::page::operation::{BothChanges, FilePreview};
 use toolcrib_ui::part::Section;
 
 use super::json::{rows, text};
-use super::operation::{copies, unwritten};
+use super::operation::{copies, previewed, unwritten};
 use super::steps::{self, Outcomes};
 use super::{Page, name, rendered};
 use crate::route::ui::act::FailedAct;
@@ -239,12 +239,8 @@ async fn preview(request: &PageRequest, subject: &Subject, mut draft: Draft) -> 
             return Ok(refused(request, subject, draft, &failed).await);
         }
     };
-    let files = rows(&answer, "files").iter().map(|file| FilePreview {
-        file: text(file, "file"),
-        change: text(file, "change"),
-        difference: diff::unified(&text(file, "difference")),
-    });
-    let (preview, lost) = (files.collect::<Vec<_>>(), draft.lost_comments());
+    let preview: Vec<FilePreview> = rows(&answer, "files").iter().map(previewed).collect();
+    let lost = draft.lost_comments();
     let fingerprint = text(&answer, "fingerprint");
     let is_same = preview.is_empty() || draft.text == draft.base;
     let (tool, arguments) = (subject.tool(), arguments(subject, &draft));

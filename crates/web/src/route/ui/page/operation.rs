@@ -21,7 +21,7 @@ use crate::route::ui::act::{self, ARGUMENT};
 use crate::route::ui::request::Fields;
 use crate::route::ui::{PageRequest, sign_in, status_of, write};
 
-pub(super) use changes::unwritten;
+pub(super) use changes::{previewed, unwritten};
 
 /// The argument of operations that set a secret.
 const SECRET: &str = "value";

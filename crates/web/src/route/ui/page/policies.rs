@@ -143,7 +143,7 @@ async fn who(request: &PageRequest) -> Result<MatrixPage, Problem> {
     let all_people = answer["principalsTotal"].as_u64().unwrap_or_default();
     let unseen = match (answer["truncated"] == true, all_people > people.len() as u64) {
         (true, _) => "Not all tools were looked at: narrow the filters.".to_owned(),
-        (_, true) => format!("{} of {all_people} principals are shown: narrow *Who*.", people.len()),
+        (_, true) => format!("{} of {all_people} principals are shown: narrow “Who”.", people.len()),
         _ => String::new(),
     };
     let is_in_force = answer["inForce"] == true;

@@ -3,15 +3,14 @@
 
 use serde_json::{Value, json};
 use toolcrib_base::Problem;
-use toolcrib_ui::Notice;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::PreviewEditorPage;
 use toolcrib_ui::page::preview_editor::{EditorControl, EditorField, Outcome};
 use toolcrib_ui::part::{Cell, Column, Level, Section, Table};
 
+use super::edit_outcome::{add_change, failed};
 use super::json::{cell, number, rows, text};
 use super::policies::decision;
-use super::profile_editor::write_form;
 use super::{Page, rendered};
 use crate::route::ui::request::Fields;
 use crate::route::ui::write::sentence;
@@ -134,22 +133,8 @@ async fn outcome(request: &PageRequest, edit: &Edit) -> Outcome {
     if edit.name.is_empty() {
         outcome.summary = format!("Give the file a name. {}", outcome.summary);
     } else {
-        let tool = "core_policy_file_write";
-        let asked = json!({ "operation": tool, "arguments": arguments });
-        match request.operate("core_write_preview", asked).await {
-            Ok(shown) => {
-                let files = shown.to_value();
-                let lines = rows(&files, "files").iter().map(|file| Section::Difference {
-                    title: format!("`{}`", text(file, "file")),
-                    note: String::new(),
-                    text: text(file, "difference"),
-                });
-                outcome.sections.splice(0..0, lines);
-                let next = || "/ui/policies".to_owned();
-                outcome.write = request.may_change().then(|| write_form(request, tool, &arguments, next()));
-            }
-            Err(problem) => outcome.problem = Some(write::notice(&problem)),
-        }
+        let next = "/ui/policies".to_owned();
+        add_change(request, &mut outcome, "core_policy_file_write", &arguments, next).await;
     }
     if !edit.since.is_empty() {
         match request.operate("core_policy_simulate", json!({ "since": edit.since, "file": file })).await {
@@ -158,11 +143,6 @@ async fn outcome(request: &PageRequest, edit: &Edit) -> Outcome {
         }
     }
     outcome
-}
-
-fn failed(problem: &Problem) -> Outcome {
-    let summary = "Nothing can be written.".to_owned();
-    Outcome { summary, problem: Some::<Notice>(write::notice(problem)), ..Outcome::default() }
 }
 
 /// Problems or warnings with their places.

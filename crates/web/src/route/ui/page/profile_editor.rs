@@ -5,14 +5,14 @@ use serde_json::{Map, Value, json};
 use toolcrib_base::Problem;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::PreviewEditorPage;
-use toolcrib_ui::page::preview_editor::{EditorControl, EditorField, Outcome, WriteForm};
+use toolcrib_ui::page::preview_editor::{EditorControl, EditorField, Outcome};
 use toolcrib_ui::part::{Cell, Column, Section, Table};
 
+use super::edit_outcome::{add_change, failed};
 use super::json::{number, rows, text};
-use super::operation::copies;
 use super::{Page, rendered};
+use crate::route::ui::PageRequest;
 use crate::route::ui::request::Fields;
-use crate::route::ui::{PageRequest, write};
 
 pub(super) const PATH: &str = "/ui/profiles/-/edit";
 
@@ -248,43 +248,20 @@ async fn outcome(
     };
     let preview = match request.operate("core_profile_preview", asked).await {
         Ok(preview) => preview.to_value(),
-        Err(problem) => {
-            let summary = "Nothing can be written.".to_owned();
-            return Outcome { summary, problem: Some(write::notice(&problem)), ..Outcome::default() };
-        }
+        Err(problem) => return failed(&problem),
     };
     let mut outcome = Outcome { summary: summary(&preview), ..Outcome::default() };
     if subject.is_there() && patch.is_empty() {
         outcome.summary = format!("Nothing is changed. {}", outcome.summary);
     } else if is_named && is_sent {
-        let asked = json!({ "operation": tool, "arguments": arguments });
-        match request.operate("core_write_preview", asked).await {
-            Ok(shown) => {
-                for file in rows(&shown.to_value(), "files") {
-                    outcome.sections.push(Section::Difference {
-                        title: format!("`{}`", text(file, "file")),
-                        note: String::new(),
-                        text: text(file, "difference"),
-                    });
-                }
-                let name = if subject.is_there() { &subject.name } else { as_name };
-                let next = format!("/ui/profiles/{}", encoded(name));
-                outcome.write = request.may_change().then(|| write_form(request, tool, &arguments, next));
-            }
-            Err(problem) => outcome.problem = Some(write::notice(&problem)),
-        }
+        let name = if subject.is_there() { &subject.name } else { as_name };
+        let next = format!("/ui/profiles/{}", encoded(name));
+        add_change(request, &mut outcome, tool, &arguments, next).await;
     } else if !is_named {
         outcome.summary = format!("Give it a name. {}", outcome.summary);
     }
     outcome.sections.extend(seen(&preview));
     outcome
-}
-
-/// The button that writes an edit, and the same to copy.
-pub(super) fn write_form(request: &PageRequest, tool: &'static str, arguments: &Value, next: String) -> WriteForm {
-    let given = arguments.as_object().cloned().unwrap_or_default();
-    let copies = request.operation(tool).map(|operation| copies(request, operation, given)).unwrap_or_default();
-    WriteForm { tool, arguments: arguments.to_string(), next, label: "Write this change", copies }
 }
 
 /// What changes for clients, in a sentence.

@@ -5,6 +5,7 @@ mod cases;
 
 use serde_json::{Value, json};
 use toolcrib_base::Problem;
+use toolcrib_catalog::Ranking;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::SearchPage;
 use toolcrib_ui::page::search::SearchSide;
@@ -26,7 +27,7 @@ pub(super) const PAGE: Page = Page {
     live: None,
 };
 
-const RANKINGS: [&str; 2] = ["blend", "tfidf"];
+const RANKINGS: [&str; 2] = [Ranking::Blend.as_str(), Ranking::TfIdf.as_str()];
 /// How many rows of what was learned are shown.
 const LEARNED: usize = 50;
 /// The parts of a score: their key in an explanation, and their name.

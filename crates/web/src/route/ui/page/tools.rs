@@ -108,7 +108,7 @@ async fn list(request: &PageRequest) -> Result<ListPage, Problem> {
     ];
     let listing = Listing {
         title: "Tools",
-        empty: ("This profile shows no tools.", "Add a server, or see what it hides: choose *hidden* above."),
+        empty: ("This profile shows no tools.", "Add a server, or see what it hides: choose “hidden” above."),
         actions: vec![open_page("Search as an agent does", "/ui/search", Look::Plain)],
         total: answer["total"].as_u64().and_then(|total| usize::try_from(total).ok()),
         offset: request.offset(),

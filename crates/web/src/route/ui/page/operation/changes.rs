@@ -62,7 +62,8 @@ fn with_revision(arguments: &str, revision: &Value) -> String {
     format!("{{\"{REVISION}\":{revision}{comma}{members}")
 }
 
-fn previewed(file: &Value) -> FilePreview {
+/// A file that would be written, as `core_write_preview` answers it.
+pub(in crate::route::ui::page) fn previewed(file: &Value) -> FilePreview {
     FilePreview {
         file: text(file, "file"),
         change: text(file, "change"),

@@ -2,7 +2,7 @@
 //! and its page shows each step as it happens.
 
 use http::{Response, StatusCode};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::RESERVED_ARGUMENTS;
 use toolcrib_transport::http::body::Body;
@@ -110,11 +110,12 @@ async fn begun(request: &PageRequest, fields: &Fields) -> Result<Response<Body>,
     if let Some(profile) = fields.text("profile").filter(|name| !name.is_empty()) {
         profile.clone_into(&mut page.profile);
     }
-    let mut arguments: Value = serde_json::from_str(&said).unwrap_or_default();
-    if !arguments.is_object() {
-        arguments = json!({});
-    }
-    arguments[DETACH] = true.into();
+    let Some(mut arguments) = arguments_of(&said) else {
+        let problem = Problem::new(Kind::InvalidParams, "the arguments are no JSON object");
+        page.problem = Some(write::notice(&problem.hint("Fill in the form.")));
+        return Ok(write::page(request, StatusCode::BAD_REQUEST, &page));
+    };
+    arguments.insert(DETACH.to_owned(), true.into());
     let asked = json!({ "name": tool(&name(request)), "arguments": arguments, "profile": page.profile });
     let operation = request.operation(CALL);
     page.copies = operation.map(|operation| copied(request, operation, &asked)).unwrap_or_default();
@@ -132,6 +133,14 @@ async fn begun(request: &PageRequest, fields: &Fields) -> Result<Response<Body>,
     }
 }
 
+/// The arguments that a text says, none where it is blank; `None` of a text that says something else.
+fn arguments_of(text: &str) -> Option<Map<String, Value>> {
+    if text.trim().is_empty() {
+        return Some(Map::new());
+    }
+    serde_json::from_str::<Option<Map<String, Value>>>(text).ok().map(Option::unwrap_or_default)
+}
+
 fn copied(request: &PageRequest, operation: &Operation, asked: &Value) -> Vec<toolcrib_ui::page::operation::Copy> {
     copies(request, operation, asked.as_object().cloned().unwrap_or_default())
 }
@@ -143,5 +152,21 @@ fn run_of(answer: &Value) -> Result<String, Problem> {
     match said["execution_id"].as_str() {
         Some(id) => Ok(id.to_owned()),
         None => Err(Problem::new(Kind::BadServer, content.chars().take(500).collect::<String>())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_an_object_or_nothing() {
+        for text in ["", " ", "null", "{}"] {
+            assert_eq!(arguments_of(text), Some(Map::new()), "{text:?}");
+        }
+        assert_eq!(Value::from(arguments_of(r#"{"n":1}"#)), json!({ "n": 1 }));
+        for text in ["[1]", "7", "{", "words"] {
+            assert_eq!(arguments_of(text), None, "{text:?}");
+        }
     }
 }

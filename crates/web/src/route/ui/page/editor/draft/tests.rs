@@ -38,6 +38,8 @@ fn a_text_stays_what_it_is_through_the_form() {
         "workflow",
         "name: w\nsteps:\n  - {id: 1, tool: true, zzz: [1, null]}\n  - null\nargs: text\nlabels: {a: 1}\n",
     );
+    // A part that its form cannot show does not make it a step of another kind, which would say more.
+    check_kept("workflow", "name: w\nsteps:\n  - id: a\n    tool: a/b\n    args: {}\n    retry: \"\"\n");
     check_kept(
         "workflow",
         "apiVersion: muster.giantswarm.io/v1alpha1\nkind: Workflow\nmetadata: {name: w}\nspec:\n  # first\n  steps:\n    - {id: a, tool: t}\n",
