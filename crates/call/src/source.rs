@@ -148,18 +148,9 @@ pub struct ToolFilter(Arc<dyn Fn(&Tool) -> bool + Send + Sync>);
 // === impl AnsweredTools ===
 
 impl AnsweredTools {
-    /// How many are kept; work that has called more of them has every label by then.
-    const MOST: usize = 4_096;
-
-    /// These tools have answered.
+    /// These tools have answered. There are never more of them than tools of servers.
     pub fn add(&self, tools: impl IntoIterator<Item = ToolId>) {
-        let mut answered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for tool in tools {
-            if answered.len() >= Self::MOST {
-                return;
-            }
-            answered.insert(tool);
-        }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(tools);
     }
 
     /// All that have answered since they were last taken.
