@@ -1,0 +1,19 @@
+//! The program of a release: built with the profile `dist`.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+
+use crate::dist::TARGET;
+use crate::workspace::Workspace;
+
+/// The profile of releases.
+const PROFILE: &str = "dist";
+
+/// Builds the program and returns its path.
+pub fn program(workspace: &Workspace) -> Result<PathBuf> {
+    let mut cargo = workspace.cargo();
+    cargo.args(["build", "--locked", "--package", "toolcrib", "--profile", PROFILE, "--target", TARGET]);
+    ensure!(cargo.status()?.success(), "the program does not build");
+    Ok(workspace.target()?.join(TARGET).join(PROFILE).join("toolcrib"))
+}
