@@ -4,6 +4,8 @@
 
 mod archive;
 mod build;
+mod files;
+mod notices;
 mod tools;
 mod trial;
 

@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::dist::Dist;
+use crate::dist::files::Files;
 use crate::dist::tools::must;
 use crate::dist::trial::Trials;
 
@@ -17,7 +18,10 @@ pub fn make(dist: &Dist<'_>) -> Result<Vec<PathBuf>> {
     let root = stage.join(&name);
     fs::create_dir_all(&root)?;
     fs::copy(&dist.binary, root.join("toolcrib")).context("failed to copy the program")?;
-    fs::copy(dist.workspace.root.join("LICENSE"), root.join("LICENSE")).context("failed to copy the licence")?;
+    let files = Files::make(dist)?;
+    copy(&[&files.licence, &files.notices], &root)?;
+    copy(&files.man_pages, &root.join("man"))?;
+    copy(&files.completions.all(), &root.join("completions"))?;
     let file = dist.folder.join(format!("{name}.tar.gz"));
     pack(dist, &stage, &name, &file)?;
     Ok(vec![file])
@@ -34,6 +38,16 @@ pub fn test(dist: &Dist<'_>, trials: &mut Trials) -> Result<()> {
         ensure!(text.contains(&dist.version), "it said `{}`", text.trim());
         Ok(())
     });
+    Ok(())
+}
+
+fn copy(files: &[impl AsRef<Path>], folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("failed to create `{}`", folder.display()))?;
+    for file in files {
+        let file = file.as_ref();
+        let name = file.file_name().with_context(|| format!("`{}` has no name", file.display()))?;
+        fs::copy(file, folder.join(name)).with_context(|| format!("failed to copy `{}`", file.display()))?;
+    }
     Ok(())
 }
 
