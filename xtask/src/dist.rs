@@ -4,19 +4,25 @@
 
 mod archive;
 mod build;
+mod elf;
 mod files;
 mod notices;
+mod program;
+mod sbom;
+mod sources;
 mod tools;
 mod trial;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::child;
 use crate::workspace::Workspace;
+use build::Place;
 use trial::Trials;
 
 /// The target that is built here; the others are built by the same command in the release workflow.
@@ -32,12 +38,21 @@ struct Product {
     test: fn(&Dist<'_>, &mut Trials) -> Result<()>,
 }
 
-const PRODUCTS: [Product; 1] = [Product {
-    name: "archive",
-    about: "binary, man pages, completions, licence, notices as .tar.gz",
-    make: archive::make,
-    test: archive::test,
-}];
+const PRODUCTS: [Product; 3] = [
+    Product {
+        name: "program",
+        about: "the symbols of the program as .tar.gz; a second build gives the same bytes",
+        make: program::make,
+        test: program::test,
+    },
+    Product { name: "sbom", about: "what the program is made of as CycloneDX", make: sbom::make, test: sbom::test },
+    Product {
+        name: "archive",
+        about: "binary, man pages, completions, licence, notices as .tar.gz",
+        make: archive::make,
+        test: archive::test,
+    },
+];
 
 /// What all products are made of.
 #[derive(Debug)]
@@ -51,6 +66,8 @@ pub struct Dist<'a> {
     pub target: &'static str,
     /// The program that all products carry.
     pub binary: PathBuf,
+    /// Its symbols; none where the program was given with `--binary`.
+    pub debug: Option<PathBuf>,
     /// Seconds since 1970 that stand for the time of every file: that of the commit.
     pub epoch: u64,
 }
@@ -92,26 +109,30 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
     let target = workspace.target()?;
     let (folder, work) = (target.join("dist"), target.join("dist-work"));
     fs::create_dir_all(&folder).with_context(|| format!("failed to create `{}`", folder.display()))?;
-    let binary = match request.binary {
+    let epoch = epoch(workspace)?;
+    if sources::differ(workspace)? {
+        println!("note: the sources differ from the commit that the program names; commit before you make a release");
+    }
+    let (binary, debug) = match request.binary {
         Some(binary) => {
-            fs::canonicalize(&binary).with_context(|| format!("there is no program `{}`", binary.display()))?
+            let found = fs::canonicalize(&binary);
+            (found.with_context(|| format!("there is no program `{}`", binary.display()))?, None)
         }
-        None => build::program(workspace)?,
+        None => {
+            let start = Instant::now();
+            let built = build::program(workspace, &Place::ordinary(workspace)?, epoch, &work.join("program"))?;
+            println!("the program was built in {}", seconds(start));
+            (built.binary, Some(built.debug))
+        }
     };
-    let dist = Dist {
-        workspace,
-        folder,
-        work,
-        version: version(workspace)?,
-        target: TARGET,
-        binary,
-        epoch: epoch(workspace)?,
-    };
-    let mut made = Vec::new();
+    let dist = Dist { workspace, folder, work, version: version(workspace)?, target: TARGET, binary, debug, epoch };
+    let mut made = vec![dist.binary.clone()];
     for product in &wanted {
         println!("==> {}: {}", product.name, product.about);
+        let start = Instant::now();
         let files = (product.make)(&dist).with_context(|| format!("failed to make `{}`", product.name))?;
         made.extend(files);
+        println!("    made in {}", seconds(start));
     }
     print_files(&made)?;
     if !request.test {
@@ -120,11 +141,13 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
     let mut trials = Trials::default();
     for product in &wanted {
         println!("==> trying {}", product.name);
+        let start = Instant::now();
         trials.product(product.name);
         // A product that cannot be tried at all does not keep the others from it.
         if let Err(error) = (product.test)(&dist, &mut trials) {
             trials.failed("tried", &format!("{error:#}"));
         }
+        println!("    tried in {}", seconds(start));
     }
     Ok(trials.print())
 }
@@ -168,7 +191,7 @@ fn epoch(workspace: &Workspace) -> Result<u64> {
     time.parse().with_context(|| format!("git said `{time}` as the time of the last commit"))
 }
 
-/// Sizes and hashes, of which the latter are also written to `SHA256SUMS`.
+/// Sizes and hashes.
 fn print_files(files: &[PathBuf]) -> Result<()> {
     for file in files {
         let size = fs::metadata(file).with_context(|| format!("`{}` was not made", file.display()))?.len();
@@ -176,6 +199,10 @@ fn print_files(files: &[PathBuf]) -> Result<()> {
         println!("{:>10}  {}  {name}", size_text(size), sha256(file)?);
     }
     Ok(())
+}
+
+fn seconds(start: Instant) -> String {
+    format!("{:.1} s", start.elapsed().as_secs_f64())
 }
 
 /// Bytes as people read them.

@@ -10,6 +10,13 @@ use anyhow::{Context, Result, ensure};
 use crate::dist::Dist;
 use crate::dist::notices;
 
+/// zsh reads the file as the body of the function `_toolcrib` when it first completes: it must answer then, too.
+const ZSH_FIRST: &str = r#"
+if [[ "${funcstack[1]}" == _toolcrib ]]; then
+    _clap_dynamic_completer_toolcrib "$@"
+fi
+"#;
+
 /// The files, by what they are.
 #[derive(Debug)]
 pub struct Files {
@@ -72,11 +79,10 @@ pub fn completions(dist: &Dist<'_>, folder: &Path) -> Result<Completions> {
         fs::write(&file, script).with_context(|| format!("failed to write `{}`", file.display()))?;
         Ok(file)
     };
-    Ok(Completions {
-        bash: write("bash", "toolcrib.bash")?,
-        zsh: write("zsh", "_toolcrib")?,
-        fish: write("fish", "toolcrib.fish")?,
-    })
+    let zsh = write("zsh", "_toolcrib")?;
+    let script = fs::read_to_string(&zsh).with_context(|| format!("failed to read `{}`", zsh.display()))?;
+    fs::write(&zsh, script + ZSH_FIRST).with_context(|| format!("failed to write `{}`", zsh.display()))?;
+    Ok(Completions { bash: write("bash", "toolcrib.bash")?, zsh, fish: write("fish", "toolcrib.fish")? })
 }
 
 /// Writes `THIRD-PARTY-NOTICES.txt`: of all that the program contains and that is of others, the licences.

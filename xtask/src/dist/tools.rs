@@ -1,7 +1,8 @@
 //! The programs that make packages: from the Python registry into an environment of their own, from the Rust registry
 //! below the target folder. Each is pinned; one that is there is used at once.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -46,6 +47,13 @@ pub fn cargo(workspace: &Workspace, name: &str, version: &str) -> Result<PathBuf
     must(&mut install, "cargo install")?;
     std::fs::remove_dir_all(home.join("build")).with_context(|| format!("failed to remove the build of {name}"))?;
     Ok(bin)
+}
+
+/// PATH with these folders in front.
+pub fn path(folders: &[&Path]) -> Result<OsString> {
+    let own = std::env::var_os("PATH").unwrap_or_default();
+    let all = folders.iter().map(|folder| folder.to_path_buf()).chain(std::env::split_paths(&own));
+    std::env::join_paths(all).context("a folder's name does not fit into PATH")
 }
 
 /// Runs a program that must end well; what it printed is shown when it does not.
