@@ -48,7 +48,7 @@ const SHELLS: [Shell; 3] = [
 
 /// An archive that was unpacked, and an empty folder.
 #[derive(Debug)]
-struct Unpacked {
+struct UnpackedArchive {
     root: PathBuf,
     empty: PathBuf,
 }
@@ -80,7 +80,7 @@ pub fn test(dist: &Dist<'_>, trials: &mut Trials) -> Result<()> {
     let folder = dist.stage("archive-test")?;
     let file = dist.folder.join(format!("{name}.tar.gz"));
     must(Command::new("tar").arg("-xzf").arg(&file).arg("-C").arg(&folder), "tar")?;
-    let unpacked = Unpacked { root: folder.join(&name), empty: folder.join("empty") };
+    let unpacked = UnpackedArchive { root: folder.join(&name), empty: folder.join("empty") };
     fs::create_dir(&unpacked.empty)?;
     trials.run("it is packed the same way twice", || {
         let again = folder.join("again.tar.gz");
@@ -114,7 +114,7 @@ pub fn test(dist: &Dist<'_>, trials: &mut Trials) -> Result<()> {
 }
 
 /// Every page renders, and says what it is the page of.
-fn man_pages(unpacked: &Unpacked, trials: &mut Trials) {
+fn man_pages(unpacked: &UnpackedArchive, trials: &mut Trials) {
     let name = "its man pages render without a warning";
     let first = unpacked.root.join("man/toolcrib.1");
     let renderers: [(&str, &[&str]); 2] = [("mandoc", &["-T", "utf8", "-W", "error"]), ("man", &["-l"])];
@@ -135,9 +135,9 @@ fn man_pages(unpacked: &Unpacked, trials: &mut Trials) {
     });
 }
 
-// === impl Unpacked ===
+// === impl UnpackedArchive ===
 
-impl Unpacked {
+impl UnpackedArchive {
     /// A program in an empty folder, with nothing in its environment but where the unpacked program is.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
@@ -154,7 +154,7 @@ impl Unpacked {
 
 impl Shell {
     /// The shell reads the file as at its start, and offers `serve` for `toolcrib ser`.
-    fn test(&self, unpacked: &Unpacked, trials: &mut Trials) {
+    fn test(&self, unpacked: &UnpackedArchive, trials: &mut Trials) {
         let name = format!("{} completes with its file", self.name);
         if !child::answers(self.name, &["-c", "exit"]) {
             return trials.skipped(&name, &format!("`{}` is not installed", self.name));
