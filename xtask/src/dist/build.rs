@@ -68,16 +68,12 @@ impl Place {
         let library = Path::new(&sysroot).join("lib/rustlib/src/rust");
         // The last one that fits counts: folders that lie in others come after them.
         let pairs = [(&self.cargo_home, CARGO), (&self.root, ROOT), (&self.target, BUILT), (&library, LIBRARY)];
-        let replaced: Vec<String> = pairs.iter().map(|(from, to)| format!("{}={to}", from.display())).collect();
         // The flags of C compilers are cut at blanks.
-        let blank = replaced.iter().find(|pair| pair.contains(char::is_whitespace));
-        if let Some(pair) = blank {
-            bail!(
-                "`{}` has a blank in its name; move it to a folder without",
-                pair.rsplit_once('=').map_or("", |(from, _)| from)
-            );
+        let has_blank = |(from, _): &&(&PathBuf, &str)| from.to_string_lossy().contains(char::is_whitespace);
+        if let Some((from, _)) = pairs.iter().find(has_blank) {
+            bail!("`{}` has a blank in its name; move it to a folder without", from.display());
         }
-        Ok(replaced)
+        Ok(pairs.iter().map(|(from, to)| format!("{}={to}", from.display())).collect())
     }
 }
 
@@ -136,4 +132,27 @@ pub fn cargo_home() -> Result<PathBuf> {
     }
     let home = std::env::var_os("HOME").context("neither CARGO_HOME nor HOME is set; set one of them")?;
     Ok(PathBuf::from(home).join(".cargo"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(root: &str) -> Place {
+        Place { root: root.into(), target: "/a/built".into(), cargo_home: "/b".into() }
+    }
+
+    #[test]
+    fn inner_folders_are_replaced_after_those_that_they_lie_in() {
+        let replaced = place("/a").replaced().unwrap();
+        let of = |pair: &str| replaced.iter().position(|replaced| replaced == pair).unwrap();
+        assert!(of("/a=/toolcrib") < of("/a/built=/target"), "{replaced:?}");
+        assert!(replaced.contains(&"/b=/cargo".to_owned()), "{replaced:?}");
+    }
+
+    #[test]
+    fn a_folder_with_a_blank_is_named() {
+        let error = place("/my sources").replaced().unwrap_err().to_string();
+        assert!(error.contains("`/my sources`") && error.contains("move it"), "{error}");
+    }
 }
