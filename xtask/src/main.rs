@@ -7,6 +7,7 @@ mod bench;
 mod build;
 mod child;
 mod conformance;
+mod dist;
 mod eval;
 mod fuzz;
 mod need;
@@ -46,6 +47,8 @@ usage: cargo xtask <command>
   bench [--profile NAME]             the benchmarks, built with the profile `dist` or the one named: all of them, or
         [--before COMMIT|FILE|none]  what the arguments say, such as `run --only ratios --quick` or `soak --minutes 30`;
         [...]                        --before: the earlier build of the ratios, 04859e2 by default
+  dist [--only PRODUCT]... [--test]  everything that a release carries, into target/dist; --test tries it as a user would;
+       [--binary PATH] [--list]      --binary takes a program that is there in place of building one
   eval-search DIR [...]              how well the search finds, over query sets with known answers, and how fast";
 
 fn main() -> ExitCode {
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Some("picture") => picture::command(&workspace),
         Some("fuzz") => fuzz::command(&workspace, rest),
         Some("bench") => bench::command(&workspace, rest),
+        Some("dist") => dist::command(&workspace, rest),
         Some("eval-search") => eval::command(&workspace, rest),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
