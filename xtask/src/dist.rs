@@ -4,6 +4,10 @@
 
 mod archive;
 mod build;
+mod launch;
+mod npm;
+mod registry;
+mod texts;
 mod tools;
 mod trial;
 
@@ -30,12 +34,20 @@ struct Product {
     test: fn(&Dist<'_>, &mut Trials) -> Result<()>,
 }
 
-const PRODUCTS: [Product; 1] = [Product {
-    name: "archive",
-    about: "binary, man pages, completions, licence, notices as .tar.gz",
-    make: archive::make,
-    test: archive::test,
-}];
+const PRODUCTS: [Product; 2] = [
+    Product {
+        name: "archive",
+        about: "binary, man pages, completions, licence, notices as .tar.gz",
+        make: archive::make,
+        test: archive::test,
+    },
+    Product {
+        name: "npm",
+        about: "packages for `npx toolcrib`: one that starts the program, one a platform with it",
+        make: npm::make,
+        test: npm::test,
+    },
+];
 
 /// What all products are made of.
 #[derive(Debug)]
