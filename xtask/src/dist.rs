@@ -10,6 +10,7 @@ mod registry;
 mod texts;
 mod tools;
 mod trial;
+mod wheel;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ struct Product {
     test: fn(&Dist<'_>, &mut Trials) -> Result<()>,
 }
 
-const PRODUCTS: [Product; 2] = [
+const PRODUCTS: [Product; 3] = [
     Product {
         name: "archive",
         about: "binary, man pages, completions, licence, notices as .tar.gz",
@@ -46,6 +47,12 @@ const PRODUCTS: [Product; 2] = [
         about: "packages for `npx toolcrib`: one that starts the program, one a platform with it",
         make: npm::make,
         test: npm::test,
+    },
+    Product {
+        name: "wheel",
+        about: "package for `uvx toolcrib`: a wheel with the program",
+        make: wheel::make,
+        test: wheel::test,
     },
 ];
 

@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 
 use crate::dist::Dist;
 
-/// Copies them into the folder.
-pub fn copy(dist: &Dist<'_>, folder: &Path) -> Result<()> {
+/// Copies them into the folder and returns their names.
+pub fn copy(dist: &Dist<'_>, folder: &Path) -> Result<Vec<&'static str>> {
     let name = "LICENSE";
     fs::copy(dist.workspace.root.join(name), folder.join(name)).context("failed to copy the licence")?;
-    Ok(())
+    Ok(vec![name])
 }
