@@ -4,6 +4,7 @@
 
 mod archive;
 mod build;
+mod image;
 mod launch;
 mod npm;
 mod registry;
@@ -35,7 +36,7 @@ struct Product {
     test: fn(&Dist<'_>, &mut Trials) -> Result<()>,
 }
 
-const PRODUCTS: [Product; 3] = [
+const PRODUCTS: [Product; 4] = [
     Product {
         name: "archive",
         about: "binary, man pages, completions, licence, notices as .tar.gz",
@@ -53,6 +54,12 @@ const PRODUCTS: [Product; 3] = [
         about: "package for `uvx toolcrib`: a wheel with the program",
         make: wheel::make,
         test: wheel::test,
+    },
+    Product {
+        name: "image",
+        about: "what `docker build` makes the images of, with and without Node and Python",
+        make: image::make,
+        test: image::test,
     },
 ];
 
@@ -84,6 +91,12 @@ struct Request {
 // === impl Dist ===
 
 impl Dist<'_> {
+    /// Whether the program is that of a release, and not one that was given.
+    pub fn is_built_here(&self) -> Result<bool> {
+        let built = self.workspace.target()?.join(self.target);
+        Ok([&built, &self.work].iter().any(|folder| self.binary.starts_with(folder)))
+    }
+
     /// An empty folder for one product.
     pub fn stage(&self, name: &str) -> Result<PathBuf> {
         let folder = self.work.join(name);

@@ -186,6 +186,20 @@ fn rsyslog() -> Result<()> {
     Ok(())
 }
 
+/// What makes and starts containers, without a service that runs.
+pub fn containers() -> Result<()> {
+    const PROGRAMS: [&str; 4] = ["buildah", "podman", "runc", "mmdebstrap"];
+    let missing =
+        || PROGRAMS.into_iter().filter(|name| !child::answers(name, &["--version"])).collect::<Vec<&'static str>>();
+    if !missing().is_empty() {
+        install("what makes containers", &missing())?;
+    }
+    match missing().first() {
+        Some(name) => bail!("`{name}` does not start after installing it"),
+        None => Ok(()),
+    }
+}
+
 /// Programs of Node, one of each version that the npm package is tried with.
 pub fn nodes(workspace: &Workspace) -> Result<Vec<PathBuf>> {
     let folder = folder(workspace)?;

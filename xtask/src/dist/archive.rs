@@ -38,7 +38,7 @@ pub fn test(dist: &Dist<'_>, trials: &mut Trials) -> Result<()> {
 }
 
 /// An archive whose bytes depend on the names and contents of the files alone.
-fn pack(dist: &Dist<'_>, folder: &Path, name: &str, file: &Path) -> Result<()> {
+pub fn pack(dist: &Dist<'_>, folder: &Path, name: &str, file: &Path) -> Result<()> {
     let tar = file.with_extension("");
     let mut pack = Command::new("tar");
     pack.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=ustar"]);

@@ -173,7 +173,8 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    fn speaks(&self) -> Result<()> {
+    /// A client over stdin and stdout gets an answer, and nothing but JSON is on stdout.
+    pub fn speaks(&self) -> Result<()> {
         let mut command = self.through();
         command.arg("stdio").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut speaker = Speaker(command.spawn().context("failed to start `toolcrib stdio`")?);
