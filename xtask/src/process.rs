@@ -53,12 +53,17 @@ impl RunningProgram {
         let id = self.child.id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &id]).status().context("failed to start `kill`")?;
         ensure!(sent.success(), "failed to send SIG{signal} to {}", self.name);
+        self.wait(deadline).with_context(|| format!("after SIG{signal}"))
+    }
+
+    /// Waits for the end.
+    pub fn wait(&mut self, deadline: Duration) -> Result<ExitStatus> {
         let end = Instant::now() + deadline;
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
             }
-            ensure!(Instant::now() < end, "{} still runs {deadline:?} after SIG{signal}", self.name);
+            ensure!(Instant::now() < end, "{} still runs after {deadline:?}", self.name);
             std::thread::park_timeout(POLL);
         }
     }

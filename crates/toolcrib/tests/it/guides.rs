@@ -45,7 +45,7 @@ const REPEATED: [&str; 7] = [
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 34] = [
+const GUIDES: [&str; 36] = [
     "README.md",
     "docs/guides/agents.md",
     "docs/guides/approvals.md",
@@ -57,11 +57,13 @@ const GUIDES: [&str; 34] = [
     "docs/guides/cli.md",
     "docs/guides/clients.md",
     "docs/guides/connectors.md",
+    "docs/guides/containers.md",
     "docs/guides/control-api.md",
     "docs/guides/evaluations.md",
     "docs/guides/events.md",
     "docs/guides/getting-started.md",
     "docs/guides/guards.md",
+    "docs/guides/install-npm-pypi.md",
     "docs/guides/logins.md",
     "docs/guides/models.md",
     "docs/guides/muster.md",
@@ -143,6 +145,11 @@ fn connectors() {
 }
 
 #[test]
+fn containers() {
+    run("docs/guides/containers.md");
+}
+
+#[test]
 fn evaluations() {
     run("docs/guides/evaluations.md");
 }
@@ -160,6 +167,11 @@ fn getting_started() {
 #[test]
 fn guards() {
     run("docs/guides/guards.md");
+}
+
+#[test]
+fn install_npm_pypi() {
+    run("docs/guides/install-npm-pypi.md");
 }
 
 #[test]
