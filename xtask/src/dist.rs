@@ -4,6 +4,11 @@
 
 mod archive;
 mod build;
+mod deb;
+mod package;
+mod root;
+mod rpm;
+mod session;
 mod tools;
 mod trial;
 
@@ -30,12 +35,21 @@ struct Product {
     test: fn(&Dist<'_>, &mut Trials) -> Result<()>,
 }
 
-const PRODUCTS: [Product; 1] = [Product {
-    name: "archive",
-    about: "binary, man pages, completions, licence, notices as .tar.gz",
-    make: archive::make,
-    test: archive::test,
-}];
+const PRODUCTS: [Product; 3] = [
+    Product {
+        name: "archive",
+        about: "binary, man pages, completions, licence, notices as .tar.gz",
+        make: archive::make,
+        test: archive::test,
+    },
+    Product {
+        name: "deb",
+        about: "the Debian package, with units for a person and for a machine",
+        make: deb::make,
+        test: deb::test,
+    },
+    Product { name: "rpm", about: "the same for Fedora, openSUSE and others", make: rpm::make, test: rpm::test },
+];
 
 /// What all products are made of.
 #[derive(Debug)]

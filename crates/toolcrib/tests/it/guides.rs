@@ -45,7 +45,7 @@ const REPEATED: [&str; 7] = [
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 34] = [
+const GUIDES: [&str; 35] = [
     "README.md",
     "docs/guides/agents.md",
     "docs/guides/approvals.md",
@@ -62,6 +62,7 @@ const GUIDES: [&str; 34] = [
     "docs/guides/events.md",
     "docs/guides/getting-started.md",
     "docs/guides/guards.md",
+    "docs/guides/install-linux.md",
     "docs/guides/logins.md",
     "docs/guides/models.md",
     "docs/guides/muster.md",
@@ -160,6 +161,11 @@ fn getting_started() {
 #[test]
 fn guards() {
     run("docs/guides/guards.md");
+}
+
+#[test]
+fn install_linux() {
+    run("docs/guides/install-linux.md");
 }
 
 #[test]
