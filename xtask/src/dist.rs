@@ -4,15 +4,20 @@
 
 mod archive;
 mod build;
+mod deb;
 mod elf;
 mod files;
 mod image;
 mod launch;
 mod notices;
 mod npm;
+mod package;
 mod program;
 mod registry;
+mod root;
+mod rpm;
 mod sbom;
+mod session;
 mod sources;
 mod texts;
 mod tools;
@@ -44,7 +49,7 @@ struct Product {
     test: fn(&Dist<'_>, &mut Trials) -> Result<()>,
 }
 
-const PRODUCTS: [Product; 6] = [
+const PRODUCTS: [Product; 8] = [
     Product {
         name: "program",
         about: "the symbols of the program as .tar.gz; a second build gives the same bytes",
@@ -76,6 +81,13 @@ const PRODUCTS: [Product; 6] = [
         make: image::make,
         test: image::test,
     },
+    Product {
+        name: "deb",
+        about: "the Debian package, with units for a person and for a machine",
+        make: deb::make,
+        test: deb::test,
+    },
+    Product { name: "rpm", about: "the same for Fedora, openSUSE and others", make: rpm::make, test: rpm::test },
 ];
 
 /// What all products are made of.

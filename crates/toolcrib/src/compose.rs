@@ -52,6 +52,7 @@ use crate::config::Config;
 use crate::home::Environment;
 use crate::key_use;
 use crate::memory;
+use crate::notify::ServiceNotice;
 use crate::ready::{self, ReadyFile};
 use crate::secrets::HomeSecrets;
 use crate::settings::ProcessSettings;
@@ -192,6 +193,7 @@ impl HttpGateway {
         match entry {
             Entry::Http { ready_file } => {
                 self.report_ready(ready_file.as_deref()).await?;
+                ServiceNotice::Ready.send(&Environment::of_process());
                 release_what_the_start_needed().await;
                 std::future::pending().await
             }
@@ -249,6 +251,7 @@ impl HttpGateway {
     /// # Errors
     /// Not everything that happened could be recorded.
     pub(crate) async fn end(self) -> anyhow::Result<()> {
+        ServiceNotice::Stopping.send(&Environment::of_process());
         ready::remove(&self.running.config.home.serve_file(), std::process::id());
         self.running.end().await
     }

@@ -25,6 +25,7 @@ mod loopback;
 mod memory;
 mod model;
 mod names;
+mod notify;
 mod output;
 mod ready;
 mod repl;

@@ -57,6 +57,24 @@ fn texts_are_quoted_as_the_manager_reads_them() {
     assert!(unit.contains("ExecStart=\"/a $$b/\\\"c\\\\%%\" serve\n"), "{unit}");
 }
 
+/// The unit of the packages is for everybody: it begins with words of its own and says nothing of anyone's `PATH`.
+#[test]
+fn the_unit_of_the_packages_is_the_one_that_is_installed_for_a_person() {
+    let packaged = include_str!("../../../../packaging/systemd/user/toolcrib.service");
+    let program = Program {
+        path: "/usr/bin/toolcrib".to_owned(),
+        home: None,
+        search: "/usr/bin".to_owned(),
+        person: "/people/me".to_owned(),
+        log: "/l".to_owned(),
+    };
+    let installed = systemd::text(&program).replace("Environment=\"PATH=/usr/bin\"\n", "");
+    let statements =
+        |text: &str| -> Vec<String> { text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect() };
+    assert_eq!(statements(packaged), statements(&installed));
+    assert!(!packaged.contains(MARK), "`toolcrib service` would take it for its own");
+}
+
 #[test]
 fn systemd_takes_the_unit() {
     let folder = tempfile::tempdir().unwrap();

@@ -110,6 +110,33 @@ async fn an_idle_gateway_ends_at_once_whatever_its_grace() {
 }
 
 #[tokio::test]
+async fn a_service_manager_hears_when_the_gateway_is_ready_and_when_it_stops() {
+    let home = tempfile::tempdir().unwrap();
+    let socket = home.path().join("notify");
+    let manager = tokio::net::UnixDatagram::bind(&socket).unwrap();
+    let text = format!("name: try\ncommand: {}\nstart: eager\n", json!(fake_server()));
+    write(home.path(), "servers/try.yaml", &text);
+    let launch = toolcrib(home.path(), &["serve", "--listen", "127.0.0.1:0"]);
+    let mut program = launch.env("NOTIFY_SOCKET", &socket).env("TOOLCRIB_LOG", "info").start();
+    let hears = async |expected: &str| {
+        let mut notice = [0; 64];
+        let length = timeout(TIMEOUT, manager.recv(&mut notice)).await.unwrap().unwrap();
+        assert_eq!(&notice[..length], expected.as_bytes());
+    };
+    hears("READY=1").await;
+    assert!(program.log().contains("serving url="), "{}", program.log());
+    let servers = children_of(program.pid().as_raw_nonzero().get());
+    assert!(!servers.is_empty(), "the server's program runs");
+    for pid in servers {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap();
+        assert!(!String::from_utf8_lossy(&environment).contains("NOTIFY_SOCKET"), "it is the gateway's alone");
+    }
+    program.signal(Signal::TERM);
+    hears("STOPPING=1").await;
+    assert!(program.end().await.success());
+}
+
+#[tokio::test]
 async fn a_server_that_was_stopped_does_not_hold_up_the_end() {
     let mut gateway = Gateway::start(&[("try", "start: eager")]);
     gateway.logs("ready servers=1").await;

@@ -45,7 +45,7 @@ const REPEATED: [&str; 7] = [
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 36] = [
+const GUIDES: [&str; 37] = [
     "README.md",
     "docs/guides/agents.md",
     "docs/guides/approvals.md",
@@ -63,6 +63,7 @@ const GUIDES: [&str; 36] = [
     "docs/guides/events.md",
     "docs/guides/getting-started.md",
     "docs/guides/guards.md",
+    "docs/guides/install-linux.md",
     "docs/guides/install-npm-pypi.md",
     "docs/guides/logins.md",
     "docs/guides/models.md",
@@ -172,6 +173,11 @@ fn guards() {
 #[test]
 fn install_npm_pypi() {
     run("docs/guides/install-npm-pypi.md");
+}
+
+#[test]
+fn install_linux() {
+    run("docs/guides/install-linux.md");
 }
 
 #[test]
