@@ -4,8 +4,13 @@
 
 mod archive;
 mod build;
+mod manifests;
+mod notes;
+mod provenance;
+mod targets;
 mod tools;
 mod trial;
+mod workflow;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +22,7 @@ use crate::child;
 use crate::workspace::Workspace;
 use trial::Trials;
 
-/// The target that is built here; the others are built by the same command in the release workflow.
+/// The target that is built without `--target`; the others are built by the same command in the release workflow.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// One kind of thing that a release carries.
@@ -30,12 +35,27 @@ struct Product {
     test: fn(&Dist<'_>, &mut Trials) -> Result<()>,
 }
 
-const PRODUCTS: [Product; 1] = [Product {
-    name: "archive",
-    about: "binary, man pages, completions, licence, notices as .tar.gz",
-    make: archive::make,
-    test: archive::test,
-}];
+const PRODUCTS: [Product; 3] = [
+    Product {
+        name: "archive",
+        about: "binary, man pages, completions, licence, notices as .tar.gz",
+        make: archive::make,
+        test: archive::test,
+    },
+    Product {
+        name: "manifests",
+        about: "Homebrew, Scoop, winget and Nix, for the archives that are there",
+        make: manifests::make,
+        test: manifests::test,
+    },
+    // After all that it speaks of.
+    Product {
+        name: "provenance",
+        about: "which files were made of which commit, as an in-toto statement",
+        make: provenance::make,
+        test: provenance::test,
+    },
+];
 
 /// What all products are made of.
 #[derive(Debug)]
@@ -58,6 +78,7 @@ pub struct Dist<'a> {
 struct Request {
     only: Vec<String>,
     binary: Option<PathBuf>,
+    target: Option<&'static str>,
     test: bool,
     list: bool,
 }
@@ -77,6 +98,11 @@ impl Dist<'_> {
 }
 
 pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
+    if let [flag, version] = arguments
+        && flag == "--notes"
+    {
+        return notes::command(workspace, version);
+    }
     let request = read(arguments)?;
     if request.list {
         for product in &PRODUCTS {
@@ -90,18 +116,19 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
     let target = workspace.target()?;
     let (folder, work) = (target.join("dist"), target.join("dist-work"));
     fs::create_dir_all(&folder).with_context(|| format!("failed to create `{}`", folder.display()))?;
+    let triple = request.target.unwrap_or(TARGET);
     let binary = match request.binary {
         Some(binary) => {
             fs::canonicalize(&binary).with_context(|| format!("there is no program `{}`", binary.display()))?
         }
-        None => build::program(workspace)?,
+        None => build::program(workspace, triple)?,
     };
     let dist = Dist {
         workspace,
         folder,
         work,
         version: version(workspace)?,
-        target: TARGET,
+        target: triple,
         binary,
         epoch: epoch(workspace)?,
     };
@@ -135,9 +162,12 @@ fn read(arguments: &[String]) -> Result<Request> {
         match argument.as_str() {
             "--only" => request.only.push(value()?),
             "--binary" => request.binary = Some(PathBuf::from(value()?)),
+            "--target" => request.target = Some(targets::find(&value()?)?.triple),
             "--test" => request.test = true,
             "--list" => request.list = true,
-            _ => bail!("`{argument}` is no option of `dist`; it knows --only, --binary, --test and --list"),
+            _ => bail!(
+                "`{argument}` is no option of `dist`; it knows --only, --binary, --target, --test, --list and, alone, --notes VERSION"
+            ),
         }
     }
     let unknown = request.only.iter().find(|name| PRODUCTS.iter().all(|product| product.name != **name));
@@ -211,8 +241,13 @@ mod tests {
         check("", Ok(Request::default()));
         check(
             "--only archive --binary x --test",
-            Ok(Request { only: vec!["archive".into()], binary: Some("x".into()), test: true, list: false }),
+            Ok(Request { only: vec!["archive".into()], binary: Some("x".into()), test: true, ..Request::default() }),
         );
+        check(
+            "--target aarch64-apple-darwin",
+            Ok(Request { target: Some("aarch64-apple-darwin"), ..Request::default() }),
+        );
+        check("--target pony", Err("`pony` is no target"));
         check("--only pony", Err("no product `pony`"));
         check("--only", Err("needs a value"));
         check("--fast", Err("`--fast` is no option"));

@@ -34,9 +34,10 @@ usage: cargo xtask <command>
        [--screenshots]               only takes the pictures of the web user interface again, into docs/ui
   ci                                 the same with the settings of a build machine
   setup                              switches the hooks of this repository on
-  tidy [--map] [--shrink]            the walls and the house rules that no compiler checks; how large each crate is and
-                                     which of its modules import each other in a circle; --shrink takes exceptions out
-                                     of xtask/tidy.toml that are not needed any more
+  tidy [--map] [--cfg] [--shrink]    the walls and the house rules that no compiler checks; how large each crate is and
+                                     which of its modules import each other in a circle; where code is for some
+                                     platforms only; --shrink takes exceptions out of xtask/tidy.toml that are not
+                                     needed any more
   real [--direct] [--keep]           the gateway in front of real servers, used by real clients
        [--binary PATH]               (--direct: the suites straight at the servers)
   conformance [--cell NAME]...       the official conformance suite with the gateway in front of a fixture, and with
@@ -48,7 +49,9 @@ usage: cargo xtask <command>
         [--before COMMIT|FILE|none]  what the arguments say, such as `run --only ratios --quick` or `soak --minutes 30`;
         [...]                        --before: the earlier build of the ratios, 04859e2 by default
   dist [--only PRODUCT]... [--test]  everything that a release carries, into target/dist; --test tries it as a user would;
-       [--binary PATH] [--list]      --binary takes a program that is there in place of building one
+       [--binary PATH] [--list]      --binary takes a program that is there in place of building one, --target builds
+       [--target TRIPLE]             for another system than this one
+  dist --notes VERSION               what CHANGELOG.md says about a version, as the notes of its release
   eval-search DIR [...]              how well the search finds, over query sets with known answers, and how fast";
 
 fn main() -> ExitCode {

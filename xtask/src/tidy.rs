@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: the walls between the crates and the house rules that no compiler checks. A rule for one Rust
 //! file goes to `tidy/rules.rs`, one for other texts to `tidy/texts.rs`, one for what documents promise to
 //! `tidy/promises.rs`; `tidy/map.rs` is about the modules of each crate, `tidy/type_names.rs` about its types,
-//! `tidy/commits.rs` about the history.
+//! `tidy/seams.rs` about code for some platforms only, `tidy/commits.rs` about the history.
 
 mod allowed;
 mod commits;
@@ -10,6 +10,7 @@ mod pages;
 mod promises;
 mod rules;
 mod scan;
+mod seams;
 mod texts;
 mod type_names;
 mod walls;
@@ -76,7 +77,11 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
         [] => {}
         [flag] if flag == "--map" => return print_map(workspace),
         [flag] if flag == "--shrink" => return shrink(workspace),
-        [other, ..] => bail!("unknown argument `{other}`; `tidy` knows --map and --shrink"),
+        [flag] if flag == "--cfg" => {
+            seams::print(&workspace.files()?);
+            return Ok(true);
+        }
+        [other, ..] => bail!("unknown argument `{other}`; `tidy` knows --map, --cfg and --shrink"),
     }
     let findings = findings(workspace)?;
     for finding in &findings {
@@ -121,6 +126,7 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
     let rust = files.iter().filter(|file| file.path.ends_with(".rs"));
     let sources: Vec<Source> = rust.map(|file| Source::new(&file.path, &file.text)).collect();
     findings.extend(sources.iter().flat_map(rules::check));
+    findings.extend(sources.iter().flat_map(seams::check));
     findings.extend(type_names::check(&sources, exceptions(&files))?);
     findings.extend(texts::check(&workspace.root, &files));
     findings.extend(promises::check(&files));

@@ -45,7 +45,7 @@ const REPEATED: [&str; 7] = [
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 34] = [
+const GUIDES: [&str; 36] = [
     "README.md",
     "docs/guides/agents.md",
     "docs/guides/approvals.md",
@@ -67,9 +67,11 @@ const GUIDES: [&str; 34] = [
     "docs/guides/muster.md",
     "docs/guides/observability.md",
     "docs/guides/operations.md",
+    "docs/guides/platforms.md",
     "docs/guides/policies.md",
     "docs/guides/profiles.md",
     "docs/guides/registry.md",
+    "docs/guides/releases.md",
     "docs/guides/remote-access.md",
     "docs/guides/runners.md",
     "docs/guides/secrets.md",
@@ -188,6 +190,11 @@ fn operations() {
 }
 
 #[test]
+fn platforms() {
+    run("docs/guides/platforms.md");
+}
+
+#[test]
 fn policies() {
     run("docs/guides/policies.md");
 }
@@ -200,6 +207,11 @@ fn profiles() {
 #[test]
 fn registry() {
     run("docs/guides/registry.md");
+}
+
+#[test]
+fn releases() {
+    run("docs/guides/releases.md");
 }
 
 #[test]
