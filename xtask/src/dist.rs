@@ -8,7 +8,7 @@ mod manifests;
 mod notes;
 mod provenance;
 mod targets;
-mod tools;
+pub mod tools;
 mod trial;
 mod workflow;
 

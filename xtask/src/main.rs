@@ -17,6 +17,7 @@ mod real;
 mod scenarios;
 mod screenshots;
 mod setup;
+mod site;
 mod steps;
 mod tally;
 mod tidy;
@@ -43,7 +44,8 @@ usage: cargo xtask <command>
   conformance [--cell NAME]...       the official conformance suite with the gateway in front of a fixture, and with
        [--scenario NAME] [--direct]  the gateway as the client; --list names the cells, --direct leaves the gateway out
        [--list] [--binary PATH]
-  picture                            draws docs/terminal.svg from the README's console block
+  picture [--record PROGRAM]         draws docs/terminal.svg from the README's console block; --record runs its commands
+                                     with the program and writes docs/terminal.cast, for asciinema
   fuzz [target] [--seconds N]        fuzz targets (all of them without a name)
   bench [--profile NAME]             the benchmarks, built with the profile `dist` or the one named: all of them, or
         [--before COMMIT|FILE|none]  what the arguments say, such as `run --only ratios --quick` or `soak --minutes 30`;
@@ -52,6 +54,7 @@ usage: cargo xtask <command>
        [--binary PATH] [--list]      --binary takes a program that is there in place of building one, --target builds
        [--target TRIPLE]             for another system than this one
   dist --notes VERSION               what CHANGELOG.md says about a version, as the notes of its release
+  site                               the documents as pages with search, into target/site, and every link followed
   eval-search DIR [...]              how well the search finds, over query sets with known answers, and how fast";
 
 fn main() -> ExitCode {
@@ -66,9 +69,10 @@ fn main() -> ExitCode {
         Some("tidy") => tidy::command(&workspace, rest),
         Some("real") => real::command(&workspace, rest),
         Some("conformance") => conformance::command(&workspace, rest),
-        Some("picture") => picture::command(&workspace),
+        Some("picture") => picture::command(&workspace, rest),
         Some("fuzz") => fuzz::command(&workspace, rest),
         Some("bench") => bench::command(&workspace, rest),
+        Some("site") => site::command(&workspace, rest),
         Some("dist") => dist::command(&workspace, rest),
         Some("eval-search") => eval::command(&workspace, rest),
         Some("help" | "--help" | "-h") => {
