@@ -9,20 +9,25 @@ mod elf;
 mod files;
 mod image;
 mod launch;
+mod manifests;
+mod notes;
 mod notices;
 mod npm;
 mod package;
 mod program;
+mod provenance;
 mod registry;
 mod root;
 mod rpm;
 mod sbom;
 mod session;
 mod sources;
+mod targets;
 mod texts;
-mod tools;
+pub mod tools;
 mod trial;
 mod wheel;
+mod workflow;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +41,7 @@ use crate::workspace::Workspace;
 use build::Place;
 use trial::Trials;
 
-/// The target that is built here; the others are built by the same command in the release workflow.
+/// The target that is built without `--target`; the others are built by the same command in the release workflow.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// One kind of thing that a release carries.
@@ -49,7 +54,7 @@ struct Product {
     test: fn(&Dist<'_>, &mut Trials) -> Result<()>,
 }
 
-const PRODUCTS: [Product; 8] = [
+const PRODUCTS: [Product; 10] = [
     Product {
         name: "program",
         about: "the symbols of the program as .tar.gz; a second build gives the same bytes",
@@ -88,6 +93,19 @@ const PRODUCTS: [Product; 8] = [
         test: deb::test,
     },
     Product { name: "rpm", about: "the same for Fedora, openSUSE and others", make: rpm::make, test: rpm::test },
+    Product {
+        name: "manifests",
+        about: "Homebrew, Scoop, winget and Nix, for the archives that are there",
+        make: manifests::make,
+        test: manifests::test,
+    },
+    // After all that it speaks of.
+    Product {
+        name: "provenance",
+        about: "which files were made of which commit, as an in-toto statement",
+        make: provenance::make,
+        test: provenance::test,
+    },
 ];
 
 /// What all products are made of.
@@ -113,6 +131,7 @@ pub struct Dist<'a> {
 struct Request {
     only: Vec<String>,
     binary: Option<PathBuf>,
+    target: Option<&'static str>,
     test: bool,
     list: bool,
 }
@@ -138,6 +157,11 @@ impl Dist<'_> {
 }
 
 pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
+    if let [flag, version] = arguments
+        && flag == "--notes"
+    {
+        return notes::command(workspace, version);
+    }
     let request = read(arguments)?;
     if request.list {
         for product in &PRODUCTS {
@@ -155,6 +179,7 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
     if sources::differ(workspace)? {
         println!("note: the sources differ from the commit that the program names; commit before you make a release");
     }
+    let triple = request.target.unwrap_or(TARGET);
     let (binary, debug) = match request.binary {
         Some(binary) => {
             let found = fs::canonicalize(&binary);
@@ -162,12 +187,18 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
         }
         None => {
             let start = Instant::now();
-            let built = build::program(workspace, &Place::ordinary(workspace)?, epoch, &work.join("program"))?;
+            let built = match triple {
+                TARGET => {
+                    let built = build::program(workspace, &Place::ordinary(workspace)?, epoch, &work.join("program"))?;
+                    (built.binary, Some(built.debug))
+                }
+                other => (build::elsewhere(workspace, other)?, None),
+            };
             println!("the program was built in {}", seconds(start));
-            (built.binary, Some(built.debug))
+            built
         }
     };
-    let dist = Dist { workspace, folder, work, version: version(workspace)?, target: TARGET, binary, debug, epoch };
+    let dist = Dist { workspace, folder, work, version: version(workspace)?, target: triple, binary, debug, epoch };
     let mut made = vec![dist.binary.clone()];
     for product in &wanted {
         println!("==> {}: {}", product.name, product.about);
@@ -202,9 +233,12 @@ fn read(arguments: &[String]) -> Result<Request> {
         match argument.as_str() {
             "--only" => request.only.push(value()?),
             "--binary" => request.binary = Some(PathBuf::from(value()?)),
+            "--target" => request.target = Some(targets::find(&value()?)?.triple),
             "--test" => request.test = true,
             "--list" => request.list = true,
-            _ => bail!("`{argument}` is no option of `dist`; it knows --only, --binary, --test and --list"),
+            _ => bail!(
+                "`{argument}` is no option of `dist`; it knows --only, --binary, --target, --test, --list and, alone, --notes VERSION"
+            ),
         }
     }
     let unknown = request.only.iter().find(|name| PRODUCTS.iter().all(|product| product.name != **name));
@@ -282,8 +316,13 @@ mod tests {
         check("", Ok(Request::default()));
         check(
             "--only archive --binary x --test",
-            Ok(Request { only: vec!["archive".into()], binary: Some("x".into()), test: true, list: false }),
+            Ok(Request { only: vec!["archive".into()], binary: Some("x".into()), test: true, ..Request::default() }),
         );
+        check(
+            "--target aarch64-apple-darwin",
+            Ok(Request { target: Some("aarch64-apple-darwin"), ..Request::default() }),
+        );
+        check("--target pony", Err("`pony` is no target"));
         check("--only pony", Err("no product `pony`"));
         check("--only", Err("needs a value"));
         check("--fast", Err("`--fast` is no option"));

@@ -1,10 +1,14 @@
 //! `cargo xtask picture`: draws `docs/terminal.svg`, the terminal at the top of the README, from a block of the README
-//! that the tests run. `tidy` holds the two against each other, so the picture shows what the program prints.
+//! that the tests run. `tidy` holds the two against each other, so the picture shows what the program prints. With
+//! `--record` it is a recording in place of a picture.
+
+pub mod recording;
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::workspace::Workspace;
 
@@ -22,7 +26,12 @@ const MARGIN: usize = 20;
 /// The bar at the top with its three buttons.
 const BAR: usize = 34;
 
-pub fn command(workspace: &Workspace) -> Result<bool> {
+pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
+    match arguments {
+        [] => {}
+        [flag, program] if flag == "--record" => return recording::command(workspace, Path::new(program)),
+        [argument, ..] => bail!("`{argument}` is no option of `picture`, which knows --record PROGRAM"),
+    }
     let text = fs::read_to_string(workspace.root.join(SOURCE)).with_context(|| format!("failed to read `{SOURCE}`"))?;
     let picture = draw(&text).with_context(|| format!("`{SOURCE}` has no console block below `{SECTION}`"))?;
     fs::write(workspace.root.join(PATH), picture).with_context(|| format!("failed to write `{PATH}`"))?;
@@ -30,12 +39,16 @@ pub fn command(workspace: &Workspace) -> Result<bool> {
     Ok(true)
 }
 
-/// The picture of the block in `document`; `None` where it has none.
-pub fn draw(document: &str) -> Option<String> {
+/// The block of commands and answers that is shown.
+fn block(document: &str) -> Option<&str> {
     let (_, section) = document.split_once(SECTION)?;
     let (_, block) = section.split_once("```console\n")?;
-    let (block, _) = block.split_once("```")?;
-    let lines: Vec<&str> = block.lines().collect();
+    Some(block.split_once("```")?.0)
+}
+
+/// The picture of the block in `document`; `None` where it has none.
+pub fn draw(document: &str) -> Option<String> {
+    let lines: Vec<&str> = block(document)?.lines().collect();
     let columns = lines.iter().map(|line| line.chars().count()).max().unwrap_or_default();
     let (width, height) = (columns * LETTER + 2 * MARGIN, lines.len() * LINE + BAR + 2 * MARGIN);
     let mut picture = format!(

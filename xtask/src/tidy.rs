@@ -1,7 +1,8 @@
 //! `cargo xtask tidy`: the walls between the crates and the house rules that no compiler checks. A rule for one Rust
 //! file goes to `tidy/rules.rs`, one for other texts to `tidy/texts.rs`, one for what documents promise to
-//! `tidy/promises.rs`; `tidy/map.rs` is about the modules of each crate, `tidy/type_names.rs` about its types,
-//! `tidy/commits.rs` about the history.
+//! `tidy/promises.rs`, about the order of documents to `tidy/summary.rs`; `tidy/map.rs` is about the modules of each
+//! crate, `tidy/type_names.rs` about its types, `tidy/seams.rs` about code for some platforms only, `tidy/commits.rs`
+//! about the history.
 
 mod allowed;
 mod commits;
@@ -10,6 +11,8 @@ mod pages;
 mod promises;
 mod rules;
 mod scan;
+mod seams;
+mod summary;
 mod texts;
 mod type_names;
 mod walls;
@@ -21,6 +24,10 @@ use anyhow::{Context, Result, bail};
 use crate::verdict::{Setting, Verdict};
 use crate::workspace::{TextFile, Workspace};
 use scan::{Function, Source};
+
+pub use promises::resolve_below as resolve;
+pub use summary::SUMMARY;
+pub use texts::link_targets;
 
 /// One broken rule: where, what and how to fix it.
 #[derive(Debug)]
@@ -76,7 +83,11 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
         [] => {}
         [flag] if flag == "--map" => return print_map(workspace),
         [flag] if flag == "--shrink" => return shrink(workspace),
-        [other, ..] => bail!("unknown argument `{other}`; `tidy` knows --map and --shrink"),
+        [flag] if flag == "--cfg" => {
+            seams::print(&workspace.files()?);
+            return Ok(true);
+        }
+        [other, ..] => bail!("unknown argument `{other}`; `tidy` knows --map, --cfg and --shrink"),
     }
     let findings = findings(workspace)?;
     for finding in &findings {
@@ -121,10 +132,12 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
     let rust = files.iter().filter(|file| file.path.ends_with(".rs"));
     let sources: Vec<Source> = rust.map(|file| Source::new(&file.path, &file.text)).collect();
     findings.extend(sources.iter().flat_map(rules::check));
+    findings.extend(sources.iter().flat_map(seams::check));
     findings.extend(type_names::check(&sources, exceptions(&files))?);
     findings.extend(texts::check(&workspace.root, &files));
     findings.extend(promises::check(&files));
     findings.extend(pages::check(&files));
+    findings.extend(summary::check(&files));
     match commits::check(&workspace.root) {
         Ok(found) => findings.extend(found),
         Err(reason) => println!("tidy: subjects of commits are not checked: {reason}"),

@@ -234,4 +234,16 @@ mod tests {
             assert_eq!(schema["type"], "object", "{}", meta.name);
         }
     }
+
+    #[test]
+    fn the_page_of_what_is_stable_names_every_native_tool_and_no_other() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/releases.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let (_, section) = page.split_once("### MCP\n").unwrap();
+        // Up to the sentence about other dialects.
+        let sentence = section.split('.').next().unwrap();
+        let named: Vec<&str> = sentence.split('`').skip(1).step_by(2).collect();
+        let native = META_NAMES.iter().filter(|meta| meta.dialect == Dialect::Native && !meta.is_older);
+        assert_eq!(named, native.map(|meta| meta.name).collect::<Vec<_>>());
+    }
 }

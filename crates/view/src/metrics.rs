@@ -374,8 +374,8 @@ mod tests {
         names.map(|line| line.split(['{', ' ']).next().unwrap_or_default()).collect()
     }
 
-    #[test]
-    fn the_dashboard_shows_every_metric_and_no_other() {
+    /// Metrics with a sample of each.
+    fn filled() -> Metrics {
         let metrics = Metrics::new();
         metrics.tool(&ToolId::parse("files/read").unwrap()).record(Outcome::Ok, Duration::from_millis(3));
         metrics.set_ready("files", true);
@@ -387,6 +387,12 @@ mod tests {
         metrics.unanswered.get_or_create(&ToolLabels { server, tool }).set(1);
         let totals = [("sent", 7), ("rejected", 0), ("missed", 0)];
         metrics.set_sinks([SinkCounts { name: "siem", lag: 3, is_failing: true, totals }].into_iter());
+        metrics
+    }
+
+    #[test]
+    fn the_dashboard_shows_every_metric_and_no_other() {
+        let metrics = filled();
         let text = metrics.render();
         assert!(text.contains("toolcrib_audit_sink_lag{sink=\"siem\"} 3\n"), "{text}");
         assert!(text.contains("toolcrib_audit_sink_events_total{sink=\"siem\",outcome=\"sent\"} 7\n"), "{text}");
@@ -407,5 +413,21 @@ mod tests {
         let is_part = |name: &&&str| name.ends_with("_sum") || name.ends_with("_count");
         let missing: Vec<_> = there.difference(&shown).filter(|name| !is_part(name) && !name.is_empty()).collect();
         assert!(missing.is_empty(), "no panel shows {missing:?}");
+    }
+
+    #[test]
+    fn the_page_of_what_is_stable_names_every_metric_and_no_other() {
+        let metrics = filled();
+        let (named, totals) = (metrics.render(), metrics.render_totals());
+        let families = named.lines().chain(totals.lines()).filter_map(|line| line.strip_prefix("# TYPE "));
+        let there: BTreeSet<&str> = families.filter_map(|family| family.split(' ').next()).collect();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/releases.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let (_, section) = page.split_once("### Metrics\n").unwrap();
+        let section = section.split("\n#").next().unwrap();
+        let code = section.split('`').skip(1).step_by(2);
+        let named: BTreeSet<&str> = code.filter(|name| name.starts_with("toolcrib_")).collect();
+        assert!(there.len() > 10, "{there:?}");
+        assert_eq!(named, there);
     }
 }

@@ -110,6 +110,14 @@ pub fn program(workspace: &Workspace, place: &Place, epoch: u64, folder: &Path) 
     Ok(program)
 }
 
+/// Builds the program for a target that zig is not used for, and returns its path.
+pub fn elsewhere(workspace: &Workspace, target: &str) -> Result<PathBuf> {
+    let mut cargo = workspace.cargo();
+    cargo.args(["build", "--locked", "--package", "toolcrib", "--profile", PROFILE, "--target", target]);
+    ensure!(cargo.status()?.success(), "the program does not build for `{target}`");
+    Ok(workspace.target()?.join(target).join(PROFILE).join("toolcrib"))
+}
+
 /// The program without symbols, and the symbols.
 fn apart(built: &Path, folder: &Path) -> Result<Program> {
     if folder.exists() {

@@ -99,7 +99,12 @@ fn unknown_tests(report: &mut Report<'_>, block: &Block<'_>, tests: &[NamedTest<
 
 /// `target`, a link of a document in `folder`, as a path from the root.
 fn resolve(folder: &Path, target: &str) -> String {
-    let mut parts: Vec<&str> = folder.to_str().unwrap_or_default().split('/').filter(|part| !part.is_empty()).collect();
+    resolve_below(folder.to_str().unwrap_or_default(), target)
+}
+
+/// The same for a folder that is a path from the root.
+pub fn resolve_below(folder: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in target.split('/') {
         match part {
             ".." => drop(parts.pop()),

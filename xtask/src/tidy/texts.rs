@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{Finding, Report, scan};
-use crate::picture;
+use crate::picture::{self, recording};
 use crate::workspace::TextFile;
 
 /// Folders of the machines that we write on, in two parts so that the rule does not find itself.
@@ -122,6 +122,17 @@ fn pieces(text: &str) -> usize {
     count
 }
 
+/// What the links of a document point to, outside of code.
+pub fn link_targets(text: &str) -> Vec<String> {
+    let mut in_code = false;
+    let outside = text.lines().filter(|line| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        !in_code && !is_fence
+    });
+    outside.flat_map(targets).collect()
+}
+
 /// What the links of one line of Markdown point to: `[text](target)` and `[name]: target`, outside of code.
 fn targets(line: &str) -> Vec<String> {
     // Between backticks is code: every other piece of the line.
@@ -148,7 +159,14 @@ fn picture_of_the_readme(files: &[TextFile]) -> Vec<Finding> {
         let what = format!("not what the console block of `{}` says", picture::SOURCE);
         report.add("picture", 1, what, "run `cargo xtask picture`");
     }
-    report.findings
+    let mut findings = report.findings;
+    let mut report = Report::new(recording::PATH);
+    let recorded = text(recording::PATH).unwrap_or_default();
+    if let Some(problem) = recording::problem(recorded, text(picture::SOURCE).unwrap_or_default()) {
+        report.add("picture", 1, problem, "run `cargo xtask picture --record target/debug/toolcrib`");
+    }
+    findings.append(&mut report.findings);
+    findings
 }
 
 fn decisions(files: &[TextFile]) -> Vec<Finding> {
@@ -214,10 +232,16 @@ mod tests {
     fn the_picture_follows_its_text() {
         let text = "## Find, describe, call from the shell\n```console\n$ a\n```\n";
         let readme = || file(picture::SOURCE, text);
-        assert_eq!(found(&picture_of_the_readme(&[readme()])), ["docs/terminal.svg:1"]);
-        assert_eq!(found(&picture_of_the_readme(&[readme(), file(picture::PATH, "old")])), ["docs/terminal.svg:1"]);
-        let drawn = file(picture::PATH, &picture::draw(text).unwrap());
-        assert_eq!(found(&picture_of_the_readme(&[readme(), drawn])), [""; 0]);
+        let recorded = || file(recording::PATH, "{\"version\":2,\"width\":9,\"height\":9}\n[1.0,\"o\",\"$ a\"]\n");
+        let found_with = |files: Vec<TextFile>| found(&picture_of_the_readme(&files));
+        assert_eq!(found_with(vec![readme(), recorded()]), ["docs/terminal.svg:1"]);
+        let old = file(picture::PATH, "old");
+        assert_eq!(found_with(vec![readme(), recorded(), old]), ["docs/terminal.svg:1"]);
+        let drawn = || file(picture::PATH, &picture::draw(text).unwrap());
+        assert_eq!(found_with(vec![readme(), recorded(), drawn()]), [""; 0]);
+        assert_eq!(found_with(vec![readme(), drawn()]), ["docs/terminal.cast:1"]);
+        let old = file(recording::PATH, &recorded().text.replace("$ a", "$ b"));
+        assert_eq!(found_with(vec![readme(), old, drawn()]), ["docs/terminal.cast:1"]);
     }
 
     #[test]

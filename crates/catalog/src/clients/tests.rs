@@ -14,6 +14,7 @@ use crate::server::{ServerDefinition, Transport};
 
 mod edit;
 mod import;
+mod page;
 mod secrets;
 
 /// Variables as a test has them.

@@ -45,8 +45,18 @@ const REPEATED: [&str; 7] = [
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 37] = [
+const GUIDES: [&str; 49] = [
     "README.md",
+    "docs/clients/claude-code.md",
+    "docs/clients/claude-desktop.md",
+    "docs/clients/cline.md",
+    "docs/clients/codex.md",
+    "docs/clients/cursor.md",
+    "docs/clients/gemini-cli.md",
+    "docs/clients/vscode.md",
+    "docs/clients/windsurf.md",
+    "docs/clients/zed.md",
+    "docs/comparison.md",
     "docs/guides/agents.md",
     "docs/guides/approvals.md",
     "docs/guides/audit-sinks.md",
@@ -70,9 +80,11 @@ const GUIDES: [&str; 37] = [
     "docs/guides/muster.md",
     "docs/guides/observability.md",
     "docs/guides/operations.md",
+    "docs/guides/platforms.md",
     "docs/guides/policies.md",
     "docs/guides/profiles.md",
     "docs/guides/registry.md",
+    "docs/guides/releases.md",
     "docs/guides/remote-access.md",
     "docs/guides/runners.md",
     "docs/guides/secrets.md",
@@ -93,6 +105,14 @@ fn readme() {
 #[test]
 fn agents() {
     run("docs/guides/agents.md");
+}
+
+/// The pages of clients are short and alike; each has a home of its own.
+#[test]
+fn clients_one_by_one() {
+    for path in GUIDES.iter().filter(|path| path.starts_with("docs/clients/")) {
+        run(path);
+    }
 }
 
 #[test]
@@ -138,6 +158,11 @@ fn canaries() {
 #[test]
 fn control_api() {
     run("docs/guides/control-api.md");
+}
+
+#[test]
+fn comparison() {
+    run("docs/comparison.md");
 }
 
 #[test]
@@ -206,6 +231,11 @@ fn operations() {
 }
 
 #[test]
+fn platforms() {
+    run("docs/guides/platforms.md");
+}
+
+#[test]
 fn policies() {
     run("docs/guides/policies.md");
 }
@@ -218,6 +248,11 @@ fn profiles() {
 #[test]
 fn registry() {
     run("docs/guides/registry.md");
+}
+
+#[test]
+fn releases() {
+    run("docs/guides/releases.md");
 }
 
 #[test]
@@ -262,11 +297,12 @@ fn workflows() {
 
 #[test]
 fn no_guide_is_forgotten() {
-    let folder = root().join("docs/guides");
-    let mut found: Vec<String> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| format!("docs/guides/{}", entry.unwrap().file_name().to_string_lossy()))
-        .collect();
+    let names = |folder: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(root().join(folder)).unwrap();
+        entries.map(|entry| format!("{folder}/{}", entry.unwrap().file_name().to_string_lossy())).collect()
+    };
+    let mut found: Vec<String> = ["docs/clients", "docs/guides"].into_iter().flat_map(names).collect();
+    found.push("docs/comparison.md".to_owned());
     found.sort();
     assert_eq!(found, GUIDES[1..]);
 }

@@ -70,6 +70,7 @@ mod serving;
 mod shell;
 mod sign_ins;
 mod single_sign_on;
+mod stable;
 mod stdio;
 mod stub;
 mod terminal;

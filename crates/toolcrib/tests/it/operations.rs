@@ -25,7 +25,7 @@ impl GatewayFixture {
         Ok(serde_json::from_str(&ran.stdout).unwrap())
     }
 
-    async fn document(&self) -> Value {
+    pub(crate) async fn document(&self) -> Value {
         let mut stream = TcpStream::connect(self.address()).await.unwrap();
         let ask = format!("GET /api/v1/openapi.json HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address());
         stream.write_all(ask.as_bytes()).await.unwrap();
