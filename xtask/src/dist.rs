@@ -4,6 +4,7 @@
 
 mod archive;
 mod build;
+mod sign;
 mod tools;
 mod trial;
 
@@ -30,12 +31,20 @@ struct Product {
     test: fn(&Dist<'_>, &mut Trials) -> Result<()>,
 }
 
-const PRODUCTS: [Product; 1] = [Product {
-    name: "archive",
-    about: "binary, man pages, completions, licence, notices as .tar.gz",
-    make: archive::make,
-    test: archive::test,
-}];
+const PRODUCTS: [Product; 2] = [
+    Product {
+        name: "archive",
+        about: "binary, man pages, completions, licence, notices as .tar.gz",
+        make: archive::make,
+        test: archive::test,
+    },
+    Product {
+        name: "sign",
+        about: "SHA256SUMS and the index of `self-update`, signed; comes last",
+        make: sign::make,
+        test: sign::test,
+    },
+];
 
 /// What all products are made of.
 #[derive(Debug)]
@@ -51,6 +60,8 @@ pub struct Dist<'a> {
     pub binary: PathBuf,
     /// Seconds since 1970 that stand for the time of every file: that of the commit.
     pub epoch: u64,
+    /// The secret key that signs, if one was named.
+    pub key: Option<PathBuf>,
 }
 
 /// What the command was asked for.
@@ -58,6 +69,7 @@ pub struct Dist<'a> {
 struct Request {
     only: Vec<String>,
     binary: Option<PathBuf>,
+    key: Option<PathBuf>,
     test: bool,
     list: bool,
 }
@@ -104,6 +116,7 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
         target: TARGET,
         binary,
         epoch: epoch(workspace)?,
+        key: request.key,
     };
     let mut made = Vec::new();
     for product in &wanted {
@@ -135,9 +148,10 @@ fn read(arguments: &[String]) -> Result<Request> {
         match argument.as_str() {
             "--only" => request.only.push(value()?),
             "--binary" => request.binary = Some(PathBuf::from(value()?)),
+            "--key" => request.key = Some(PathBuf::from(value()?)),
             "--test" => request.test = true,
             "--list" => request.list = true,
-            _ => bail!("`{argument}` is no option of `dist`; it knows --only, --binary, --test and --list"),
+            _ => bail!("`{argument}` is no option of `dist`; it knows --only, --binary, --key, --test and --list"),
         }
     }
     let unknown = request.only.iter().find(|name| PRODUCTS.iter().all(|product| product.name != **name));
@@ -166,7 +180,7 @@ fn epoch(workspace: &Workspace) -> Result<u64> {
     time.parse().with_context(|| format!("git said `{time}` as the time of the last commit"))
 }
 
-/// Sizes and hashes, of which the latter are also written to `SHA256SUMS`.
+/// Sizes and hashes; the latter are also in `SHA256SUMS`.
 fn print_files(files: &[PathBuf]) -> Result<()> {
     for file in files {
         let size = fs::metadata(file).with_context(|| format!("`{}` was not made", file.display()))?.len();
@@ -210,8 +224,14 @@ mod tests {
     fn options_are_read_and_what_is_unknown_is_named() {
         check("", Ok(Request::default()));
         check(
-            "--only archive --binary x --test",
-            Ok(Request { only: vec!["archive".into()], binary: Some("x".into()), test: true, list: false }),
+            "--only archive --binary x --key y --test",
+            Ok(Request {
+                only: vec!["archive".into()],
+                binary: Some("x".into()),
+                key: Some("y".into()),
+                test: true,
+                list: false,
+            }),
         );
         check("--only pony", Err("no product `pony`"));
         check("--only", Err("needs a value"));
