@@ -45,7 +45,7 @@ const REPEATED: [&str; 7] = [
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 34] = [
+const GUIDES: [&str; 35] = [
     "README.md",
     "docs/guides/agents.md",
     "docs/guides/approvals.md",
@@ -78,6 +78,7 @@ const GUIDES: [&str; 34] = [
     "docs/guides/single-sign-on.md",
     "docs/guides/teams.md",
     "docs/guides/ui.md",
+    "docs/guides/updates.md",
     "docs/guides/verification.md",
     "docs/guides/workflows.md",
 ];
@@ -230,6 +231,11 @@ fn service() {
 #[test]
 fn teams() {
     run("docs/guides/teams.md");
+}
+
+#[test]
+fn updates() {
+    run("docs/guides/updates.md");
 }
 
 #[test]
