@@ -1,5 +1,6 @@
-//! Tells the program of which sources it was made: the commit and its time, for `toolcrib version`. Sources that come
-//! without git are no hindrance, and the same sources give the same program, whenever they are built.
+//! Tells the program of which sources it was made: the commit and its time, for `toolcrib version`, and for which target,
+//! for `toolcrib self-update`. Sources that come without git are no hindrance, and the same sources give the same program,
+//! whenever they are built.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,6 +24,7 @@ fn main() {
     for file in &sources.watched {
         println!("cargo::rerun-if-changed={}", file.display());
     }
+    println!("cargo::rustc-env=TOOLCRIB_BUILD_TARGET={}", std::env::var("TARGET").unwrap_or_default());
     if let Some(commit) = &sources.commit {
         println!("cargo::rustc-env=TOOLCRIB_BUILD_COMMIT={commit}");
     }

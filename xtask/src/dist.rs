@@ -21,6 +21,7 @@ mod root;
 mod rpm;
 mod sbom;
 mod session;
+mod sign;
 mod sources;
 mod targets;
 mod texts;
@@ -54,7 +55,7 @@ struct Product {
     test: fn(&Dist<'_>, &mut Trials) -> Result<()>,
 }
 
-const PRODUCTS: [Product; 10] = [
+const PRODUCTS: [Product; 11] = [
     Product {
         name: "program",
         about: "the symbols of the program as .tar.gz; a second build gives the same bytes",
@@ -106,6 +107,12 @@ const PRODUCTS: [Product; 10] = [
         make: provenance::make,
         test: provenance::test,
     },
+    Product {
+        name: "sign",
+        about: "SHA256SUMS and the index of `self-update`, signed; comes last",
+        make: sign::make,
+        test: sign::test,
+    },
 ];
 
 /// What all products are made of.
@@ -124,6 +131,8 @@ pub struct Dist<'a> {
     pub debug: Option<PathBuf>,
     /// Seconds since 1970 that stand for the time of every file: that of the commit.
     pub epoch: u64,
+    /// The secret key that signs, if one was named.
+    pub key: Option<PathBuf>,
 }
 
 /// What the command was asked for.
@@ -132,6 +141,7 @@ struct Request {
     only: Vec<String>,
     binary: Option<PathBuf>,
     target: Option<&'static str>,
+    key: Option<PathBuf>,
     test: bool,
     list: bool,
 }
@@ -198,7 +208,17 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
             built
         }
     };
-    let dist = Dist { workspace, folder, work, version: version(workspace)?, target: triple, binary, debug, epoch };
+    let dist = Dist {
+        workspace,
+        folder,
+        work,
+        version: version(workspace)?,
+        target: triple,
+        binary,
+        debug,
+        epoch,
+        key: request.key,
+    };
     let mut made = vec![dist.binary.clone()];
     for product in &wanted {
         println!("==> {}: {}", product.name, product.about);
@@ -234,11 +254,10 @@ fn read(arguments: &[String]) -> Result<Request> {
             "--only" => request.only.push(value()?),
             "--binary" => request.binary = Some(PathBuf::from(value()?)),
             "--target" => request.target = Some(targets::find(&value()?)?.triple),
+            "--key" => request.key = Some(PathBuf::from(value()?)),
             "--test" => request.test = true,
             "--list" => request.list = true,
-            _ => bail!(
-                "`{argument}` is no option of `dist`; it knows --only, --binary, --target, --test, --list and, alone, --notes VERSION"
-            ),
+            _ => bail!("`{argument}` is no option of `dist`; `cargo xtask help` lists them"),
         }
     }
     let unknown = request.only.iter().find(|name| PRODUCTS.iter().all(|product| product.name != **name));
@@ -267,7 +286,7 @@ fn epoch(workspace: &Workspace) -> Result<u64> {
     time.parse().with_context(|| format!("git said `{time}` as the time of the last commit"))
 }
 
-/// Sizes and hashes.
+/// Sizes and hashes; the latter are also in `SHA256SUMS`.
 fn print_files(files: &[PathBuf]) -> Result<()> {
     for file in files {
         let size = fs::metadata(file).with_context(|| format!("`{}` was not made", file.display()))?.len();
@@ -315,8 +334,14 @@ mod tests {
     fn options_are_read_and_what_is_unknown_is_named() {
         check("", Ok(Request::default()));
         check(
-            "--only archive --binary x --test",
-            Ok(Request { only: vec!["archive".into()], binary: Some("x".into()), test: true, ..Request::default() }),
+            "--only archive --binary x --key y --test",
+            Ok(Request {
+                only: vec!["archive".into()],
+                binary: Some("x".into()),
+                key: Some("y".into()),
+                test: true,
+                ..Request::default()
+            }),
         );
         check(
             "--target aarch64-apple-darwin",

@@ -52,7 +52,8 @@ usage: cargo xtask <command>
         [...]                        --before: the earlier build of the ratios, 04859e2 by default
   dist [--only PRODUCT]... [--test]  everything that a release carries, into target/dist; --test tries it as a user would;
        [--binary PATH] [--list]      --binary takes a program that is there in place of building one, --target builds
-       [--target TRIPLE]             for another system than this one
+       [--target TRIPLE]             for another system than this one, --key signs with a key other than the one for tests
+       [--key FILE]
   dist --notes VERSION               what CHANGELOG.md says about a version, as the notes of its release
   site                               the documents as pages with search, into target/site, and every link followed
   eval-search DIR [...]              how well the search finds, over query sets with known answers, and how fast";

@@ -99,6 +99,8 @@ pub(crate) struct Config {
     pub(crate) otlp_endpoint: Option<String>,
     /// How spans are exported, by that address and the variables of OpenTelemetry.
     pub(crate) otlp: Otlp,
+    /// Where releases of this program are announced.
+    pub(crate) update: UpdateConfig,
     /// Every key that has a value, with where it came from.
     pub(crate) given: BTreeMap<&'static str, ValueWithSource>,
 }
@@ -114,6 +116,17 @@ pub(crate) struct ApprovalsConfig {
     pub(crate) webhook_secret: Option<SecretRef>,
     /// Whether it may have a private address.
     pub(crate) webhook_private: bool,
+}
+
+/// `[update]`: where `toolcrib self-update` finds releases.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct UpdateConfig {
+    /// The index.
+    pub(crate) index: Option<String>,
+    /// Whose signature counts; a path from the home folder on.
+    pub(crate) key: Option<PathBuf>,
+    /// Whose certificates count; the same.
+    pub(crate) ca: Option<PathBuf>,
 }
 
 /// How events are written to stderr.
@@ -241,6 +254,7 @@ impl Config {
             grace: Duration::ZERO,
             otlp_endpoint: None,
             otlp: Otlp::default(),
+            update: UpdateConfig::default(),
             given: BTreeMap::new(),
         }
     }

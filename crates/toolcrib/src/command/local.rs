@@ -46,7 +46,7 @@ pub(crate) enum LocalCommand {
     Completion(completion::Arguments),
     /// Write manual pages
     Man(man::Arguments),
-    /// Show how this copy was installed and how to update it
+    /// Update a copy from an archive, or show what updates this one
     SelfUpdate(self_update::Arguments),
     /// Run a small example server over stdin and stdout or HTTP
     Example(example::Arguments),
@@ -73,7 +73,7 @@ pub(super) fn run(command: LocalCommand, environment: &Environment) -> anyhow::R
         LocalCommand::Test(arguments) => test::run(&arguments),
         LocalCommand::Completion(arguments) => completion::run(&arguments).map(|()| ExitCode::SUCCESS),
         LocalCommand::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),
-        LocalCommand::SelfUpdate(arguments) => self_update::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
+        LocalCommand::SelfUpdate(arguments) => self_update::run(&arguments, environment),
         LocalCommand::Example(arguments) => example::run(arguments),
         LocalCommand::Help(arguments) => help::run(arguments, environment),
     }

@@ -1,181 +1,382 @@
-//! `toolcrib self-update`: tells how this copy was installed and the command that updates it. Nothing is downloaded:
-//! who replaces a program that holds people's tools is their package manager, or they themselves.
+//! `toolcrib self-update`: replaces a copy that was unpacked from an archive by the newest release, and names the command
+//! that updates every other kind of installation. Nothing counts that is not signed by a known key.
 
+mod archive;
+mod download;
+mod index;
+mod installation;
+mod key;
+mod newest;
+mod replacement;
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::Context;
+use semver::Version;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use toolcrib_base::{Clock, Kind, Problem, SystemClock};
 use toolcrib_protocol::Raw;
+use url::Url;
 
-use crate::home::Environment;
+use super::until_interrupted;
+use crate::config::{Config, SettingFlags};
+use crate::home::{Environment, Home};
 use crate::output::{Format, Output};
+use crate::{autostart, ready};
+
+use archive::UnpackError;
+use download::Downloads;
+use index::{ArchiveEntry, INDEX_BYTES, Release};
+use installation::Installation;
+use key::ReleaseKey;
+use newest::NewestIndexes;
+use replacement::{Program, Replacement};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
+    /// Only say whether there is a newer release
+    #[arg(long, conflicts_with = "rollback")]
+    check: bool,
+    /// Put the program back that the last update replaced
+    #[arg(long)]
+    rollback: bool,
+    /// Accept a release that is older than this copy, and an index that is older than the newest one seen
+    #[arg(long, conflicts_with = "rollback")]
+    allow_downgrade: bool,
+    /// URL of the release index [default: `update.index` of the settings]
+    #[arg(long, value_name = "URL", conflicts_with = "rollback")]
+    index: Option<String>,
+    /// File with the minisign public key of the releases [default: `update.key`, else the key of this build]
+    #[arg(long, value_name = "FILE", conflicts_with = "rollback")]
+    key: Option<PathBuf>,
+    /// File with the authority of the index's certificate, as PEM [default: `update.ca`, else those of the system]
+    #[arg(long, value_name = "FILE", conflicts_with = "rollback")]
+    ca: Option<PathBuf>,
+    /// Speak `http` with this machine; signatures count all the same
+    #[arg(long, hide = true)]
+    http_on_loopback: bool,
     /// The format of the result
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
     output: Format,
+    /// The home folder [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
 }
 
-/// How a copy came to its place, and what updates it.
-#[derive(Debug, PartialEq, Eq)]
-struct Installation {
-    by: String,
-    update: String,
+/// This copy of the program, and how it speaks.
+struct OwnCopy<'a> {
+    program: Program,
+    version: Version,
+    installation: Installation,
+    environment: &'a Environment,
+    output: Output,
 }
 
-pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<()> {
+/// Where releases are announced, and whose word counts.
+struct ReleaseSource {
+    home: Home,
+    index: Url,
+    key: ReleaseKey,
+    downloads: Downloads,
+    allows_older: bool,
+    /// The command line without what is the default, to be repeated by another user.
+    command: String,
+}
+
+pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<ExitCode> {
+    let program = Program::of_process().context("find this program's own file")?;
+    let installation = installation::installed(program.path(), environment, Path::new("/"));
+    let version = Version::parse(env!("CARGO_PKG_VERSION")).expect("cargo gives versions of this form");
     let output = Output { format: arguments.output, headers: true, quiet: false };
-    let program = std::env::current_exe().context("find this program's own file")?;
-    let program = program.canonicalize().unwrap_or(program);
-    let installed = installed(&program, environment, Path::new("/"));
-    if output.is_for_programs() {
-        let whole = json!({
-            "version": env!("CARGO_PKG_VERSION"), "file": program, "installed_by": installed.by, "update": installed.update,
-        });
-        return Ok(output.answer(&Raw::from_value(&whole))?);
+    let copy = OwnCopy { program, version, installation, environment, output };
+    let wants_change = arguments.rollback || arguments.allow_downgrade || arguments.index.is_some();
+    if !copy.installation.is_archive && !arguments.check {
+        return if wants_change { Err(copy.is_of_others().into()) } else { copy.tell() };
     }
-    let text = format!(
-        "toolcrib {} at {}\ninstalled by: {}\nupdate with:  {}\nnothing was changed",
-        env!("CARGO_PKG_VERSION"),
-        program.display(),
-        installed.by,
-        installed.update
-    );
-    Ok(output.text(&text)?)
-}
-
-/// `root` is the root of the file system.
-fn installed(program: &Path, environment: &Environment, root: &Path) -> Installation {
-    let said = |by: &str, update: &str| Installation { by: by.to_owned(), update: update.to_owned() };
-    let path = program.to_string_lossy();
-    let has = |part: &str| program.components().any(|component| component.as_os_str() == part);
-    if let Some(installed) = by_cargo(program, environment) {
-        return installed;
+    if arguments.rollback {
+        return until_interrupted(roll_back(&copy, arguments));
     }
-    if has("Cellar") || has("homebrew") || has(".linuxbrew") {
-        return said("Homebrew", "brew upgrade toolcrib");
+    let source = ReleaseSource::find(arguments, environment)?;
+    if source.key.is_for_tests() {
+        output.note("warning: this is the test key of toolcrib's sources: everyone has its secret half");
     }
-    if path.starts_with("/nix/store/") {
-        return said("Nix", "nix profile upgrade toolcrib, or update your system configuration");
-    }
-    if path.starts_with("/snap/") {
-        return said("snap", "sudo snap refresh toolcrib");
-    }
-    if let Some(package) = by_dpkg(program, root) {
-        return Installation {
-            by: format!("the Debian package `{package}`"),
-            update: format!("sudo apt-get update && sudo apt-get install --only-upgrade {package}"),
-        };
-    }
-    if has("target") && (has("release") || has("debug")) {
-        let checkout: PathBuf = program.components().take_while(|part| part.as_os_str() != "target").collect();
-        return Installation {
-            by: format!("a build in `{}`", checkout.display()),
-            update: format!("cd {} && git pull && cargo build --release", checkout.display()),
-        };
-    }
-    let in_container = root.join(".dockerenv").exists() || root.join("run/.containerenv").exists();
-    // What someone put elsewhere later is no part of the image.
-    let of_image = ["/usr/", "/opt/", "/app/", "/bin/", "/toolcrib"].iter().any(|place| path.starts_with(place));
-    if in_container && of_image {
-        return said("the image of this container", "pull the newer image and restart the container");
-    }
-    if path.starts_with("/usr/bin/") || path.starts_with("/usr/sbin/") {
-        return said("the system's package manager", "your package manager, such as `sudo dnf upgrade toolcrib`");
-    }
-    said("hand", &format!("replace `{path}` with the newer program, then run `toolcrib version`"))
-}
-
-/// What cargo wrote down about what it installed.
-fn by_cargo(program: &Path, environment: &Environment) -> Option<Installation> {
-    let folder = program.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "bin"))?;
-    let home = folder.parent()?;
-    let named = environment.get("CARGO_HOME").map(PathBuf::from);
-    let is_cargo = home.file_name().is_some_and(|name| name == ".cargo") || named.is_some_and(|named| named == home);
-    let records = std::fs::read_to_string(home.join(".crates2.json")).ok();
-    let records: Value = records.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    // `toolcrib 0.1.0 (git+https://…#commit)`
-    let sources = records["installs"].as_object().into_iter().flatten();
-    let source = sources
-        .filter_map(|(key, _)| key.strip_prefix("toolcrib ").and_then(|rest| rest.split_once(" (")))
-        .map(|(_, source)| source.trim_end_matches(')').to_owned())
-        .next();
-    let update = match source.as_deref() {
-        Some(source) if source.starts_with("registry+") => "cargo install toolcrib --locked".to_owned(),
-        Some(source) if source.starts_with("git+") => {
-            let url = source.trim_start_matches("git+").split(['#', '?']).next().unwrap_or_default();
-            format!("cargo install --git {url} toolcrib --locked")
+    until_interrupted(async {
+        let release = output.busy("reading the release index", source.release(output)).await?;
+        match arguments.check {
+            true => copy.compare(&release),
+            false => update(&copy, &source, &release).await,
         }
-        Some(source) if source.starts_with("path+file://") => {
-            let path = source.trim_start_matches("path+file://").split('#').next().unwrap_or_default();
-            format!("cd {path} && git pull && cargo install --path . --locked")
-        }
-        _ if is_cargo => "cargo install --path crates/toolcrib --locked, in an updated checkout".to_owned(),
-        _ => return None,
-    };
-    Some(Installation { by: "cargo".to_owned(), update })
-}
-
-/// The Debian package that owns a file, by its lists.
-fn by_dpkg(program: &Path, root: &Path) -> Option<String> {
-    let wanted = program.to_str()?;
-    let lists = std::fs::read_dir(root.join("var/lib/dpkg/info")).ok()?;
-    lists.flatten().map(|file| file.path()).find_map(|path| {
-        let package = path.file_name()?.to_str()?.strip_suffix(".list")?.split(':').next()?.to_owned();
-        // Only lists of our own name are read: there are thousands.
-        let text = package.contains("toolcrib").then(|| std::fs::read_to_string(&path).ok()).flatten()?;
-        text.lines().any(|line| line == wanted).then_some(package)
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Replaces the program if the release is another version.
+async fn update(copy: &OwnCopy<'_>, source: &ReleaseSource, release: &Release) -> anyhow::Result<()> {
+    let order = release.version.cmp_precedence(&copy.version);
+    if order.is_eq() {
+        return copy.compare(release);
+    }
+    if order.is_lt() && !source.allows_older {
+        let message =
+            format!("the index names version {}, which is older than this copy, {}", release.version, copy.version);
+        let hint = "nothing was changed; add `--allow-downgrade` to install it all the same";
+        return Err(Problem::new(Kind::Conflict, message).hint(hint).into());
+    }
+    release.check_minimum(&copy.version)?;
+    let entry = release.archive()?;
+    let replacement = Replacement::begin(&copy.program, &source.command)?;
+    let what = format!("downloading {}", entry.file);
+    let mut archive = copy.output.busy(&what, fetch(source, entry, &replacement)).await?;
+    unpack(&mut archive, entry, &replacement)?;
+    replacement.put(&release.version).await?;
+    drop(replacement);
+    copy.updated(release, restart(&source.home, copy.environment).as_deref())
+}
 
-    fn check(program: &Path, root: &Path, by: &str, update: &str) {
-        let found = installed(program, &Environment::default(), root);
-        assert!(found.by.contains(by) && found.update.contains(update), "{found:?} for {}", program.display());
+/// Puts the previous program back.
+async fn roll_back(copy: &OwnCopy<'_>, arguments: &Arguments) -> anyhow::Result<()> {
+    let replacement = Replacement::begin(&copy.program, "self-update --rollback")?;
+    let version = replacement.put_back().await?;
+    drop(replacement);
+    // Without a home there is no gateway.
+    let home = Home::find(arguments.home.as_deref(), copy.environment).ok();
+    let restart = home.and_then(|home| restart(&home, copy.environment));
+    copy.rolled_back(&version, restart.as_deref())
+}
+
+/// The archive of a release, whose size and hash are what was signed.
+async fn fetch(source: &ReleaseSource, entry: &ArchiveEntry, replacement: &Replacement<'_>) -> Result<File, Problem> {
+    let url = source.index.join(&entry.file).map_err(|error| {
+        Problem::new(Kind::BadServer, format!("the archive `{}` has no address: {error}", entry.file))
+    })?;
+    let wrong = |what: String| {
+        Problem::new(Kind::Forbidden, format!("the archive `{}` is refused: {what}", entry.file))
+            .hint("nothing was changed; try again later: the file may be replaced right now, or by someone else")
+    };
+    let mut file = replacement.archive().map_err(|error| replacement.refused(&error))?;
+    let (mut hash, mut size) = (Sha256::new(), 0_u64);
+    source
+        .downloads
+        .pieces(&url, |piece| {
+            size += piece.len() as u64;
+            if size > entry.size {
+                return Err(wrong(format!("it has more than the {} bytes that the index names", entry.size)));
+            }
+            hash.update(piece);
+            file.write_all(piece).map_err(|error| replacement.refused(&error))
+        })
+        .await?;
+    if size < entry.size {
+        return Err(wrong(format!("it has {size} bytes, and the index names {}", entry.size)));
+    }
+    let sha256: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    if !sha256.eq_ignore_ascii_case(&entry.sha256) {
+        return Err(wrong(format!("its SHA-256 is {sha256}, and the index names {}", entry.sha256)));
+    }
+    Ok(file)
+}
+
+/// Writes the program of an archive beside the one that it replaces, and onto the disk.
+fn unpack(archive: &mut File, entry: &ArchiveEntry, replacement: &Replacement<'_>) -> Result<(), Problem> {
+    let refused = |error: std::io::Error| replacement.refused(&error);
+    archive.seek(SeekFrom::Start(0)).map_err(refused)?;
+    let mut program = replacement.candidate().map_err(refused)?;
+    archive::unpack(archive, &mut program).map_err(|error| match (error.problem(&entry.file), error) {
+        (Some(problem), _) => problem,
+        (None, UnpackError::Write(error)) => replacement.refused(&error),
+        (None, UnpackError::Archive(why)) => Problem::new(Kind::BadServer, why),
+    })?;
+    program.sync_all().map_err(refused)
+}
+
+/// What makes a gateway of this home that runs use the new program.
+fn restart(home: &Home, environment: &Environment) -> Option<String> {
+    let running = ready::read(&home.serve_file()).filter(ready::ReadyFile::is_alive)?;
+    let Some(service) = autostart::installed(home, environment) else {
+        return Some(format!("stop process {} and run `toolcrib serve` again", running.pid));
+    };
+    let steps: Vec<String> = service.restart_steps().iter().map(|step| step.join(" ")).collect();
+    Some(format!("restart it with `{}`", steps.join(" && ")))
+}
+
+// === impl Arguments ===
+
+impl Arguments {
+    /// The command line for another user, whose settings are others.
+    fn again(&self, home: &Home) -> anyhow::Result<String> {
+        let mut words = vec!["self-update".to_owned()];
+        match &self.index {
+            Some(index) => words.push(format!("--index {index}")),
+            None => words.push(format!("--home {}", home.path().display())),
+        }
+        for (flag, file) in [("--key", &self.key), ("--ca", &self.ca)] {
+            if let Some(file) = file {
+                words.push(format!("{flag} {}", std::path::absolute(file)?.display()));
+            }
+        }
+        if self.allow_downgrade {
+            words.push("--allow-downgrade".to_owned());
+        }
+        Ok(words.join(" "))
+    }
+}
+
+// === impl ReleaseSource ===
+
+impl ReleaseSource {
+    fn find(arguments: &Arguments, environment: &Environment) -> anyhow::Result<Self> {
+        let config =
+            Config::load(&SettingFlags { home: arguments.home.clone(), ..SettingFlags::default() }, environment)?;
+        let settings = config.update;
+        let index = arguments.index.clone().or(settings.index).ok_or_else(|| {
+            let hint = "name one with `--index URL`, or as `update.index` in `config.toml`; without one, unpack the newer \
+                        archive over this copy";
+            Problem::new(Kind::NotFound, "no release index is named, and toolcrib has no public one").hint(hint)
+        })?;
+        let index = Url::parse(&index).map_err(|error| {
+            Problem::new(Kind::InvalidParams, format!("the address of the release index is no URL: {error}"))
+                .hint("write it as `https://downloads.example.com/toolcrib/index.json`")
+        })?;
+        let home = config.home;
+        let at_home = |path: Option<PathBuf>| path.map(|path| home.path().join(path));
+        let key = arguments.key.clone().or_else(|| at_home(settings.key));
+        let ca = arguments.ca.clone().or_else(|| at_home(settings.ca));
+        Ok(Self {
+            key: ReleaseKey::find(key.as_deref())?,
+            downloads: Downloads::new(ca.as_deref(), arguments.http_on_loopback)?,
+            allows_older: arguments.allow_downgrade,
+            command: arguments.again(&home)?,
+            index,
+            home,
+        })
     }
 
-    #[test]
-    fn the_way_of_a_copy_is_known_by_its_place() {
-        let root = tempfile::tempdir().unwrap();
-        let root = root.path();
-        for (program, by, update) in [
-            ("/opt/homebrew/bin/toolcrib", "Homebrew", "brew upgrade"),
-            ("/nix/store/x-toolcrib/bin/toolcrib", "Nix", "nix"),
-            ("/snap/toolcrib/1/toolcrib", "snap", "snap refresh"),
-            ("/src/toolcrib/target/release/toolcrib", "a build in `/src/toolcrib`", "cd /src/toolcrib && git pull"),
-            ("/usr/bin/toolcrib", "package manager", "upgrade"),
-            ("/data/bin/toolcrib", "hand", "`/data/bin/toolcrib`"),
-        ] {
-            check(Path::new(program), root, by, update);
+    /// The release of the index, once its signature, its form and its age were checked.
+    async fn release(&self, output: Output) -> anyhow::Result<Release> {
+        let mut signature = self.index.clone();
+        signature.set_path(&format!("{}.minisig", self.index.path()));
+        let bytes = self.downloads.bytes(&self.index, INDEX_BYTES).await?;
+        let signature = self.downloads.bytes(&signature, key::FILE_BYTES).await?;
+        let comment = self.key.verify(&bytes, &signature)?;
+        let release = Release::read(&bytes, &comment)?;
+        let mut newest = NewestIndexes::load(&self.home)?;
+        release.check_age(SystemClock.now(), newest.of(&self.key), self.allows_older)?;
+        if let Err(error) = newest.remember(&self.key, &release) {
+            let file = newest.file().display();
+            output.note(&format!("warning: cannot remember the newest release in `{file}`: {error}"));
         }
-        let lists = root.join("var/lib/dpkg/info");
-        std::fs::create_dir_all(&lists).unwrap();
-        std::fs::write(lists.join("toolcrib-cli:amd64.list"), "/.\n/usr/bin/toolcrib\n").unwrap();
-        check(Path::new("/usr/bin/toolcrib"), root, "`toolcrib-cli`", "--only-upgrade toolcrib-cli");
-        std::fs::write(root.join(".dockerenv"), "").unwrap();
-        check(Path::new("/app/toolcrib"), root, "container", "pull");
+        Ok(release)
+    }
+}
+
+// === impl OwnCopy ===
+
+impl OwnCopy<'_> {
+    /// What is always said to programs.
+    fn json(&self) -> Value {
+        json!({
+            "version": self.version.to_string(), "file": self.program.path(), "installed_by": self.installation.by,
+            "update": self.installation.update,
+        })
     }
 
-    #[test]
-    fn cargo_says_where_it_took_it_from() {
-        let home = tempfile::tempdir().unwrap();
-        let bin = home.path().join(".cargo/bin/toolcrib");
-        std::fs::create_dir_all(bin.parent().unwrap()).unwrap();
-        let root = home.path();
-        check(&bin, root, "cargo", "in an updated checkout");
-        for (source, update) in [
-            ("registry+https://x", "cargo install toolcrib --locked"),
-            ("git+https://x/y.git?branch=main#abc", "cargo install --git https://x/y.git toolcrib"),
-            ("path+file:///src/crates/toolcrib", "cd /src/crates/toolcrib && git pull"),
-        ] {
-            let records =
-                json!({ "installs": { format!("toolcrib 0.1.0 ({source})"): {}, "other 1.0.0 (registry+z)": {} } });
-            std::fs::write(home.path().join(".cargo/.crates2.json"), records.to_string()).unwrap();
-            check(&bin, root, "cargo", update);
+    fn say(&self, more: Value, text: &str) -> anyhow::Result<()> {
+        if !self.output.is_for_programs() {
+            return Ok(self.output.text(text)?);
         }
+        let mut whole = self.json();
+        if let (Value::Object(whole), Value::Object(more)) = (&mut whole, more) {
+            whole.extend(more);
+        }
+        Ok(self.output.answer(&Raw::from_value(&whole))?)
+    }
+
+    fn is_of_others(&self) -> Problem {
+        let Installation { by, update, .. } = &self.installation;
+        let message = format!("`{}` was installed by {by}, which replaces it", self.program.path().display());
+        Problem::new(Kind::Conflict, message).hint(format!("update with: {update}"))
+    }
+
+    /// How this copy was installed.
+    fn tell(&self) -> anyhow::Result<ExitCode> {
+        let Installation { by, update, .. } = &self.installation;
+        let (version, file) = (&self.version, self.program.path().display());
+        let text =
+            format!("toolcrib {version} at {file}\ninstalled by: {by}\nupdate with:  {update}\nnothing was changed");
+        self.say(json!({}), &text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Whether the release is newer.
+    fn compare(&self, release: &Release) -> anyhow::Result<()> {
+        let order = release.version.cmp_precedence(&self.version);
+        let (newest, own) = (&release.version, &self.version);
+        let text = if order.is_gt() {
+            format!("{newest} is there, this copy is {own}\nupdate with:  {}", self.installation.update)
+        } else if order.is_lt() {
+            format!("this copy, {own}, is newer than the release of the index, {newest}")
+        } else {
+            format!("this copy is the newest: {own}")
+        };
+        let more = json!({
+            "available": newest.to_string(), "released": release.released.to_string(), "newer": order.is_gt(),
+            "updated": false,
+        });
+        self.say(more, &text)
+    }
+
+    fn updated(&self, release: &Release, restart: Option<&str>) -> anyhow::Result<()> {
+        let (file, previous) = (self.program.path().display(), self.program.previous());
+        let text = format!(
+            "updated `{file}` from {} to {}\nthe old program is `{}`; `toolcrib self-update --rollback` puts it back",
+            self.version,
+            release.version,
+            previous.display()
+        );
+        let more = json!({
+            "available": release.version.to_string(), "released": release.released.to_string(),
+            "newer": release.version.cmp_precedence(&self.version).is_gt(), "updated": true, "previous": previous,
+            "restart": restart,
+        });
+        self.say(more, &text)?;
+        self.remark(restart);
+        Ok(())
+    }
+
+    fn rolled_back(&self, version: &str, restart: Option<&str>) -> anyhow::Result<()> {
+        let (file, previous) = (self.program.path().display(), self.program.previous());
+        let text = format!(
+            "`{file}` is {version} again; {} is kept as `{}`: the same command exchanges them",
+            self.version,
+            previous.display()
+        );
+        let more = json!({ "rolled_back_to": version, "previous": previous, "restart": restart });
+        self.say(more, &text)?;
+        self.remark(restart);
+        Ok(())
+    }
+
+    /// What a person should know beside the result.
+    fn remark(&self, restart: Option<&str>) {
+        if let Some(restart) = restart {
+            self.output.note(&format!("a gateway still runs the other program; {restart}"));
+        }
+        if let Some(other) = self.first_in_path() {
+            let Installation { by, update, .. } = installation::installed(&other, self.environment, Path::new("/"));
+            let file = other.display();
+            self.output
+                .note(&format!("`toolcrib` in your PATH is another copy, `{file}`, installed by {by}: {update}"));
+        }
+    }
+
+    /// The program that `toolcrib` starts, where that is not this copy.
+    fn first_in_path(&self) -> Option<PathBuf> {
+        let path = self.environment.get("PATH")?;
+        let first = std::env::split_paths(path).map(|folder| folder.join("toolcrib")).find(|file| file.is_file())?;
+        let first = first.canonicalize().ok()?;
+        (first != self.program.path()).then_some(first)
     }
 }

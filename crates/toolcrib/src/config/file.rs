@@ -14,7 +14,7 @@ use super::{KEYS, ValueWithSource, audit, identity};
 /// A settings file has some dozen lines; a larger one is something else.
 const FILE_BYTES: u64 = 1 << 20;
 /// Tables whose keys are keys of their own; `tls` may also be one word.
-const TABLES: [&str; 4] = ["tls", "audit", "approvals", "runners"];
+const TABLES: [&str; 5] = ["tls", "audit", "approvals", "runners", "update"];
 
 /// The keys that the file sets; none when there is no file.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<&'static str, ValueWithSource>, Problem> {

@@ -38,7 +38,7 @@ pub(crate) enum Shape {
     List,
 }
 
-pub(crate) const KEYS: [Key; 40] = [
+pub(crate) const KEYS: [Key; 43] = [
     Key {
         name: "listen",
         flag: "listen",
@@ -398,6 +398,33 @@ pub(crate) const KEYS: [Key; 40] = [
         help: "OpenTelemetry collector to send traces to, over HTTP",
         shape: Shape::One,
         set: |config, value| parse::url(value).map(|value| config.otlp_endpoint = Some(value)),
+    },
+    Key {
+        name: "update.index",
+        flag: "update-index",
+        example: "URL",
+        default: None,
+        help: "Release index that `toolcrib self-update` reads",
+        shape: Shape::One,
+        set: |config, value| parse::url(value).map(|value| config.update.index = Some(value)),
+    },
+    Key {
+        name: "update.key",
+        flag: "update-key",
+        example: "FILE",
+        default: None,
+        help: "Minisign public key of the releases, in place of the one of this build",
+        shape: Shape::One,
+        set: |config, value| parse::path(value).map(|value| config.update.key = Some(value)),
+    },
+    Key {
+        name: "update.ca",
+        flag: "update-ca",
+        example: "FILE",
+        default: None,
+        help: "Authority of the release index's certificate as PEM, in place of those of the system",
+        shape: Shape::One,
+        set: |config, value| parse::path(value).map(|value| config.update.ca = Some(value)),
     },
 ];
 

@@ -96,6 +96,9 @@ fn every_key_can_be_given_in_all_three_ways() {
         ("runs_days", "1"),
         ("grace", "1s"),
         ("otlp_endpoint", "http://localhost:4318"),
+        ("update.index", "https://downloads.example/index.json"),
+        ("update.key", "keys/release.pub"),
+        ("update.ca", "/tls/own.pem"),
     ];
     assert_eq!(values.map(|(name, _)| name), KEYS.each_ref().map(|key| key.name));
     assert!(KEYS.iter().all(|key| key.flag == key.name.replace(['_', '.'], "-")));

@@ -45,7 +45,7 @@ const REPEATED: [&str; 7] = [
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 49] = [
+const GUIDES: [&str; 50] = [
     "README.md",
     "docs/clients/claude-code.md",
     "docs/clients/claude-desktop.md",
@@ -93,6 +93,7 @@ const GUIDES: [&str; 49] = [
     "docs/guides/single-sign-on.md",
     "docs/guides/teams.md",
     "docs/guides/ui.md",
+    "docs/guides/updates.md",
     "docs/guides/verification.md",
     "docs/guides/workflows.md",
 ];
@@ -283,6 +284,11 @@ fn service() {
 #[test]
 fn teams() {
     run("docs/guides/teams.md");
+}
+
+#[test]
+fn updates() {
+    run("docs/guides/updates.md");
 }
 
 #[test]
