@@ -9,12 +9,9 @@ mod tests {
     use std::fs;
 
     use super::PATH;
+    use crate::dist::read;
     use crate::dist::targets::TARGETS;
-    use crate::dist::{PRODUCTS, read};
     use crate::workspace::Workspace;
-
-    /// Products of other branches of this work, which the workflow calls.
-    const MADE_ELSEWHERE: [&str; 1] = ["sign"];
 
     fn text() -> String {
         fs::read_to_string(Workspace::find().root.join(PATH)).unwrap()
@@ -52,14 +49,7 @@ mod tests {
                 assert_eq!(words.len(), 2, "{line}");
                 continue;
             }
-            let is_elsewhere = |word: &str| MADE_ELSEWHERE.contains(&word);
-            let known: Vec<String> = words
-                .chunks(2)
-                .filter(|pair| !pair.last().is_some_and(|name| is_elsewhere(name)))
-                .flatten()
-                .cloned()
-                .collect();
-            read(&known).unwrap_or_else(|error| panic!("{line}: {error}"));
+            read(&words).unwrap_or_else(|error| panic!("{line}: {error}"));
         }
         assert_eq!(calls, 4);
     }
@@ -79,14 +69,6 @@ mod tests {
         let rust = manifest["workspace"]["package"]["rust-version"].as_str().unwrap();
         let page = fs::read_to_string(root.join("docs/guides/releases.md")).unwrap();
         assert!(page.contains(&format!("builds with Rust {rust} and newer")), "{rust}");
-    }
-
-    /// A product that is made here is not excused any more.
-    #[test]
-    fn products_made_elsewhere_are_not_made_here() {
-        for product in &PRODUCTS {
-            assert!(!MADE_ELSEWHERE.contains(&product.name), "take `{}` out of the list", product.name);
-        }
     }
 
     #[test]
