@@ -22,7 +22,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::child;
 use crate::workspace::Workspace;
-use build::Place;
+use build::{Place, Program};
 use trial::Trials;
 
 /// The target that is built here; the others are built by the same command in the release workflow.
@@ -66,8 +66,8 @@ pub struct Dist<'a> {
     pub target: &'static str,
     /// The program that all products carry.
     pub binary: PathBuf,
-    /// Its symbols; none where the program was given with `--binary`.
-    pub debug: Option<PathBuf>,
+    /// What was built; nothing where the program was given with `--binary`.
+    pub symbols: Option<Program>,
     /// Seconds since 1970 that stand for the time of every file: that of the commit.
     pub epoch: u64,
 }
@@ -113,7 +113,7 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
     if sources::differ(workspace)? {
         println!("note: the sources differ from the commit that the program names; commit before you make a release");
     }
-    let (binary, debug) = match request.binary {
+    let (binary, symbols) = match request.binary {
         Some(binary) => {
             let found = fs::canonicalize(&binary);
             (found.with_context(|| format!("there is no program `{}`", binary.display()))?, None)
@@ -122,10 +122,10 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
             let start = Instant::now();
             let built = build::program(workspace, &Place::ordinary(workspace)?, epoch, &work.join("program"))?;
             println!("the program was built in {}", seconds(start));
-            (built.binary, Some(built.debug))
+            (built.binary.clone(), Some(built))
         }
     };
-    let dist = Dist { workspace, folder, work, version: version(workspace)?, target: TARGET, binary, debug, epoch };
+    let dist = Dist { workspace, folder, work, version: version(workspace)?, target: TARGET, binary, symbols, epoch };
     let mut made = vec![dist.binary.clone()];
     for product in &wanted {
         println!("==> {}: {}", product.name, product.about);
