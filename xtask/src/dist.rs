@@ -39,7 +39,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::child;
 use crate::workspace::Workspace;
-use build::Place;
+use build::{Place, Program};
 use trial::Trials;
 
 /// The target that is built without `--target`; the others are built by the same command in the release workflow.
@@ -127,8 +127,8 @@ pub struct Dist<'a> {
     pub target: &'static str,
     /// The program that all products carry.
     pub binary: PathBuf,
-    /// Its symbols; none where the program was given with `--binary`.
-    pub debug: Option<PathBuf>,
+    /// What was built; nothing where the program was given with `--binary`.
+    pub symbols: Option<Program>,
     /// Seconds since 1970 that stand for the time of every file: that of the commit.
     pub epoch: u64,
     /// The secret key that signs, if one was named.
@@ -190,7 +190,7 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
         println!("note: the sources differ from the commit that the program names; commit before you make a release");
     }
     let triple = request.target.unwrap_or(TARGET);
-    let (binary, debug) = match request.binary {
+    let (binary, symbols) = match request.binary {
         Some(binary) => {
             let found = fs::canonicalize(&binary);
             (found.with_context(|| format!("there is no program `{}`", binary.display()))?, None)
@@ -200,7 +200,7 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
             let built = match triple {
                 TARGET => {
                     let built = build::program(workspace, &Place::ordinary(workspace)?, epoch, &work.join("program"))?;
-                    (built.binary, Some(built.debug))
+                    (built.binary.clone(), Some(built))
                 }
                 other => (build::elsewhere(workspace, other)?, None),
             };
@@ -215,7 +215,7 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
         version: version(workspace)?,
         target: triple,
         binary,
-        debug,
+        symbols,
         epoch,
         key: request.key,
     };

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::child;
-use crate::dist::{TARGET, elf, tools};
+use crate::dist::{TARGET, elf, sha256, tools};
 use crate::workspace::Workspace;
 
 /// The profile of releases.
@@ -24,6 +24,9 @@ const ROOT: &str = "/toolcrib";
 const CARGO: &str = "/cargo";
 const BUILT: &str = "/target";
 const LIBRARY: &str = "/rustc/library";
+
+/// Digits of a build id: as many as the linker makes room for.
+const BUILD_ID: usize = 40;
 
 /// What a person may have set for other builds and what would get into this one.
 const NOT_OURS: [&str; 9] = [
@@ -50,8 +53,10 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Program {
     pub binary: PathBuf,
-    /// The symbols, which debuggers find by the name and the checksum that the binary carries.
+    /// The symbols, which debuggers find by the build id.
     pub debug: PathBuf,
+    /// In hex: of the bytes of the program.
+    pub build_id: String,
 }
 
 // === impl Place ===
@@ -124,13 +129,38 @@ fn apart(built: &Path, folder: &Path) -> Result<Program> {
         fs::remove_dir_all(folder).with_context(|| format!("failed to remove `{}`", folder.display()))?;
     }
     fs::create_dir_all(folder).with_context(|| format!("failed to create `{}`", folder.display()))?;
-    let program = Program { binary: folder.join("toolcrib"), debug: folder.join("toolcrib.debug") };
-    tools::must(Command::new("objcopy").arg("--only-keep-debug").arg(built).arg(&program.debug), "objcopy")?;
-    // The link is a name without a folder, which objcopy looks for where it is started.
-    let mut strip = Command::new("objcopy");
-    strip.current_dir(folder).args(["--strip-all", "--add-gnu-debuglink=toolcrib.debug"]);
-    tools::must(strip.arg(built).arg("toolcrib"), "objcopy")?;
-    Ok(program)
+    let (binary, debug) = (folder.join("toolcrib"), folder.join("toolcrib.debug"));
+    tools::must(Command::new("objcopy").arg("--only-keep-debug").arg(built).arg(&debug), "objcopy")?;
+    tools::must(Command::new("objcopy").arg("--strip-all").arg(built).arg(&binary), "objcopy")?;
+    // The linker's id is a hash of the symbols, too, and those name the folder that zig is in.
+    stamp(&binary, &"0".repeat(BUILD_ID), folder)?;
+    let build_id = sha256(&binary)?[..BUILD_ID].to_owned();
+    stamp(&binary, &build_id, folder)?;
+    stamp(&debug, &build_id, folder)?;
+    Ok(Program { binary, debug, build_id })
+}
+
+/// Writes a build id, in hex, to the place that the linker made for one.
+fn stamp(file: &Path, build_id: &str, folder: &Path) -> Result<()> {
+    let note = folder.join("note");
+    fs::write(&note, note_of(build_id)?).with_context(|| format!("failed to write `{}`", note.display()))?;
+    let mut objcopy = Command::new("objcopy");
+    objcopy.arg("--update-section").arg(format!(".note.gnu.build-id={}", note.display())).arg(file);
+    tools::must(&mut objcopy, "objcopy")?;
+    fs::remove_file(&note).with_context(|| format!("failed to remove `{}`", note.display()))
+}
+
+/// The section of a build id: the sizes of name and content, the type `NT_GNU_BUILD_ID`, both.
+fn note_of(build_id: &str) -> Result<Vec<u8>> {
+    let digits = build_id.as_bytes().chunks(2).map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?));
+    let content = digits.collect::<Result<Vec<u8>>>().with_context(|| format!("`{build_id}` is no build id"))?;
+    let mut note = Vec::new();
+    for number in [4, u32::try_from(content.len())?, 3] {
+        note.extend(number.to_le_bytes());
+    }
+    note.extend(b"GNU\0");
+    note.extend(content);
+    Ok(note)
 }
 
 /// Where cargo keeps the sources of packages.
@@ -156,6 +186,13 @@ mod tests {
         let of = |pair: &str| replaced.iter().position(|replaced| replaced == pair).unwrap();
         assert!(of("/a=/toolcrib") < of("/a/built=/target"), "{replaced:?}");
         assert!(replaced.contains(&"/b=/cargo".to_owned()), "{replaced:?}");
+    }
+
+    #[test]
+    fn a_build_id_is_a_note() {
+        let note = note_of("00ff10").unwrap();
+        assert_eq!(note, *b"\x04\0\0\0\x03\0\0\0\x03\0\0\0GNU\0\x00\xff\x10");
+        assert!(note_of("pony").is_err());
     }
 
     #[test]

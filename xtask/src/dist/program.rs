@@ -2,24 +2,34 @@
 //! must give the same bytes.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::dist::build::{self, GLIBC, Place};
+use crate::child;
+use crate::dist::build::{self, GLIBC, Place, Program};
 use crate::dist::trial::Trials;
-use crate::dist::{Dist, archive, elf, notices, sources};
+use crate::dist::{Dist, archive, elf, notices, sources, tools};
 
 const SAME: &str = "a second build in another folder gives the same bytes";
 
 pub fn make(dist: &Dist<'_>) -> Result<Vec<PathBuf>> {
-    let Some(debug) = &dist.debug else {
+    let Some(symbols) = &dist.symbols else {
         println!("    no symbols: the program was given");
         return Ok(Vec::new());
     };
-    let name = format!("toolcrib-{}-{}-debug", dist.version, dist.target);
+    let name = archive_name(dist);
     let stage = dist.stage("symbols")?;
-    archive::copy(&[debug, &dist.workspace.root.join("LICENSE")], &stage.join(&name))?;
+    let root = stage.join(&name);
+    archive::copy(&[&symbols.debug, &dist.workspace.root.join("LICENSE")], &root)?;
+    // Where debuggers look for it.
+    let (folder, rest) = symbols.build_id.split_at(2);
+    let folder = root.join(".build-id").join(folder);
+    fs::create_dir_all(&folder).with_context(|| format!("failed to create `{}`", folder.display()))?;
+    std::os::unix::fs::symlink("../../toolcrib.debug", folder.join(format!("{rest}.debug")))
+        .context("failed to link the symbols")?;
     let file = dist.folder.join(format!("{name}.tar.gz"));
     archive::pack(dist, &stage, &name, &file)?;
     Ok(vec![file])
@@ -36,15 +46,43 @@ pub fn test(dist: &Dist<'_>, trials: &mut Trials) -> Result<()> {
         ensure!(recorded.contains(&format!("toolcrib {}", dist.version)), "it lacks toolcrib itself");
         Ok(())
     });
-    match &dist.debug {
-        Some(debug) => trials.run(SAME, || again(dist, debug)),
+    match &dist.symbols {
+        Some(symbols) => {
+            debugger(dist, trials);
+            trials.run(SAME, || again(dist, symbols));
+        }
         None => trials.skipped(SAME, "the program was given, not built"),
     }
     Ok(())
 }
 
+/// A debugger that is told where the archive of symbols was unpacked knows the lines of the program.
+fn debugger(dist: &Dist<'_>, trials: &mut Trials) {
+    let name = "a debugger finds the symbols";
+    if !child::answers("gdb", &["--version"]) {
+        return trials.skipped(name, "`gdb` is not installed");
+    }
+    trials.run(name, || {
+        let folder = dist.stage("symbols-test")?;
+        let file = dist.folder.join(format!("{}.tar.gz", archive_name(dist)));
+        tools::must(Command::new("tar").arg("-xzf").arg(file).arg("-C").arg(&folder), "tar")?;
+        let mut gdb = Command::new("gdb");
+        gdb.args(["-batch", "-nx", "-iex"]);
+        gdb.arg(format!("set debug-file-directory {}", folder.join(archive_name(dist)).display()));
+        gdb.args(["-ex", "info line sqlite3_open", "-ex", "info line crates/toolcrib/src/main.rs:1"]);
+        let said = child::quiet(gdb.arg(&dist.binary), Duration::from_secs(120))?.lines.join("\n");
+        ensure!(said.contains("sqlite3.c\" starts at address"), "it knows no line of C: {said}");
+        ensure!(said.contains("toolcrib/src/main.rs\""), "it knows no line of Rust: {said}");
+        Ok(())
+    });
+}
+
+fn archive_name(dist: &Dist<'_>) -> String {
+    format!("toolcrib-{}-{}-debug", dist.version, dist.target)
+}
+
 /// Builds once more from a copy of the sources, with another target folder and another home of cargo.
-fn again(dist: &Dist<'_>, debug: &Path) -> Result<()> {
+fn again(dist: &Dist<'_>, symbols: &Program) -> Result<()> {
     let folder = dist.stage("second-build")?;
     let cargo_home = folder.join("home-of-cargo");
     fs::create_dir(&cargo_home).with_context(|| format!("failed to create `{}`", cargo_home.display()))?;
@@ -55,7 +93,7 @@ fn again(dist: &Dist<'_>, debug: &Path) -> Result<()> {
     let place = Place { root: copied.root, target: folder.join("built"), cargo_home };
     let other = build::program(dist.workspace, &place, dist.epoch, &folder.join("program"))?;
     elf::compare(&dist.binary, &other.binary)?;
-    elf::compare(debug, &other.debug)?;
+    elf::compare(&symbols.debug, &other.debug)?;
     // What was built is as large as a target folder.
     fs::remove_dir_all(&folder).with_context(|| format!("failed to remove `{}`", folder.display()))
 }
