@@ -27,7 +27,8 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<&'static str, ValueWithSource
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(error) => {
-            return Err(Problem::new(Kind::Definition, format!("cannot open `{}`: {error}", path.display())));
+            let problem = Problem::new(Kind::Definition, format!("cannot open `{}`: {error}", path.display()));
+            return Err(problem.hint("check its owner and permissions, or use another home with `--home`"));
         }
     };
     if text.len() as u64 > FILE_BYTES {

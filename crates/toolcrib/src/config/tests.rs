@@ -337,3 +337,15 @@ fn no_message_repeats_a_secret() {
     assert_eq!(leaks, Vec::<String>::new());
     assert!(tried > KEYS.len() * 10, "{tried}");
 }
+
+#[test]
+fn a_file_that_cannot_be_opened_is_named_with_what_to_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    std::fs::write(&home, "not a folder").unwrap();
+    let low = SettingFlags { home: Some(home.clone()), ..SettingFlags::default() };
+    let problem = Config::load(&low, &Environment::default()).unwrap_err();
+    let expected = format!("cannot open `{}`: ", home.join("config.toml").display());
+    assert!(problem.message.starts_with(&expected), "{}", problem.message);
+    assert!(problem.hint.unwrap().contains("check its owner and permissions"));
+}
