@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::containers::{Containers, STRICT, debian};
 use super::{file, name};
@@ -28,6 +28,42 @@ const COMPOSE: [&str; 1] = ["podman-compose==1.6.0"];
 const BASE: (&str, &[&str]) = ("localhost/base", &["ca-certificates", "tzdata"]);
 const BASE_WITH_RUNTIMES: (&str, &[&str]) =
     ("localhost/base:runtimes", &["ca-certificates", "nodejs", "npm", "python3-venv", "tzdata"]);
+
+/// A server of one tool.
+const NODE: &str = r#"
+const answers = {
+  'initialize': {protocolVersion: '2025-06-18', capabilities: {tools: {}}, serverInfo: {name: 'script', version: '1'}},
+  'tools/list': {tools: [{name: 'greet', inputSchema: {type: 'object'}}]},
+  'tools/call': {content: [{type: 'text', text: 'hello'}]},
+};
+require('readline').createInterface({input: process.stdin}).on('line', (line) => {
+  const {id, method} = JSON.parse(line);
+  if (id === undefined) return;
+  const result = answers[method];
+  const answer = result ? {result} : {error: {code: -32601, message: 'unknown method'}};
+  console.log(JSON.stringify({jsonrpc: '2.0', id, ...answer}));
+});
+"#;
+
+/// The same in Python.
+const PYTHON: &str = r#"
+import json, sys
+info = {'name': 'snake', 'version': '1'}
+answers = {
+    'initialize': {'protocolVersion': '2025-06-18', 'capabilities': {'tools': {}}, 'serverInfo': info},
+    'tools/list': {'tools': [{'name': 'greet', 'inputSchema': {'type': 'object'}}]},
+    'tools/call': {'content': [{'type': 'text', 'text': 'hello'}]},
+}
+for line in sys.stdin:
+    request = json.loads(line)
+    if 'id' in request:
+        answer = {'jsonrpc': '2.0', 'id': request['id']}
+        if request['method'] in answers:
+            answer['result'] = answers[request['method']]
+        else:
+            answer['error'] = {'code': -32601, 'message': 'unknown method'}
+        print(json.dumps(answer), flush=True)
+"#;
 
 pub fn test(dist: &Dist<'_>, trials: &mut Trials) -> Result<()> {
     if let Err(error) = need::containers() {
@@ -64,9 +100,7 @@ pub fn test(dist: &Dist<'_>, trials: &mut Trials) -> Result<()> {
         }
         runs_as(&containers, WITH_RUNTIMES)
     });
-    println!("    figure   with Node and Python: {} compressed", {
-        size_text(containers.compressed_size(WITH_RUNTIMES, &folder.join("oci-runtimes"))?)
-    });
+    trials.run("with Node and Python: servers in both answer through the gateway", || servers(&containers, &folder));
     Ok(())
 }
 
@@ -152,9 +186,7 @@ fn runs_as(containers: &Containers, image: &str) -> Result<()> {
 }
 
 fn served(containers: &Containers) -> Result<()> {
-    let mut run = containers.command("podman", &["run", "--detach", "--name=gateway", "--network=none"]);
-    must(run.args(STRICT.iter().filter(|flag| **flag != "--rm")).arg(IMAGE), "podman run")?;
-    let outcome = (|| {
+    with_gateway(containers, &[IMAGE], || {
         containers.eventually(&["healthcheck", "run", "gateway"])?;
         let status = containers.answer(&["exec", "gateway", "toolcrib", "status"])?;
         ensure!(status.contains("audit log: recording"), "it says: {status}");
@@ -162,9 +194,35 @@ fn served(containers: &Containers) -> Result<()> {
         let code = containers.answer(&["inspect", "gateway", "--format={{.State.ExitCode}}"])?;
         ensure!(code == "0", "it ended with {code}: {}", containers.answer(&["logs", "gateway"])?);
         Ok(())
-    })();
+    })
+}
+
+/// Starts a gateway in a container, which is gone afterwards.
+fn with_gateway(containers: &Containers, image: &[&str], trial: impl FnOnce() -> Result<()>) -> Result<()> {
+    let mut run = containers.command("podman", &["run", "--detach", "--name=gateway", "--network=none"]);
+    must(run.args(STRICT.iter().filter(|flag| **flag != "--rm")).args(image), "podman run")?;
+    let outcome = trial();
     containers.answer(&["rm", "--force", "--volumes", "gateway"])?;
     outcome
+}
+
+/// The gateway with a server in JavaScript and one in Python, each of which has one tool.
+fn servers(containers: &Containers, folder: &Path) -> Result<()> {
+    let definitions = folder.join("servers");
+    fs::create_dir_all(&definitions)?;
+    for (name, command, flag, script) in [("script", "node", "-e", NODE), ("snake", "python3", "-c", PYTHON)] {
+        let definition = json!({ "name": name, "command": command, "args": [flag, script], "start": "eager" });
+        fs::write(definitions.join(format!("{name}.yaml")), definition.to_string())?;
+    }
+    let volume = format!("{}:/data/servers:ro", definitions.display());
+    with_gateway(containers, &["--volume", &volume, WITH_RUNTIMES], || {
+        for tool in ["script/greet", "snake/greet"] {
+            containers.eventually(&["exec", "gateway", "toolcrib", "describe", tool])?;
+            let said = containers.answer(&["exec", "gateway", "toolcrib", "call", tool])?;
+            ensure!(said.contains("hello"), "`{tool}` said `{said}`");
+        }
+        Ok(())
+    })
 }
 
 fn compose(dist: &Dist<'_>, containers: &Containers, context: &Path) -> Result<()> {
