@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::clients::Platform;
 use toolcrib_transport::process::{Exit, SpawnError, beside};
 
-use crate::home::{Environment, Home};
+use crate::home::{Environment, Home, usual_folder};
 
 /// The log of a gateway in the background, beside those of the servers: no server's name begins like this.
 pub(crate) const LOG_FILE: &str = "_gateway.log";
@@ -79,8 +80,12 @@ pub(crate) struct Program {
 impl Manager {
     /// That of this platform, if there is one.
     pub(crate) fn here(environment: &Environment) -> Option<Self> {
-        let manager = if cfg!(target_os = "macos") { Self::Launchd } else { Self::Systemd };
+        let manager = Self::of(Platform::here());
         manager.is_present(environment).then_some(manager)
+    }
+
+    fn of(platform: Platform) -> Self {
+        if platform == Platform::MacOs { Self::Launchd } else { Self::Systemd }
     }
 
     /// Whether its program can be found.
@@ -111,7 +116,7 @@ impl Service {
             Problem::new(Kind::InvalidParams, "a service belongs to a user, and `HOME` is not set")
                 .hint("run this as the user who uses the gateway")
         })?;
-        let usual = person.join(if cfg!(target_os = "macos") { "Library/Application Support" } else { ".config" });
+        let usual = usual_folder(Platform::here(), &person);
         let has_own_home = home.path() != usual.join("toolcrib");
         let suffix = if has_own_home { format!("-{}", digest(home.path())) } else { String::new() };
         let (name, file) = match manager {

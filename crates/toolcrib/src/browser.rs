@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::clients::Platform;
 use toolcrib_transport::process::Exit;
 use toolcrib_transport::process::beside;
 use url::Url;
@@ -83,7 +84,7 @@ impl PageUrl {
 /// Why no browser opened, as a fragment.
 pub(crate) async fn open(url: &PageUrl, environment: &Environment) -> Result<(), String> {
     let mut why = "there is no screen to open it on".to_owned();
-    for Opener { program, arguments } in openers(url, environment) {
+    for Opener { program, arguments } in openers(url, environment, Platform::here()) {
         match beside::launch(&program, &arguments, PATIENCE).await {
             Ok(None | Some(Exit::Code(0))) => return Ok(()),
             Ok(Some(exit)) => why = format!("`{program}`: {exit}"),
@@ -95,13 +96,13 @@ pub(crate) async fn open(url: &PageUrl, environment: &Environment) -> Result<(),
 
 /// The programs that may open it, the most wanted first: those of `BROWSER`, then the system's, unless the person sits
 /// elsewhere.
-fn openers(url: &PageUrl, environment: &Environment) -> Vec<Opener> {
+fn openers(url: &PageUrl, environment: &Environment, platform: Platform) -> Vec<Opener> {
     let named = environment.text("BROWSER").ok().flatten().unwrap_or_default();
     let mut all: Vec<Opener> = named.split(':').filter_map(|entry| Opener::named(entry, url)).collect();
     let is_set = |name: &str| environment.get(name).is_some();
     let system = if is_set("SSH_CONNECTION") {
         None
-    } else if cfg!(target_os = "macos") {
+    } else if platform == Platform::MacOs {
         Some("open")
     } else if is_set("WSL_DISTRO_NAME") {
         Some("wslview")
@@ -173,13 +174,15 @@ mod tests {
         let text = url.as_str();
         let set = [("BROWSER", "fox --new %s --x:--bad:  :plain"), ("SSH_CONNECTION", "a b c d"), ("DISPLAY", ":0")];
         assert_eq!(
-            openers(&url, &environment(&set)),
+            openers(&url, &environment(&set), Platform::here()),
             [opener("fox", &["--new", text, "--x"]), opener("plain", &[text])]
         );
-        if cfg!(target_os = "linux") {
-            assert_eq!(openers(&url, &environment(&[])), []);
-            assert_eq!(openers(&url, &environment(&[("WAYLAND_DISPLAY", "w")])), [opener("xdg-open", &[text])]);
-        }
+        let by_itself = |platform: Platform, set: &[(&str, &str)]| openers(&url, &environment(set), platform);
+        assert_eq!(by_itself(Platform::Linux, &[]), []);
+        assert_eq!(by_itself(Platform::Linux, &[("WAYLAND_DISPLAY", "w")]), [opener("xdg-open", &[text])]);
+        assert_eq!(by_itself(Platform::Linux, &[("WSL_DISTRO_NAME", "d")]), [opener("wslview", &[text])]);
+        assert_eq!(by_itself(Platform::MacOs, &[]), [opener("open", &[text])]);
+        assert_eq!(by_itself(Platform::MacOs, &[("SSH_CONNECTION", "x")]), []);
     }
 
     #[tokio::test]

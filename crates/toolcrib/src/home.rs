@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::clients::Platform;
 
 /// The variable that names the home folder.
 pub(crate) const HOME_VARIABLE: &str = "TOOLCRIB_HOME";
@@ -51,8 +52,8 @@ impl Home {
     /// The folder of `--home`, else of `TOOLCRIB_HOME`, else `toolcrib` in the platform's configuration folder.
     pub(crate) fn find(flag: Option<&Path>, environment: &Environment) -> Result<Self, Problem> {
         let named = flag.or_else(|| environment.get(HOME_VARIABLE).map(Path::new)).map(Path::to_owned);
-        let Some(path) = named.or_else(|| configuration_folder(environment).map(|folder| folder.join("toolcrib")))
-        else {
+        let usual = || configuration_folder(Platform::here(), environment).map(|folder| folder.join("toolcrib"));
+        let Some(path) = named.or_else(usual) else {
             let problem = Problem::new(Kind::Definition, "no home folder: neither `HOME` nor `TOOLCRIB_HOME` is set");
             return Err(problem.hint("set one with `--home DIR`"));
         };
@@ -103,15 +104,17 @@ impl Home {
     }
 }
 
-/// Where this platform keeps the settings of programs.
-fn configuration_folder(environment: &Environment) -> Option<PathBuf> {
-    let home = || environment.get("HOME").map(PathBuf::from);
-    if cfg!(target_os = "macos") {
-        return home().map(|home| home.join("Library/Application Support"));
-    }
+/// Where a platform keeps the settings of programs.
+fn configuration_folder(platform: Platform, environment: &Environment) -> Option<PathBuf> {
     // XDG Base Directory Specification: a relative path is to be ignored.
     let named = environment.get("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    named.or_else(|| home().map(|home| home.join(".config")))
+    let named = named.filter(|_| platform != Platform::MacOs);
+    named.or_else(|| environment.get("HOME").map(|home| usual_folder(platform, Path::new(home))))
+}
+
+/// The same where no variable says otherwise.
+pub(crate) fn usual_folder(platform: Platform, person: &Path) -> PathBuf {
+    person.join(if platform == Platform::MacOs { "Library/Application Support" } else { ".config" })
 }
 
 #[cfg(test)]
@@ -138,5 +141,18 @@ mod tests {
         assert!(Home::find(Some(Path::new("here")), &environment(&[])).unwrap().path().is_absolute());
         let problem = Home::find(None, &environment(&[])).unwrap_err();
         assert!(problem.hint.unwrap().contains("--home"));
+    }
+
+    #[test]
+    fn each_platform_has_its_folder_of_settings() {
+        let check = |platform: Platform, pairs: &[(&str, &str)], expected: Option<&str>| {
+            assert_eq!(configuration_folder(platform, &environment(pairs)).as_deref(), expected.map(Path::new));
+        };
+        let all = [("XDG_CONFIG_HOME", "/x"), ("HOME", "/h")];
+        check(Platform::MacOs, &all, Some("/h/Library/Application Support"));
+        check(Platform::MacOs, &all[..1], None);
+        check(Platform::Linux, &all, Some("/x"));
+        check(Platform::Linux, &all[1..], Some("/h/.config"));
+        check(Platform::Linux, &[], None);
     }
 }

@@ -35,6 +35,12 @@ fn a_service_is_named_after_its_home() {
 }
 
 #[test]
+fn each_platform_has_its_manager() {
+    assert_eq!(Manager::of(Platform::MacOs), Manager::Launchd);
+    assert_eq!(Manager::of(Platform::Linux), Manager::Systemd);
+}
+
+#[test]
 fn programs_are_found_in_the_path_of_the_installing_user() {
     let pairs = [("HOME", "/people/me"), ("PATH", "/a:relative::/b c:/a:/100%:/bad\u{1}")];
     let text = service(Manager::Systemd, "/h", &pairs).text(&environment(&pairs)).unwrap();

@@ -260,3 +260,6 @@ fn drain(mut pipe: &UnixStream) -> bool {
     }
     any
 }
+
+#[cfg(test)]
+mod tests;
