@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::dist::Dist;
+use crate::dist::files;
 use crate::dist::tools::{self, must};
 
 /// Whose metadata the packages are made from.
@@ -62,39 +63,14 @@ impl Packer {
 
 /// Man pages, completions and notices.
 fn made_by_the_program(dist: &Dist<'_>, folder: &Path) -> Result<()> {
-    let program = || {
-        let mut command = Command::new(&dist.binary);
-        command.env_clear();
-        command
-    };
     let man = folder.join("man");
-    must(program().args(["man", "--dir"]).arg(&man), "toolcrib man")?;
+    files::man_pages(dist, &man)?;
     must(Command::new("gzip").args(["-9", "-n", "-r"]).arg(&man), "gzip")?;
-    let completions = folder.join("completions");
-    fs::create_dir_all(&completions)?;
-    for (shell, file) in [("bash", "toolcrib.bash"), ("zsh", "_toolcrib"), ("fish", "toolcrib.fish")] {
-        let output = program().args(["completion", shell]).output().context("failed to start the program")?;
-        ensure!(output.status.success(), "`toolcrib completion {shell}` failed");
-        fs::write(completions.join(file), output.stdout)?;
-    }
-    fs::write(folder.join("THIRD-PARTY-NOTICES.txt"), notices(dist)?).context("failed to write the notices")
-}
-
-/// The name, version and licence of every package that the program is made of.
-fn notices(dist: &Dist<'_>) -> Result<String> {
-    let mut cargo = dist.workspace.cargo();
-    cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", dist.target]);
-    let output = cargo.output().context("failed to start `cargo metadata`")?;
-    ensure!(output.status.success(), "`cargo metadata` failed: {}", String::from_utf8_lossy(&output.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let text = |value: &serde_json::Value| value.as_str().unwrap_or("unknown").to_owned();
-    let packages = metadata["packages"].as_array().context("`cargo metadata` lists no packages")?;
-    let others = packages.iter().filter(|package| !package["source"].is_null());
-    let line =
-        |it: &serde_json::Value| format!("{} {}: {}\n", text(&it["name"]), text(&it["version"]), text(&it["license"]));
-    let mut lines: Vec<String> = others.map(line).collect();
-    lines.sort();
-    Ok(lines.concat())
+    files::completions(dist, &folder.join("completions"))?;
+    let notices = files::notices(dist)?;
+    let name = notices.file_name().context("the notices have no name")?;
+    fs::copy(&notices, folder.join(name)).context("failed to copy the notices")?;
+    Ok(())
 }
 
 /// A changelog in Debian's form. What changed is in the project's own changelog.
