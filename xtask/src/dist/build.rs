@@ -71,10 +71,24 @@ impl Place {
     fn replaced(&self) -> Result<Vec<String>> {
         let sysroot = child::answer("rustc", &["--print", "sysroot"]).context("`rustc` names no sysroot")?;
         let library = Path::new(&sysroot).join("lib/rustlib/src/rust");
-        // The last one that fits counts: folders that lie in others come after them.
-        let pairs = [(&self.cargo_home, CARGO), (&self.root, ROOT), (&self.target, BUILT), (&library, LIBRARY)];
+        let registry = self.cargo_home.join("registry");
+        let own = [
+            (&self.cargo_home, CARGO.to_owned()),
+            (&registry, format!("{CARGO}/registry")),
+            (&self.root, ROOT.to_owned()),
+            (&self.target, BUILT.to_owned()),
+            (&library, LIBRARY.to_owned()),
+        ];
+        // The last one that fits counts: folders that lie in others come after them. Compilers are started in the folder
+        // of a package and name it as the system does, so where a link leads is replaced, too.
+        let mut pairs = Vec::new();
+        for (from, to) in own {
+            let real = fs::canonicalize(from).ok().filter(|real| real != from);
+            pairs.extend(real.map(|real| (real, to.clone())));
+            pairs.push((from.clone(), to));
+        }
         // The flags of C compilers are cut at blanks.
-        let has_blank = |(from, _): &&(&PathBuf, &str)| from.to_string_lossy().contains(char::is_whitespace);
+        let has_blank = |(from, _): &&(PathBuf, String)| from.to_string_lossy().contains(char::is_whitespace);
         if let Some((from, _)) = pairs.iter().find(has_blank) {
             bail!("`{}` has a blank in its name; move it to a folder without", from.display());
         }
@@ -186,6 +200,23 @@ mod tests {
         let of = |pair: &str| replaced.iter().position(|replaced| replaced == pair).unwrap();
         assert!(of("/a=/toolcrib") < of("/a/built=/target"), "{replaced:?}");
         assert!(replaced.contains(&"/b=/cargo".to_owned()), "{replaced:?}");
+    }
+
+    #[test]
+    fn where_a_link_leads_is_replaced_as_the_link_is() {
+        let folder = std::env::temp_dir().join(format!("toolcrib-place-{}", std::process::id()));
+        let home = folder.join("home");
+        fs::create_dir_all(folder.join("elsewhere")).unwrap();
+        fs::create_dir_all(&home).unwrap();
+        std::os::unix::fs::symlink(folder.join("elsewhere"), home.join("registry")).unwrap();
+        let place = Place { cargo_home: home.clone(), ..place("/a") };
+        let replaced = place.replaced().unwrap();
+        let real = fs::canonicalize(folder.join("elsewhere")).unwrap();
+        for from in [home.join("registry"), real] {
+            let pair = format!("{}=/cargo/registry", from.display());
+            assert!(replaced.contains(&pair), "{pair} of {replaced:?}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
