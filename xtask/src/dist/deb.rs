@@ -23,7 +23,7 @@ const LATER: &str = "~later";
 
 /// Debian with systemd as the first process, as on a laptop or a server.
 const WITH_SYSTEMD: [Suite; 2] = [
-    Suite { name: "stable", packages: "ca-certificates,dbus,libpam-systemd,systemd" },
+    Suite { name: "stable", packages: "ca-certificates,dbus,libpam-systemd,nodejs,python3,systemd" },
     Suite { name: "oldstable", packages: "ca-certificates,dbus,libpam-systemd,systemd" },
 ];
 /// Debian as in a container.

@@ -148,6 +148,21 @@ impl Life {
             ensure!(status.contains("units"), "its status says:\n{status}");
             Ok(())
         });
+        let servers = self.name("servers of node and python work in the hardened unit, and cannot change the system");
+        if self.root.has("/usr/bin/node") {
+            trials.run(&servers, || {
+                self.root.write("/var/lib/toolcrib/worker.js", include_str!("server.js"))?;
+                let server = "name: worker\ncommand: node\nargs: [/var/lib/toolcrib/worker.js]\n";
+                self.root.write("/var/lib/toolcrib/servers/worker.yaml", server)?;
+                let answer = self.client()?.call_in_the_end("worker/work", &json!({}))?;
+                for part in ["node works", "python works", "the system: EROFS"] {
+                    ensure!(answer.contains(part), "no `{part}` in `{answer}`");
+                }
+                Ok(())
+            });
+        } else {
+            trials.skipped(&servers, "this root has no node");
+        }
         trials.run(&self.name("its unit gives it little exposure when systemd itself looks"), || {
             let said = self.root("systemd-analyze security toolcrib.service --threshold=30 --no-pager | tail -n 1")?;
             println!("             {}", said.trim());
