@@ -78,7 +78,8 @@ async fn build(pages: &Pages, file: &Path) {
     pages.reads("workflows/letter.yaml").await;
     pages.reads("+     tool: try/fail").await;
     assert!(!file.exists(), "nothing is written before");
-    // The button that writes has the focus.
+    // The button that writes has the focus, a moment after the text is there.
+    pages.until("button[value='write']:focus").await;
     pages.press(Key::Enter + "").await;
     pages.reads("Done. Create a workflow: letter.").await;
     let written = read(file);
