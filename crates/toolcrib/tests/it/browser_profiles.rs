@@ -1,6 +1,7 @@
 //! Profiles in a real browser: a hidden tool is explained and allowed, a profile is made and opened with its key.
 
 use std::fs;
+use std::path::Path;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde_json::{Value, json};
@@ -114,6 +115,27 @@ async fn listed(settings: &str) -> Result<Vec<String>, u16> {
     Ok(names)
 }
 
+/// A file that was edited while its form is open is not written over unseen: both changes are shown.
+async fn edited_meanwhile(pages: &Pages, file: &Path) {
+    pages.click("a[href='/ui/profiles/-/edit?name=narrower']").await;
+    pages.types("[name='title']", "Narrower").await;
+    pages.until(WRITE).await;
+    let edited = fs::read_to_string(file).unwrap() + "# by hand\n";
+    fs::write(file, &edited).unwrap();
+    pages.click(WRITE).await;
+    pages.reads("Changed in the file since you opened it").await;
+    let text = pages.text().await;
+    assert!(text.contains("+ # by hand") && text.contains("title: Narrower"), "{text}");
+    assert_eq!(fs::read_to_string(file).unwrap(), edited);
+    pages.click("#edit > button").await;
+    pages.click(WRITE).await;
+    pages.reads("Done.").await;
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.contains("# by hand") && text.contains("title: Narrower"), "{text}");
+    let noted = pages.complaints().await;
+    assert!(noted.len() == 1 && noted[0].contains("status of 4"), "{noted:?}");
+}
+
 #[tokio::test]
 async fn a_profile_is_made_with_its_key_and_a_client_sees_just_that() {
     let kit = server();
@@ -190,24 +212,7 @@ async fn a_profile_is_made_with_its_key_and_a_client_sees_just_that() {
             pages.reads("Tools that go: 1").await;
             pages.click(WRITE).await;
             pages.reads("Done.").await;
-            // A file that was edited while its form is open is not written over unseen: both changes are shown.
-            pages.click("a[href='/ui/profiles/-/edit?name=narrower']").await;
-            pages.types("[name='title']", "Narrower").await;
-            pages.until(WRITE).await;
-            let edited = fs::read_to_string(&copied).unwrap() + "# by hand\n";
-            fs::write(&copied, &edited).unwrap();
-            pages.click(WRITE).await;
-            pages.reads("Changed in the file since you opened it").await;
-            let text = pages.text().await;
-            assert!(text.contains("+ # by hand") && text.contains("title: Narrower"), "{text}");
-            assert_eq!(fs::read_to_string(&copied).unwrap(), edited);
-            pages.click("#edit > button").await;
-            pages.click(WRITE).await;
-            pages.reads("Done.").await;
-            let text = fs::read_to_string(&copied).unwrap();
-            assert!(text.contains("# by hand") && text.contains("title: Narrower"), "{text}");
-            let noted = pages.complaints().await;
-            assert!(noted.len() == 1 && noted[0].contains("status of 4"), "{noted:?}");
+            edited_meanwhile(&pages, &copied).await;
             // As a bundle, which has no keys in it.
             pages.click("a[href^='/ui/operations/core_profile_export']").await;
             pages.click("form[action='/ui/do/core_profile_export'] button.primary").await;

@@ -1,6 +1,7 @@
 //! What would come of an edit that a page shows beside its form: the lines that change, and the button that writes them;
 //! or both changes, where the file is not as it was opened any more.
 
+use futures_util::future::BoxFuture;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
@@ -96,25 +97,33 @@ pub(super) fn failed(problem: &Problem) -> Outcome {
 
 /// Puts first the lines that an operation would change, with the button that does it; or why it cannot. Where the file was
 /// changed since it was opened, both changes: what is shown next is about the file as it is now.
-pub(super) async fn add_change(request: &PageRequest, outcome: &mut Outcome, change: &Change, sent: &Fields) {
-    if change.is_stale() {
-        return add_conflict(request, outcome, change).await;
-    }
-    let arguments = change.arguments_for(change.opened.as_ref());
-    match previewed(request, change.tool, &arguments).await {
-        Ok(shown) => {
-            let lines = rows(&shown, "files").iter().map(|file| Section::Difference {
-                title: format!("`{}`", text(file, "file")),
-                note: String::new(),
-                text: text(file, "difference"),
-            });
-            outcome.sections.splice(0..0, lines);
-            let fingerprint = text(&shown, "fingerprint");
-            outcome.write =
-                request.may_change().then(|| write_form(request, change.tool, &arguments, sent, fingerprint));
+pub(super) fn add_change<'a>(
+    request: &'a PageRequest,
+    outcome: &'a mut Outcome,
+    change: &'a Change,
+    sent: &'a Fields,
+) -> BoxFuture<'a, ()> {
+    // Boxed here: a page is made of several futures in each other.
+    Box::pin(async move {
+        if change.is_stale() {
+            return add_conflict(request, outcome, change).await;
         }
-        Err(problem) => outcome.problem = Some(write::notice(&problem)),
-    }
+        let arguments = change.arguments_for(change.opened.as_ref());
+        match previewed(request, change.tool, &arguments).await {
+            Ok(shown) => {
+                let lines = rows(&shown, "files").iter().map(|file| Section::Difference {
+                    title: format!("`{}`", text(file, "file")),
+                    note: String::new(),
+                    text: text(file, "difference"),
+                });
+                outcome.sections.splice(0..0, lines);
+                let fingerprint = text(&shown, "fingerprint");
+                outcome.write =
+                    request.may_change().then(|| write_form(request, change.tool, &arguments, sent, fingerprint));
+            }
+            Err(problem) => outcome.problem = Some(write::notice(&problem)),
+        }
+    })
 }
 
 async fn previewed(request: &PageRequest, tool: &str, arguments: &Value) -> Result<Value, Problem> {

@@ -88,7 +88,7 @@ impl Subject {
     }
 
     /// What writes what the form holds.
-    fn change(&self, typed: &Typed, sent: Option<&Fields>) -> Change {
+    fn change(&self, typed: &ProfileInput, sent: Option<&Fields>) -> Change {
         let patch = self.patch(&typed.values);
         let (tool, arguments) = match &self.from {
             Some(from) => ("core_profile_clone", json!({ "name": from, "as": typed.as_name, "set": patch })),
@@ -137,7 +137,7 @@ impl Subject {
 pub(in crate::route::ui) async fn post(request: &PageRequest, fields: &Fields) -> Result<Response<Body>, Problem> {
     if is_write(fields) {
         let subject = Subject::of(request).await?;
-        let change = subject.change(&Typed::of(&subject, Some(fields)), Some(fields));
+        let change = subject.change(&ProfileInput::of(&subject, Some(fields)), Some(fields));
         return match write_change(request, &change, fields).await {
             Ok(response) => Ok(response),
             Err(failed) => Ok(again(request, editor(request, Some(fields)).await?, &failed)),
@@ -148,13 +148,13 @@ pub(in crate::route::ui) async fn post(request: &PageRequest, fields: &Fields) -
 }
 
 /// What the form holds.
-struct Typed {
+struct ProfileInput {
     values: Vec<(&'static str, Value)>,
     /// The name of a new one.
     as_name: String,
 }
 
-impl Typed {
+impl ProfileInput {
     fn of(subject: &Subject, sent: Option<&Fields>) -> Self {
         let begins = subject.fields();
         let values = match sent {
@@ -168,9 +168,9 @@ impl Typed {
 
 async fn editor(request: &PageRequest, sent: Option<&Fields>) -> Result<PreviewEditorPage, Problem> {
     let subject = Subject::of(request).await?;
-    let typed = Typed::of(&subject, sent);
+    let typed = ProfileInput::of(&subject, sent);
     let outcome = outcome(request, &subject, &typed, sent).await;
-    let Typed { values, as_name } = typed;
+    let ProfileInput { values, as_name } = typed;
     let mut fields = Vec::new();
     if !subject.is_there() {
         fields.push(EditorField {
@@ -255,7 +255,7 @@ fn field(name: &'static str, value: &Value) -> EditorField {
 }
 
 /// What would come of it: the file, who sees what, and the button that writes it.
-async fn outcome(request: &PageRequest, subject: &Subject, typed: &Typed, sent: Option<&Fields>) -> Outcome {
+async fn outcome(request: &PageRequest, subject: &Subject, typed: &ProfileInput, sent: Option<&Fields>) -> Outcome {
     let patch = subject.patch(&typed.values);
     let is_named = subject.is_there() || !typed.as_name.is_empty();
     let shown_name = if is_named { &*typed.as_name } else { UNNAMED };
