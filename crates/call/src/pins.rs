@@ -32,6 +32,8 @@ pub struct Pin {
     rejected: HashMap<Item, (Digest, Decision)>,
     /// When it was last verified.
     pub verified_at: Option<Timestamp>,
+    /// The digest of what it offered then.
+    pub verified_digest: Option<String>,
 }
 
 /// What was decided about all servers.
@@ -80,6 +82,7 @@ impl Pin {
             digests: digests(&approved),
             rejected: rejected.collect(),
             verified_at: record.verified.as_ref().map(|(at, _)| *at),
+            verified_digest: record.verified.as_ref().map(|(_, digest)| digest.clone()),
             approved: (!record.pinned.is_empty() || record.verified.is_some()).then_some(approved),
         }
     }
@@ -138,7 +141,13 @@ impl Pins {
         }
         let Some(approved) = Pin::of_definition(definition) else { return stored };
         let rejected = stored.map(|pin| pin.rejected.clone()).unwrap_or_default();
-        Some(Arc::new(Pin { digests: digests(&approved), approved: Some(approved), rejected, verified_at: None }))
+        Some(Arc::new(Pin {
+            digests: digests(&approved),
+            approved: Some(approved),
+            rejected,
+            verified_at: None,
+            verified_digest: None,
+        }))
     }
 
     /// Writes a decision down and takes it in. What the definition's file pins is written down with the first one. Blocks.

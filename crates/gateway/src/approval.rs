@@ -43,6 +43,22 @@ pub struct Selection {
     pub digest: Option<String>,
 }
 
+/// About what of one server it is decided.
+#[derive(Debug, Clone)]
+pub struct ServerSelection {
+    /// The server.
+    pub server: String,
+    /// What of it.
+    pub which: Selection,
+}
+
+/// What is decided about one server.
+struct ServerDecision {
+    running: ServerEntry,
+    items: Vec<Item>,
+    change: PinChange,
+}
+
 impl Gateway {
     /// What of a server is not as it was approved, as far as it is listed to everyone or to `by`, and what of that was
     /// turned down by whom.
@@ -83,31 +99,56 @@ impl Gateway {
         judgement: Judgement,
         by: &Caller,
     ) -> Result<Value, Problem> {
-        let running = self.running(server)?;
-        let name = running.definition.name.clone();
+        let wanted = vec![ServerSelection { server: server.to_owned(), which }];
+        let mut decided = self.decide_each(wanted, judgement, by).await?;
+        Ok(decided.pop().unwrap_or_default())
+    }
+
+    /// The same about several servers: about all of it, or about nothing. Gives an answer for each.
+    ///
+    /// # Errors
+    /// As of one.
+    pub async fn decide_each(
+        self: &Arc<Self>,
+        wanted: Vec<ServerSelection>,
+        judgement: Judgement,
+        by: &Caller,
+    ) -> Result<Vec<Value>, Problem> {
         let (gateway, principal) = (Arc::clone(self), by.principal.id.clone());
         let work = move || {
-            let (offer, difference) = gateway.standing(&running, name_at_servers(&principal));
-            let items = chosen(&running, &which, &offer, &difference)?;
-            let change = change(judgement, &items, &offer, &difference);
-            gateway.path.pins.decide(&running.definition, change, &principal)?;
+            let mut decisions = Vec::new();
+            for one in wanted {
+                let running = gateway.running(&one.server)?;
+                let (offer, difference) = gateway.standing(&running, name_at_servers(&principal));
+                let items = chosen(&running, &one.which, &offer, &difference)?;
+                let change = change(judgement, &items, &offer, &difference);
+                decisions.push(ServerDecision { running, items, change });
+            }
+            for decision in &mut decisions {
+                let change = std::mem::take(&mut decision.change);
+                gateway.path.pins.decide(&decision.running.definition, change, &principal)?;
+            }
             gateway.rebuild();
-            Ok::<_, Problem>(items)
+            Ok::<_, Problem>(decisions)
         };
         let done = tokio::task::spawn_blocking(work).await;
-        let items = done.unwrap_or_else(|error| Err(Problem::new(Kind::Internal, error.to_string())))?;
-        for item in &items {
-            let target = match item.part {
-                Part::Tool => format!("{name}/{}", item.name),
-                part => format!("{name}/{}:{}", part.as_str(), item.name),
-            };
-            self.record(by, judgement.method(), target.into()).await;
+        let decisions = done.unwrap_or_else(|error| Err(Problem::new(Kind::Internal, error.to_string())))?;
+        let mut answers = Vec::new();
+        for ServerDecision { running, items, .. } in decisions {
+            let name = &running.definition.name;
+            for item in &items {
+                let target = match item.part {
+                    Part::Tool => format!("{name}/{}", item.name),
+                    part => format!("{name}/{}:{}", part.as_str(), item.name),
+                };
+                self.record(by, judgement.method(), target.into()).await;
+            }
+            let decided: Vec<Value> =
+                items.iter().map(|item| json!({ "kind": item.part.as_str(), "name": item.name })).collect();
+            let (total, by) = (decided.len(), by.principal.id.as_str());
+            answers.push(json!({ "server": name.as_str(), "decided": decided, "total": total, "by": by }));
         }
-        let decided: Vec<Value> =
-            items.iter().map(|item| json!({ "kind": item.part.as_str(), "name": item.name })).collect();
-        Ok(
-            json!({ "server": name.as_str(), "decided": decided, "total": decided.len(), "by": by.principal.id.as_str() }),
-        )
+        Ok(answers)
     }
 
     /// Writes an administrative act into the audit log.

@@ -19,6 +19,7 @@ mod definition;
 mod events;
 mod figures;
 mod halts;
+mod held;
 mod learning;
 mod lifecycle;
 mod logins;
@@ -147,6 +148,7 @@ const FILES: &[&[Row]] = &[
     events::ROWS,
     figures::ROWS,
     halts::ROWS,
+    held::ROWS,
     learning::ROWS,
     lifecycle::ROWS,
     logins::ROWS,

@@ -28,6 +28,21 @@ document.addEventListener("htmx:sse:error", (event) => {
 });
 document.addEventListener("htmx:sse:after:connection", () => document.body.classList.remove("lost", "ended"));
 
+// A live part that changes may take away what has the focus: then what stood before it has it, so that the next key goes
+// on there.
+const FOCUSABLE = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex]";
+let before = [];
+document.addEventListener("htmx:before:swap", () => {
+  const focused = document.activeElement;
+  const all = focused === document.body ? [] : [...document.querySelectorAll(FOCUSABLE)];
+  before = all.slice(0, all.indexOf(focused) + 1);
+});
+document.addEventListener("htmx:after:swap", () => {
+  if (document.activeElement !== document.body) return;
+  before.findLast((it) => it.isConnected && !it.disabled)?.focus({ preventScroll: true });
+  if (before.length && document.activeElement === document.body) document.getElementById("main").focus();
+});
+
 // A select that filters acts at once; without a script its form has a button.
 document.addEventListener("change", (event) => {
   const select = event.target.closest("select[data-submit]");

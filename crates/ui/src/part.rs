@@ -50,6 +50,15 @@ pub enum Cell {
     Action(Action),
     /// A box that chooses something for a form elsewhere on the page.
     Check(Check),
+    /// A text that is folded: what is in it, whose it is, the text.
+    Folded {
+        /// What is in it.
+        label: &'static str,
+        /// Whose it is, for who does not see the row.
+        about: String,
+        /// The text.
+        text: String,
+    },
     /// How far something is: in percent, where that is known, and in words.
     Progress(Option<u8>, String),
     /// Several of these.
@@ -76,14 +85,31 @@ pub struct ManyForm {
     pub id: &'static str,
     /// The name of the operation's tool.
     pub tool: &'static str,
-    /// The argument that is picked: its name, its label, what there is, what is chosen at first.
-    pub pick: (&'static str, &'static str, Vec<String>, String),
+    /// An argument that is picked.
+    pub pick: Option<Pick>,
+    /// What is sent as it is.
+    pub hidden: Vec<(String, String)>,
     /// The argument that each button sends, and the buttons: what it reads, what is sent, how it looks.
     pub argument: &'static str,
     /// The buttons.
     pub buttons: Vec<(&'static str, &'static str, Look)>,
+    /// Whether the lines that would change in files are shown first.
+    pub is_previewed: bool,
     /// Where to go on.
     pub next: String,
+}
+
+/// An argument that is picked.
+#[derive(Debug, Clone)]
+pub struct Pick {
+    /// Its name.
+    pub argument: &'static str,
+    /// Its label.
+    pub label: &'static str,
+    /// What there is.
+    pub options: Vec<String>,
+    /// What is chosen at first.
+    pub value: String,
 }
 
 /// A form that is one button: an operation with its arguments.
@@ -121,7 +147,7 @@ pub enum Target {
         /// Its path.
         path: String,
         /// What is sent.
-        fields: Vec<(&'static str, String)>,
+        fields: Vec<(String, String)>,
     },
 }
 

@@ -1,6 +1,8 @@
 //! The text of a definition for people who edit it: what may be a secret stands as `****`, and what is sent back with
 //! `****` in it gets the values that are in the file. A secret itself leaves the gateway in neither direction.
 
+mod broken;
+
 use serde_json::Value;
 
 use super::DefinitionFile;
@@ -10,9 +12,11 @@ use crate::yaml;
 
 impl DefinitionFile {
     /// The text, with `****` for what may be a secret. Comments stay, unless something beside the values looks like a
-    /// secret, too. `None` when it is no YAML, and so may be anything.
+    /// secret, too. Of a text that is no YAML each line is shown as far as it is known to hold none. `None` where the file
+    /// says something that is no definition, and so may be anything.
     pub fn shown_text(&self, which: &DefinitionId) -> Option<String> {
-        let (value, shown) = (self.value(which)?, self.shown(which)?);
+        let Some(value) = self.value(which) else { return Some(broken::shown(self.text())) };
+        let shown = self.shown(which)?;
         if !shown.is_object() {
             return None;
         }
@@ -27,7 +31,11 @@ impl DefinitionFile {
             let whole = put_back(&given, &shown, &value);
             (whole != given).then(|| which.amended(text, &whole))
         };
-        if text.contains(MASK) { revealed().unwrap_or_else(|| text.to_owned()) } else { text.to_owned() }
+        match text.contains(MASK) {
+            true if self.value(which).is_none() => broken::revealed(self.text(), text),
+            true => revealed().unwrap_or_else(|| text.to_owned()),
+            false => text.to_owned(),
+        }
     }
 }
 
@@ -107,5 +115,15 @@ mod tests {
         assert!(!shown.contains("0123456789") && shown.contains("command: run"), "{shown}");
         let (link, which) = self::file("hunter2\n");
         assert_eq!(link.shown_text(&which), None);
+    }
+
+    #[test]
+    fn a_text_that_is_no_yaml_is_shown_and_repaired_without_its_secrets() {
+        let (file, which) = file("name: a\ncommand: [run\nenv:\n  KEY: hunter3 # old\n");
+        let shown = file.shown_text(&which).unwrap();
+        assert!(!shown.contains("hunter3") && shown.contains("command: [run"), "{shown}");
+        let repaired = file.revealed(&which, &shown.replace("[run", "run"));
+        assert_eq!(repaired, "name: a\ncommand: run\nenv:\n  KEY: hunter3 # old\n");
+        assert!(which.check(&repaired).is_ok());
     }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-use toolcrib_base::{Kind, Problem};
+use serde_json::{Value, json};
+use toolcrib_base::{Kind, Problem, ServerName, Timestamp};
+use toolcrib_call::pins::offer_of;
 use toolcrib_catalog::{DefinitionId, with_tools};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
@@ -98,6 +99,24 @@ pub(super) const ROWS: &[Row] = &[
         },
     ),
     row(
+        Run::Global(|gateway, arguments| Box::pin(write_verified(gateway, arguments))),
+        Operation {
+            tool: "core_mcpserver_tools_write",
+            method: Method::Post,
+            path: "/servers/{name}/tools-write",
+            tag: "servers",
+            summary: "Write the verified tools into the file",
+            description: "Write the tools of the last verification and its time into the definition's file, which \
+                          stays as it is otherwise. `core_write_preview` shows the lines. Refused where the server \
+                          offers something else by now, or was never verified.",
+            effect: Effect::Changes { idempotent: true },
+            problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Definition],
+            input: NAMED,
+            output: r#"{"type":"object","properties":{"server":{"type":"string"},"file":{"type":"string"},"tools":{"type":"integer"}},"required":["server","file","tools"]}"#,
+            ..ROW
+        },
+    ),
+    row(
         Run::AsCaller(|gateway, caller, arguments| Box::pin(verify(gateway, caller, arguments))),
         Operation {
             tool: "core_mcpserver_verify",
@@ -155,7 +174,8 @@ async fn verify(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<
     let verified = gateway.verify(&required(arguments, "name")?, &by.principal.id).await?;
     let mut value = verified.to_value();
     if flag(arguments, "write")?.unwrap_or(false) {
-        value["file"] = write(gateway, verified).await?.into();
+        let Verification { server, tools, verified_at: at, .. } = (*verified).clone();
+        value["file"] = write(gateway, VerifiedTools { server, tools, at }).await?.into();
     }
     Ok(value)
 }
@@ -165,8 +185,15 @@ async fn repair(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
     blocking(move || gateway.repair(&name)).await
 }
 
+/// What is written of a verification.
+struct VerifiedTools {
+    server: ServerName,
+    tools: Vec<Raw>,
+    at: Timestamp,
+}
+
 /// Writes what was verified into the definition's file, which stays as it is otherwise. Gives its name.
-async fn write(gateway: &Arc<Gateway>, verified: Arc<Verification>) -> Result<String, Problem> {
+async fn write(gateway: &Arc<Gateway>, verified: VerifiedTools) -> Result<String, Problem> {
     let gateway = writing(gateway)?;
     blocking(move || {
         let which = DefinitionId::Server(verified.server.clone());
@@ -175,7 +202,7 @@ async fn write(gateway: &Arc<Gateway>, verified: Arc<Verification>) -> Result<St
         };
         let tools: Vec<Value> = verified.tools.iter().map(Raw::to_value).collect();
         let file = written.file.display().to_string();
-        let text = with_tools(&written.file, which.name(), written.text(), &tools, &verified.verified_at.to_string());
+        let text = with_tools(&written.file, which.name(), written.text(), &tools, &verified.at.to_string());
         let text = text.map_err(|error| {
             Problem::new(Kind::Definition, format!("`{file}`: {error}"))
                 .hint("the verified lists are saved as the snapshot anyway")
@@ -185,6 +212,26 @@ async fn write(gateway: &Arc<Gateway>, verified: Arc<Verification>) -> Result<St
         Ok(file)
     })
     .await
+}
+
+async fn write_verified(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
+    let name = required(arguments, "name")?;
+    let running = gateway.running(&name)?;
+    let pin = gateway.path.pins.of(&running.definition);
+    let verified = pin.as_ref().and_then(|pin| pin.verified_at.zip(pin.verified_digest.as_deref()));
+    let again = format!("verify it with `toolcrib verify {name}`");
+    let Some((at, digest)) = verified else {
+        return Err(Problem::new(Kind::Conflict, format!("server `{name}` was never verified")).hint(again));
+    };
+    let inventory = running.server.inventory();
+    if offer_of(&inventory).digest().to_string() != digest {
+        let message = format!("server `{name}` offers something else than when it was verified");
+        return Err(Problem::new(Kind::Stale, message).hint(again));
+    }
+    let tools: Vec<Raw> = inventory.tools.iter().map(|tool| tool.raw.clone()).collect();
+    let count = tools.len();
+    let file = write(gateway, VerifiedTools { server: running.definition.name.clone(), tools, at }).await?;
+    Ok(json!({ "server": name, "file": file, "tools": count }))
 }
 
 async fn decide(gateway: &Arc<Gateway>, judgement: Judgement, by: &Caller, arguments: &Raw) -> Result<Value, Problem> {

@@ -21,8 +21,9 @@ const KINDS: [&str; 8] = ["mcpserver", "profile", "workflow", "serviceclass", "s
 /// What they do.
 const ACTS: [&str; 3] = ["create", "update", "delete"];
 /// Others that write, and do nothing before.
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 12] = [
     "core_config_save",
+    "core_mcpserver_tools_write",
     "core_policy_file_delete",
     "core_policy_file_write",
     "core_profile_allow",
@@ -238,6 +239,7 @@ mod tests {
             "core_profile_import",
             "core_profile_tools",
             "core_service_delete",
+            "core_mcpserver_tools_write",
             "core_config_save",
         ] {
             assert!(is_previewed(tool), "{tool}");

@@ -260,3 +260,36 @@ async fn resources_say_nothing_and_changed_templates_are_not_there() {
     let templates = client.ask("resources/templates/list", &json!({})).await.unwrap();
     assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "t://{a}");
 }
+
+#[tokio::test]
+async fn changes_of_several_servers_are_decided_at_once_or_not_at_all() {
+    let files = [stopped("alpha", &["read", "write"], ""), stopped("beta", &["read"], ""), hold()];
+    let house = TestGateway::settled(&files).await;
+    let ann = person(&house, "ann");
+    let held = done(&ann, "core_held_list", &json!({})).await;
+    assert_eq!((&held["total"], &held["servers"]), (&json!(3), &json!(["alpha", "beta"])), "{held}");
+    let some = done(&ann, "core_held_list", &json!({"query": "READ", "server": "beta"})).await;
+    assert_eq!((&some["held"][0]["item"], &some["total"]), (&json!("beta/tool:read"), &json!(1)), "{some}");
+    // One that is not there, or another offer than was seen: nothing is decided, of neither server.
+    let items = json!(["alpha/tool:read", "beta/tool:gone"]);
+    let seen = json!({"alpha": held["digests"]["alpha"], "beta": "0"});
+    for wrong in [
+        json!({"judgement": "approve", "items": items}),
+        json!({"judgement": "approve", "items": ["alpha/tool:read", "beta/tool:read"], "digests": seen}),
+        json!({"judgement": "approve", "items": ["read"]}),
+        json!({"judgement": "approve"}),
+    ] {
+        let refused = ann.call("core_held_decide", wrong.clone()).await;
+        assert_eq!(refused["isError"], true, "{wrong}: {refused}");
+    }
+    assert_eq!(done(&ann, "core_held_list", &json!({})).await["total"], 3);
+    let items = json!(["alpha/tool:read", "beta/tool:read"]);
+    let decided = json!({"judgement": "approve", "items": items, "digests": held["digests"]});
+    assert_eq!(done(&ann, "core_held_decide", &decided).await["total"], 2);
+    assert_eq!(tools(&house.modern("default")).await, ["alpha_read"]);
+    // Rejected, it stays, and says by whom; without names all that differs of the servers that are named.
+    let rest = done(&ann, "core_held_list", &json!({})).await;
+    done(&ann, "core_held_decide", &json!({"judgement": "reject", "digests": rest["digests"]})).await;
+    let rest = done(&ann, "core_held_list", &json!({})).await;
+    assert_eq!((&rest["total"], &rest["held"][0]["rejectedBy"]), (&json!(1), &json!("ann")), "{rest}");
+}

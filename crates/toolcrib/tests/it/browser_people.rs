@@ -11,10 +11,10 @@ use crate::audit_tampering::{call, change, start};
 use crate::browser_pages::{Browser, Pages};
 use crate::toolcrib::run;
 
-const KEY: &str = "tcb_browser-people-key-0123456789abcdef";
+pub(crate) const KEY: &str = "tcb_browser-people-key-0123456789abcdef";
 
 /// A home with one server and a key for an agent whose calls of it wait for a yes.
-fn home(config: &str) -> tempfile::TempDir {
+pub(crate) fn home(config: &str) -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let server = format!("name: try\ncommand: {}\nstart: eager\n", json!(fake_server()));
     write(home.path(), "servers/try.yaml", &server);
@@ -25,7 +25,7 @@ fn home(config: &str) -> tempfile::TempDir {
     home
 }
 
-async fn end(mut gateway: Program) {
+pub(crate) async fn end(mut gateway: Program) {
     gateway.signal(Signal::TERM);
     assert!(gateway.end().await.success());
 }

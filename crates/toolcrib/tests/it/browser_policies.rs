@@ -1,15 +1,16 @@
 //! Policies in a real browser: who may call what, why, and what a changed file would change before it is written.
 
 use std::fs;
+use std::path::Path;
 
 use toolcrib_testkit::{eventually_finds, fake_server};
 
-use crate::browser_pages::Browser;
+use crate::browser_pages::{Browser, Pages};
 use crate::serving::GatewayFixture;
 use crate::toolcrib::run;
 
 const TEAM: &str = "// the team\n@id(\"no-add\")\nforbid (principal in Group::\"acme/interns\", action, resource == Tool::\"kit/add\");\n";
-const WRITE: &str = "form[action='/ui/do/core_policy_file_write'] button";
+const WRITE: &str = "#outcome form button.primary";
 
 #[tokio::test]
 async fn who_may_do_what_is_seen_and_what_a_changed_policy_changes_before_it_is_written() {
@@ -67,7 +68,7 @@ async fn who_may_do_what_is_seen_and_what_a_changed_policy_changes_before_it_is_
             pages.reads("Done.").await;
             assert_eq!(echo().await.code, 0);
             assert_eq!(pages.complaints().await, [""; 0]);
-            // A file that was edited meanwhile stays as it is.
+            // A file that was edited meanwhile stays as it is, and both changes are shown.
             pages.go("/ui/policies/-/edit?name=team.cedar").await;
             pages.types("[name='text']", &format!("{TEAM}{stricter}")).await;
             pages.reads("no-echo").await;
@@ -75,7 +76,56 @@ async fn who_may_do_what_is_seen_and_what_a_changed_policy_changes_before_it_is_
             fs::write(&file, format!("{TEAM}// by hand\n")).unwrap();
             pages.click(WRITE).await;
             pages.reads("has changed since it was read").await;
+            let text = pages.text().await;
+            for part in
+                ["Changed in the file since you opened it", "+ // by hand", "Changed by you", "@id(\"no-echo\")"]
+            {
+                assert!(text.contains(part), "{part}: {text}");
+            }
             assert_eq!(fs::read_to_string(&file).unwrap(), format!("{TEAM}// by hand\n"));
+            let typed = pages.until("[name='text']").await.prop("value").await.unwrap();
+            assert_eq!(typed.as_deref(), Some(&*format!("{TEAM}{stricter}")), "what was typed stays");
+            // What is shown next is the difference to the file as it is now.
+            pages.click("#edit > button").await;
+            pages.reads("- // by hand").await;
+            pages.click(WRITE).await;
+            pages.reads("Done.").await;
+            assert_eq!(fs::read_to_string(&file).unwrap(), format!("{TEAM}{stricter}"));
+            // It went away while it was edited: what was typed makes it anew.
+            pages.go("/ui/policies/-/edit?name=team.cedar").await;
+            pages.types("[name='text']", TEAM).await;
+            pages.until(WRITE).await;
+            fs::remove_file(&file).unwrap();
+            pages.click(WRITE).await;
+            pages.reads("The file is gone").await;
+            pages.click("#edit > button").await;
+            pages.click(WRITE).await;
+            pages.reads("Done.").await;
+            assert_eq!(fs::read_to_string(&file).unwrap(), TEAM);
+            removed(&pages, &file).await;
+            pages.complaints().await;
         })
         .await;
+}
+
+/// A file is removed by the lines that were shown, unless it was changed since, and comes back byte for byte.
+async fn removed(pages: &Pages, file: &Path) {
+    pages.go("/ui/policies/-/edit?name=team.cedar").await;
+    pages.click("main .head form button.danger").await;
+    pages.reads("What would change").await;
+    pages.reads("- forbid (principal in Group").await;
+    assert!(file.exists(), "nothing is removed before");
+    fs::write(file, format!("{TEAM}// by hand\n")).unwrap();
+    pages.click("section form button.danger").await;
+    pages.reads("Changed in the file since you opened it").await;
+    assert!(pages.text().await.contains("+ // by hand"), "{}", pages.text().await);
+    assert!(file.exists());
+    pages.click("form[action='/ui/do/core_policy_file_delete'] > button.danger").await;
+    pages.reads("- // by hand").await;
+    pages.click("section form button.danger").await;
+    pages.reads("Done. Remove a file of policies").await;
+    assert!(!file.exists());
+    pages.click(".notice form[action='/ui/do/core_write_undo'] button").await;
+    pages.reads("Done. Undo").await;
+    assert_eq!(fs::read_to_string(file).unwrap(), format!("{TEAM}// by hand\n"));
 }

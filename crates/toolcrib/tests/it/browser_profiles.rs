@@ -1,6 +1,7 @@
 //! Profiles in a real browser: a hidden tool is explained and allowed, a profile is made and opened with its key.
 
 use std::fs;
+use std::path::Path;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use crate::serving::GatewayFixture;
 use crate::toolcrib::run;
 
 const ALLOW: &str = "form[action='/ui/do/core_profile_allow'] button";
+const WRITE: &str = "#outcome form button.primary";
 const UNDO: &str = ".notice form[action='/ui/do/core_write_undo'] button";
 
 fn server() -> String {
@@ -21,6 +23,15 @@ fn server() -> String {
 
 #[tokio::test]
 async fn a_hidden_tool_is_explained_and_allowed_by_the_difference_that_is_shown() {
+    allow(Browser::start().await).await;
+}
+
+#[tokio::test]
+async fn a_hidden_tool_is_explained_and_allowed_without_script() {
+    allow(Browser::without_script().await).await;
+}
+
+async fn allow(browser: Browser) {
     const PROFILE: &str =
         "name: team\n# what ann may\ntools:\n  allow:\n    - kit/echo\n    - kit/counter\n  deny: [\"*/add*\"]\n";
     let kit = server();
@@ -28,8 +39,7 @@ async fn a_hidden_tool_is_explained_and_allowed_by_the_difference_that_is_shown(
     let gateway = GatewayFixture::of_person(&files).await;
     let home = gateway.home().to_owned();
     let file = home.join("profiles/team.yaml");
-    Browser::start()
-        .await
+    browser
         .signed_in(&gateway, |pages| async move {
             // The list says what hides each tool, with file and line, and filters stand in the address.
             let listed = pages.shows("/ui/tools?show=hidden&profile=team", "kit/add").await;
@@ -105,6 +115,27 @@ async fn listed(settings: &str) -> Result<Vec<String>, u16> {
     Ok(names)
 }
 
+/// A file that was edited while its form is open is not written over unseen: both changes are shown.
+async fn edited_meanwhile(pages: &Pages, file: &Path) {
+    pages.click("a[href='/ui/profiles/-/edit?name=narrower']").await;
+    pages.types("[name='title']", "Narrower").await;
+    pages.until(WRITE).await;
+    let edited = fs::read_to_string(file).unwrap() + "# by hand\n";
+    fs::write(file, &edited).unwrap();
+    pages.click(WRITE).await;
+    pages.reads("Changed in the file since you opened it").await;
+    let text = pages.text().await;
+    assert!(text.contains("+ # by hand") && text.contains("title: Narrower"), "{text}");
+    assert_eq!(fs::read_to_string(file).unwrap(), edited);
+    pages.click("#edit > button").await;
+    pages.click(WRITE).await;
+    pages.reads("Done.").await;
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.contains("# by hand") && text.contains("title: Narrower"), "{text}");
+    let noted = pages.complaints().await;
+    assert!(noted.len() == 1 && noted[0].contains("status of 4"), "{noted:?}");
+}
+
 #[tokio::test]
 async fn a_profile_is_made_with_its_key_and_a_client_sees_just_that() {
     let kit = server();
@@ -130,7 +161,7 @@ async fn a_profile_is_made_with_its_key_and_a_client_sees_just_that() {
             })
             .await;
             assert!(!file.exists(), "nothing is written before");
-            pages.click("form[action='/ui/do/core_profile_create'] button").await;
+            pages.click(WRITE).await;
             pages.reads("Done.").await;
             pages.reads("The profile requires a key and has none").await;
             // The key is shown this once.
@@ -169,17 +200,19 @@ async fn a_profile_is_made_with_its_key_and_a_client_sees_just_that() {
             pages.types("[name='tools.deny']", "kit/add").await;
             pages.reads("profiles/narrower.yaml").await;
             pages.reads("1 tools: 1 come").await;
-            pages.click("form[action='/ui/do/core_profile_clone'] button").await;
+            pages.click(WRITE).await;
             pages.reads("Done.").await;
             assert_eq!(fs::read_to_string(&file).unwrap(), before);
-            let copy = fs::read_to_string(home.join("profiles/narrower.yaml")).unwrap();
+            let copied = home.join("profiles/narrower.yaml");
+            let copy = fs::read_to_string(&copied).unwrap();
             assert!(copy.contains("name: narrower") && copy.contains("keys: []") && copy.contains("kit/add"), "{copy}");
             // Edited: the tool that goes is named.
             pages.click("a[href='/ui/profiles/-/edit?name=narrower']").await;
             pages.types("[name='servers']", "none").await;
             pages.reads("Tools that go: 1").await;
-            pages.click("form[action='/ui/do/core_profile_change'] button").await;
+            pages.click(WRITE).await;
             pages.reads("Done.").await;
+            edited_meanwhile(&pages, &copied).await;
             // As a bundle, which has no keys in it.
             pages.click("a[href^='/ui/operations/core_profile_export']").await;
             pages.click("form[action='/ui/do/core_profile_export'] button.primary").await;

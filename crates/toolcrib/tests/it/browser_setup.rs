@@ -11,7 +11,7 @@ use crate::browser_pages::{Browser, Pages};
 use crate::serving::GatewayFixture;
 use crate::toolcrib::run;
 
-const CURSOR: &str = ".cursor/mcp.json";
+pub(crate) const CURSOR: &str = ".cursor/mcp.json";
 const CODE: &str = if cfg!(target_os = "macos") {
     "Library/Application Support/Code/User/mcp.json"
 } else {

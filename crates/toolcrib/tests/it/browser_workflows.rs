@@ -78,7 +78,8 @@ async fn build(pages: &Pages, file: &Path) {
     pages.reads("workflows/letter.yaml").await;
     pages.reads("+     tool: try/fail").await;
     assert!(!file.exists(), "nothing is written before");
-    // The button that writes has the focus.
+    // The button that writes has the focus, a moment after the text is there.
+    pages.until("button[value='write']:focus").await;
     pages.press(Key::Enter + "").await;
     pages.reads("Done. Create a workflow: letter.").await;
     let written = read(file);
@@ -206,6 +207,7 @@ async fn a_run_is_seen_step_by_step_and_cancelled() {
                     - {id: second, tool: try/slow, args: {ms: 600000}}\n";
     let files = [("servers/try.yaml", practice.as_str()), ("workflows/long.yaml", workflow)];
     let gateway = GatewayFixture::of_person(&files).await;
+    let home = gateway.home().to_owned();
     Browser::start()
         .await
         .signed_in(&gateway, |pages| async move {
@@ -213,10 +215,22 @@ async fn a_run_is_seen_step_by_step_and_cancelled() {
             pages.click("form[action='/ui/run/workflow/long'] button.primary").await;
             pages.until("ol.records li:nth-child(2) .state.work").await;
             pages.until("ol.records li:nth-child(1) .state.ok").await;
+            // What a person has unfolded stays so when the page changes by itself.
+            pages.eval("document.querySelector('ol.records details').open = true; return 0").await;
+            let path = pages.driver.current_url().await.unwrap().path().to_owned();
+            let id = path.rsplit('/').next().unwrap();
+            let arguments = ["api", "workflow_execution_cancel", &format!("execution_id={id}")];
+            let cancelled = run(&home, &arguments, &[]).await;
+            assert_eq!(cancelled.code, 0, "{}", cancelled.stderr);
+            pages.until("ol.records li:nth-child(2) .state.bad").await;
+            let is_open = pages.eval("return document.querySelector('ol.records details').open").await;
+            assert_eq!(is_open, true);
+            pages.reads("cancel").await;
+            pages.click("form[action='/ui/run/workflow/long'] button").await;
+            pages.until("ol.records li:nth-child(2) .state.work").await;
             pages.click("form[action='/ui/do/core_workflow_execution_cancel'] button").await;
             pages.reads("Run again with the same input").await;
             pages.until("ol.records li:nth-child(2) .state.bad").await;
-            pages.reads("cancel").await;
             assert_eq!(pages.complaints().await, [""; 0]);
         })
         .await;

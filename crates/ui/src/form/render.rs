@@ -137,7 +137,10 @@ impl Renderer<'_> {
         }
         let count = self.faults.len();
         let things = if count == 1 { "1 thing is".to_owned() } else { format!("{count} things are") };
-        let _ = write!(self.out, "<div class=\"notice bad\" role=\"alert\"><p>{things} wrong:</p><ul>");
+        let _ = write!(
+            self.out,
+            "<div class=\"notice bad\" role=\"alert\" tabindex=\"-1\" autofocus><p>{things} wrong:</p><ul>"
+        );
         for (id, name, message) in self.faults.iter().take(MAX_SUMMARY) {
             let name =
                 if name.is_empty() { String::new() } else { format!("<span class=\"id\">{}</span> ", shown(name)) };

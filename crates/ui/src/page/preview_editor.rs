@@ -4,8 +4,8 @@ use askama::Template;
 
 use crate::filters;
 use crate::frame::{Frame, Notice};
-use crate::page::operation::Copy;
-use crate::part::Section;
+use crate::page::operation::{BothChanges, Copy, UnwrittenChanges};
+use crate::part::{Action, Section};
 
 /// An editor.
 #[derive(Debug, Template)]
@@ -19,8 +19,8 @@ pub struct PreviewEditorPage {
     pub intro: String,
     /// Where the form is sent.
     pub action: String,
-    /// What is sent as it is.
-    pub hidden: Vec<(&'static str, String)>,
+    /// What else can be done with it.
+    pub actions: Vec<Action>,
     /// What is put in.
     pub fields: Vec<EditorField>,
     /// What would come of it.
@@ -60,23 +60,25 @@ pub struct Outcome {
     pub summary: String,
     /// What is wrong.
     pub problem: Option<Notice>,
+    /// Where the file was changed since it was opened: what changed there, and what changed here.
+    pub conflict: Option<BothChanges>,
+    /// What the disk did not take.
+    pub unwritten: Option<UnwrittenChanges>,
+    /// What is sent with the form as it is: which version of the file is meant.
+    pub hidden: Vec<(&'static str, String)>,
     /// The details.
     pub sections: Vec<Section>,
     /// What writes it, if it can be written.
     pub write: Option<WriteForm>,
 }
 
-/// The button that writes an edit.
+/// The button that writes an edit, as it was shown.
 #[derive(Debug)]
 pub struct WriteForm {
-    /// The name of the operation's tool.
-    pub tool: &'static str,
-    /// Its arguments as JSON.
-    pub arguments: String,
-    /// Where to go on.
-    pub next: String,
-    /// What the button reads.
-    pub label: &'static str,
+    /// What the form held when it was shown.
+    pub fields: Vec<(String, String)>,
+    /// What tells the changes that are shown from others.
+    pub fingerprint: String,
     /// The same by other doors.
     pub copies: Vec<Copy>,
 }

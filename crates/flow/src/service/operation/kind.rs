@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::{DefinitionId, DefinitionProblem, ObjectName, ServiceClassDefinition, WriteError};
+use toolcrib_catalog::{
+    DefinitionFile, DefinitionId, DefinitionProblem, ObjectName, ServiceClassDefinition, WriteError,
+};
 use toolcrib_view::ObjectKind;
 use toolcrib_view::Visibility;
 
@@ -34,8 +36,11 @@ pub(super) fn list(asking: &OperationCall) -> Value {
 }
 
 pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
-    let class = known(asking, asking.given.text("name")?)?;
     let visibility = asking.invocation.visibility();
+    let class = match known(asking, asking.given.text("name")?) {
+        Ok(class) => class,
+        Err(problem) => return unread(asking, problem).await,
+    };
     let mut answer = shown(asking, &visibility, &class);
     if visibility.is_everything() {
         let which = DefinitionId::ServiceClass(class.definition.name.clone());
@@ -46,6 +51,24 @@ pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
         }
     }
     Ok(answer)
+}
+
+/// A file that is no class, because something is wrong with it: for who may repair it.
+async fn unread(asking: &OperationCall, problem: Problem) -> Result<Value, Problem> {
+    let Some(written) = unread_file(asking).await? else { return Err(problem) };
+    Ok(json!({
+        "name": asking.given.text("name")?, "available": false, "error": problem.message,
+        "yaml": written.text(), "file": written.file, "revision": written.revision,
+    }))
+}
+
+async fn unread_file(asking: &OperationCall) -> Result<Option<DefinitionFile>, Problem> {
+    match ObjectName::new(asking.given.text("name")?) {
+        Ok(name) if asking.invocation.visibility().is_everything() => {
+            asking.gateway.read_file(DefinitionId::ServiceClass(name)).await
+        }
+        _ => Ok(None),
+    }
 }
 
 /// A class as a caller with this visibility may read it.
@@ -125,8 +148,10 @@ pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
 
 pub(super) async fn update(asking: &OperationCall) -> Result<Value, Problem> {
     let before = asking.table.loaded().service_classes.get(asking.given.text("name")?).cloned();
-    let before = before.ok_or_else(|| unknown(asking))?;
-    let given = written(asking, Some(&before))?;
+    if before.is_none() && unread_file(asking).await?.is_none() {
+        return Err(unknown(asking));
+    }
+    let given = written(asking, before.as_deref())?;
     check(asking, &given).map_err(|fault| fault.problem())?;
     let GivenClass { name, which, text, is_yaml } = given;
     let revision = asking.given.get("revision").and_then(Value::as_str).map(str::to_owned);

@@ -58,7 +58,7 @@ pub(super) fn available(asking: &OperationCall) -> Result<Value, Problem> {
 pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
     let name = asking.given.text("name")?;
     let table = asking.inner.table();
-    let Some(definition) = known(asking, &table, name) else { return Err(unknown(asking, name)) };
+    let Some(definition) = known(asking, &table, name) else { return unread(asking, name).await };
     let which = DefinitionId::Workflow(definition.name.clone());
     let written = asking.gateway.read_file(which).await?;
     let mut answer = json!({ "workflow": definition.spec });
@@ -72,6 +72,23 @@ pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
         None => answer["yaml"] = toolcrib_catalog::to_yaml(&Value::Object(definition.spec.clone())).into(),
     }
     Ok(answer)
+}
+
+/// A file that never was a workflow, because something is wrong with it: for who may repair it.
+async fn unread(asking: &OperationCall, name: &str) -> Result<Value, Problem> {
+    let Some(written) = unread_file(asking, name).await? else { return Err(unknown(asking, name)) };
+    Ok(json!({
+        "workflow": { "name": name }, "yaml": written.text(), "file": written.file, "revision": written.revision,
+    }))
+}
+
+async fn unread_file(asking: &OperationCall, name: &str) -> Result<Option<DefinitionFile>, Problem> {
+    match ObjectName::new(name) {
+        Ok(name) if asking.invocation.visibility().is_everything() => {
+            asking.gateway.read_file(DefinitionId::Workflow(name)).await
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The definition of a name, where the caller may know of it.
@@ -133,7 +150,7 @@ pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
 
 pub(super) async fn update(asking: &OperationCall) -> Result<Value, Problem> {
     let asked = asking.given.text("name")?;
-    if asking.inner.table().definition(asked).is_none() {
+    if asking.inner.table().definition(asked).is_none() && unread_file(asking, asked).await?.is_none() {
         return Err(unknown(asking, asked));
     }
     let given = given(asking)?;

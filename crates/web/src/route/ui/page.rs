@@ -12,6 +12,7 @@ mod edit_outcome;
 pub(super) mod editor;
 mod find;
 mod gateway;
+mod held;
 mod json;
 mod logs;
 mod offers;
@@ -82,6 +83,7 @@ const PAGES: &[&Page] = &[
     &search::CASES_PAGE,
     &servers::PAGE,
     &servers::ONE,
+    &held::PAGE,
     &logs::PAGE,
     &registry::PAGE,
     &registry::ONE,
@@ -103,6 +105,7 @@ const PAGES: &[&Page] = &[
     &editor::SERVER,
     &editor::NEW_SERVICE_CLASS,
     &editor::SERVICE_CLASS,
+    &editor::PROFILE,
     &approvals::PAGE,
     &approvals::ONE,
     &people::LOGINS,
@@ -138,8 +141,8 @@ const PAGES: &[&Page] = &[
     &operation::ONE,
 ];
 
-/// Makes a page again whose form was sent to itself, with what would come of it.
-type PreviewForm = for<'a> fn(&'a PageRequest, &'a Fields) -> BoxFuture<'a, Result<String, Problem>>;
+/// Makes a page again whose form was sent to itself, with what would come of it; or writes what it showed.
+type PreviewForm = for<'a> fn(&'a PageRequest, &'a Fields) -> BoxFuture<'a, Result<Response<Body>, Problem>>;
 
 /// The page of this kind at a path, if one is there.
 pub(super) fn preview_form(path: &str) -> Option<PreviewForm> {
@@ -153,7 +156,7 @@ pub(super) fn preview_form(path: &str) -> Option<PreviewForm> {
 /// Answers with that page.
 pub(super) async fn answer_preview(request: &PageRequest, form: PreviewForm, fields: &Fields) -> Response<Body> {
     match form(request, fields).await {
-        Ok(text) => write::html(&request.head.headers, StatusCode::OK, text),
+        Ok(response) => response,
         Err(problem) => write::problem(request, "This page cannot be shown", &problem),
     }
 }
@@ -224,7 +227,8 @@ pub(super) fn navigation(request: &PageRequest) -> Vec<NavGroup> {
 }
 
 /// Pages that belong to another one than their path says, by what their paths begin with.
-const BELONGING: [(&str, &str); 6] = [
+const BELONGING: [(&str, &str); 7] = [
+    ("/ui/edit/profile", profiles::PAGE.path),
     ("/ui/edit/server", servers::PAGE.path),
     ("/ui/edit/service-class", services::PAGE.path),
     ("/ui/edit/workflow", workflows::PAGE.path),

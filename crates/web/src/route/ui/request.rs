@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use futures_util::future::BoxFuture;
 use http::header::HOST;
 use http::request::Parts;
 use hyper::body::Incoming;
@@ -235,11 +236,13 @@ impl PageRequest {
         if snapshot.is_none() && operation.is_in_profile() {
             return Err(self.site.no_profile(&caller.principal, &caller.profile));
         }
-        // Boxed: a page is made of several.
-        match self.is_again {
-            true => Box::pin(self.site.gateway.read_again(operation, snapshot.as_ref(), &caller, &arguments)).await,
-            false => Box::pin(self.site.gateway.operate(operation, snapshot.as_ref(), &caller, arguments)).await,
-        }
+        // Boxed and without its type: a page is made of several, in futures in each other.
+        let gateway = &self.site.gateway;
+        let work: BoxFuture<'_, Result<Raw, Problem>> = match self.is_again {
+            true => Box::pin(gateway.read_again(operation, snapshot.as_ref(), &caller, &arguments)),
+            false => Box::pin(gateway.operate(operation, snapshot.as_ref(), &caller, arguments)),
+        };
+        work.await
     }
 
     /// The profile of a page that names none: the default one, or the first that is granted.

@@ -250,7 +250,7 @@ pub(super) fn audit_of(target: &str) -> String {
 
 /// The button that begins a verification.
 fn verify_now(look: Look) -> Action {
-    let target = Target::Send { path: CHECKED.to_owned(), fields: vec![("begin", "true".to_owned())] };
+    let target = Target::Send { path: CHECKED.to_owned(), fields: vec![("begin".to_owned(), "true".to_owned())] };
     Action { label: "Verify".to_owned(), about: String::new(), target, look }
 }
 

@@ -254,8 +254,10 @@ pub(super) fn standing(request: &PageRequest, call: &BrowserCall) -> Result<Raw,
             let (percent, words) = distance(&progress);
             facts.push(("Progress", Cell::Progress(percent, words)));
             if may_cancel(request, call) {
-                let target =
-                    Target::Send { path: format!("{ROOT}{}", call.id), fields: vec![("cancel", "true".to_owned())] };
+                let target = Target::Send {
+                    path: format!("{ROOT}{}", call.id),
+                    fields: vec![("cancel".to_owned(), "true".to_owned())],
+                };
                 let about = call.inputs.title.clone();
                 below.push(Action { label: "Cancel".to_owned(), about, target, look: Look::Danger });
             }

@@ -9,7 +9,7 @@ mod schema;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::DefinitionKind;
+use toolcrib_catalog::{DefinitionId, DefinitionKind};
 use toolcrib_transport::http::body::Body;
 use toolcrib_ui::diff::Diff;
 use toolcrib_ui::filters::encoded;
@@ -44,7 +44,7 @@ struct EditedKind {
     beginning: &'static str,
 }
 
-const KINDS: [EditedKind; 3] = [
+const KINDS: [EditedKind; 4] = [
     EditedKind {
         kind: DefinitionKind::Workflow,
         word: "workflow",
@@ -66,6 +66,13 @@ const KINDS: [EditedKind; 3] = [
         list: ("/ui/service-classes", "Service classes"),
         beginning: "name: \nserviceConfig:\n  lifecycleTools:\n    start: {tool: }\n    stop: {tool: }\n",
     },
+    EditedKind {
+        kind: DefinitionKind::Profile,
+        word: "profile",
+        operations: "core_profile",
+        list: ("/ui/profiles", "Profiles"),
+        beginning: "name: \nservers: ['*']\n",
+    },
 ];
 
 const fn page(path: &'static str) -> Page {
@@ -84,10 +91,21 @@ pub(super) const NEW_SERVER: Page = page("/ui/edit/server");
 pub(super) const SERVER: Page = page("/ui/edit/server/*");
 pub(super) const NEW_SERVICE_CLASS: Page = page("/ui/edit/service-class");
 pub(super) const SERVICE_CLASS: Page = page("/ui/edit/service-class/*");
+pub(super) const PROFILE: Page = page("/ui/edit/profile/*");
 
 /// Where the definition of a kind and a name is written.
 pub(super) fn path_of(word: &str, name: &str) -> String {
     format!("{ROOT}{word}/{}", encoded(name))
+}
+
+/// Where the text of a definition's file is written, such as `servers/files.yaml`; `None` for what is no definition of
+/// these kinds.
+pub(super) fn path_of_file(file: &str) -> Option<String> {
+    let (folder, name) = file.split_once('/')?;
+    let (stem, _) = name.rsplit_once('.')?;
+    let kind = KINDS.iter().find(|kind| kind.kind.folder() == folder)?;
+    DefinitionId::new(kind.kind, stem).ok()?;
+    Some(path_of(kind.word, stem) + "?as=yaml")
 }
 
 /// Whether a form is one of these pages.
@@ -128,13 +146,21 @@ impl Subject {
 async fn opened(request: &PageRequest) -> Result<EditorPage, Problem> {
     let subject = Subject::of(request)?;
     let view = View::named(request.parameter("as"));
-    let draft = match &subject.name {
+    let mut draft = match &subject.name {
         None => Draft::blank(&subject, view),
         Some(name) => {
             let (text, revision) = current(request, &subject, name).await?;
             Draft::of_text(&subject, view, text, revision)
         }
     };
+    // A file that was never read says at once what is wrong with it.
+    let may_be_wrong = subject.name.is_some() && draft.which(&subject).check(&draft.text).is_err();
+    if may_be_wrong
+        && !draft.is_wrong()
+        && let Err(Problem { message, hint, .. }) = check(request, &subject, &mut draft).await
+    {
+        draft.fault(EditorFault { message, hint: hint.unwrap_or_default(), ..EditorFault::default() });
+    }
     Ok(shown(request, &subject, draft))
 }
 
@@ -332,5 +358,25 @@ fn shown(request: &PageRequest, subject: &Subject, draft: Draft) -> EditorPage {
         unwritten: None,
         graph,
         copies: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_a_definition_leads_to_its_editor() {
+        for (file, expected) in [
+            ("servers/files.yaml", Some("/ui/edit/server/files?as=yaml")),
+            ("workflows/letter.yml", Some("/ui/edit/workflow/letter?as=yaml")),
+            ("service-classes/web.yaml", Some("/ui/edit/service-class/web?as=yaml")),
+            ("profiles/team.yaml", Some("/ui/edit/profile/team?as=yaml")),
+            ("servers/No Name.yaml", None),
+            ("agents/a.yaml", None),
+            ("config.toml", None),
+        ] {
+            assert_eq!(path_of_file(file).as_deref(), expected, "{file}");
+        }
     }
 }

@@ -15,7 +15,7 @@ use toolcrib_ui::page::operations::{OperationGroup, OperationRow};
 use toolcrib_ui::page::{OperationPage, OperationsPage};
 use toolcrib_view::{Effect, Operation};
 
-use super::json::pretty;
+use super::json::{pretty, text};
 use super::{Page, name, rendered, runs, services};
 use crate::route::ui::act::{self, ARGUMENT};
 use crate::route::ui::request::Fields;
@@ -27,6 +27,9 @@ pub(super) use changes::{previewed, unwritten};
 const SECRET: &str = "value";
 /// The operation that answers what a run asks.
 const ANSWERING: &str = "core_run_resume";
+/// The operation that looks at a server, and the one that writes what it found into the definition.
+const VERIFYING: &str = "core_mcpserver_verify";
+const TOOLS_WRITING: &str = "core_mcpserver_tools_write";
 /// The argument of operations that set several.
 const SECRETS: &str = "secrets";
 
@@ -160,12 +163,46 @@ pub(in crate::route::ui) async fn read(
             let notice = write::form_notice(&errors);
             Err(Box::new(write::page(request, StatusCode::BAD_REQUEST, &page(form, Some(notice), None))))
         }
+        Submission::Complete(arguments) if operation.tool == VERIFYING && writes(&arguments) => {
+            Err(Box::new(verified(request, operation, fields, &arguments).await))
+        }
         Submission::Complete(arguments) => match changes::preview(request, operation, &arguments).await {
             Ok(Some(preview)) => Err(Box::new(write::page(request, StatusCode::OK, &page(form, None, Some(preview))))),
             Ok(None) => Ok(arguments),
             Err(problem) => Err(Box::new(again(request, operation, fields, FailedTry::of(&problem)).await)),
         },
     }
+}
+
+/// Whether the arguments ask that what was found is written, too.
+fn writes(arguments: &str) -> bool {
+    serde_json::from_str::<Value>(arguments).is_ok_and(|arguments| arguments["write"] == true)
+}
+
+/// Verifies a server, and shows what would be written of it before it is.
+async fn verified(
+    request: &PageRequest,
+    operation: &'static Operation,
+    fields: &Fields,
+    arguments: &str,
+) -> Response<Body> {
+    let name = serde_json::from_str::<Value>(arguments).unwrap_or_default()["name"].clone();
+    let found = match request.operate(operation.tool, json!({ "name": name })).await {
+        Ok(found) => found.to_value(),
+        Err(problem) => return again(request, operation, fields, FailedTry::of(&problem)).await,
+    };
+    let Some(writing) = request.operation(TOOLS_WRITING) else {
+        let problem = Problem::new(Kind::NotFound, format!("there is no operation `{TOOLS_WRITING}`"));
+        return again(request, operation, fields, FailedTry::of(&problem)).await;
+    };
+    let summary = text(&found, "summary");
+    let done = format!(
+        "`{}` is verified: {} tools, {summary}. Nothing is written yet.",
+        text(&found, "server"),
+        found["tools"]
+    );
+    request.leave(Notice::done(done));
+    confirm(request, writing, fields, &json!({ "name": name }).to_string()).await
 }
 
 /// The page that shows what a form elsewhere would write, to be confirmed there.
@@ -193,7 +230,7 @@ pub(in crate::route::ui) async fn confirm(
 
 /// What an operation that replaces or removes a definition is about, as the operation that shows it answers.
 async fn current(request: &PageRequest, operation: &Operation, given: &Map<String, Value>) -> Option<Value> {
-    let of = ["_update", "_delete"].into_iter().find_map(|act| operation.tool.strip_suffix(act))?;
+    let of = ["_update", "_delete", "_write"].into_iter().find_map(|act| operation.tool.strip_suffix(act))?;
     let get = format!("{of}_get");
     let name = given.get("name")?;
     request.operate(&get, json!({ "name": name })).await.ok().map(|answer| answer.to_value())

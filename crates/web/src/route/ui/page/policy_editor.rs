@@ -1,14 +1,16 @@
 //! `/ui/policies/-/edit`: a file of policies, and beside it the lines that change, what is wrong with them, who would gain or
 //! lose what, and what would have been decided otherwise of the calls on record.
 
+use http::{Response, StatusCode};
 use serde_json::{Value, json};
-use toolcrib_base::Problem;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_transport::http::body::Body;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::PreviewEditorPage;
 use toolcrib_ui::page::preview_editor::{EditorControl, EditorField, Outcome};
-use toolcrib_ui::part::{Cell, Column, Level, Section, Table};
+use toolcrib_ui::part::{Action, Cell, Column, Level, Look, Section, Table, Target};
 
-use super::edit_outcome::{add_change, failed};
+use super::edit_outcome::{Change, EditedFile, add_change, again, failed, is_write, write_change};
 use super::json::{cell, number, rows, text};
 use super::policies::decision;
 use super::{Page, rendered};
@@ -17,6 +19,8 @@ use crate::route::ui::write::sentence;
 use crate::route::ui::{PageRequest, write};
 
 pub(super) const PATH: &str = "/ui/policies/-/edit";
+/// The list of policies.
+const LIST: &str = "/ui/policies";
 
 pub(super) const PAGE: Page = Page {
     path: PATH,
@@ -38,63 +42,121 @@ pub(super) fn path_of(name: &str) -> String {
 }
 
 /// The editor after the form was sent, or changed.
-pub(in crate::route::ui) async fn post(request: &PageRequest, fields: &Fields) -> Result<String, Problem> {
-    rendered(&editor(request, Some(fields)).await?)
+pub(in crate::route::ui) async fn post(request: &PageRequest, fields: &Fields) -> Result<Response<Body>, Problem> {
+    if is_write(fields) {
+        let edit = Edit::of(request, Some(fields)).await?;
+        return match write_change(request, &edit.change(), fields).await {
+            Ok(response) => Ok(response),
+            Err(failed) => Ok(again(request, editor(request, Some(fields)).await?, &failed)),
+        };
+    }
+    let text = rendered(&editor(request, Some(fields)).await?)?;
+    Ok(write::html(&request.head.headers, StatusCode::OK, text))
+}
+
+/// What the form holds, and the file that it is about.
+struct Edit {
+    name: String,
+    text: String,
+    since: String,
+    opened: Option<EditedFile>,
+    now: Option<EditedFile>,
+    /// What is wrong with the file as it is now.
+    problems: Vec<Value>,
+}
+
+impl Edit {
+    async fn of(request: &PageRequest, sent: Option<&Fields>) -> Result<Self, Problem> {
+        let name = request.value("name");
+        let there = match name.is_empty() {
+            true => None,
+            false => match request.operate("core_policy_file_get", json!({ "name": name })).await {
+                Ok(there) => Some(there.to_value()),
+                // It went away while it was edited: what was put in stays.
+                Err(problem) if problem.kind == Kind::NotFound && sent.is_some() => None,
+                Err(problem) => return Err(problem),
+            },
+        };
+        let field = |key: &str| sent.and_then(|sent| sent.text(key)).map(|text| text.replace("\r\n", "\n"));
+        let now = there.as_ref().and_then(|there| EditedFile::of(there, "text"));
+        let opened = match sent {
+            Some(sent) => EditedFile::sent(sent),
+            None => now.clone(),
+        };
+        let before = opened.as_ref().map_or(NEW, |file| &file.text);
+        Ok(Self {
+            text: field("text").unwrap_or_else(|| before.to_owned()),
+            since: field("since").unwrap_or_default().trim().to_owned(),
+            problems: there.as_ref().map(|there| rows(there, "problems").to_vec()).unwrap_or_default(),
+            name: if name.is_empty() { field("name").unwrap_or_default().trim().to_owned() } else { name },
+            opened,
+            now,
+        })
+    }
+
+    fn is_changed(&self) -> bool {
+        self.opened.as_ref().is_none_or(|file| file.text != self.text) || self.now != self.opened
+    }
+
+    fn change(&self) -> Change {
+        Change {
+            tool: "core_policy_file_write",
+            arguments: json!({ "name": self.name, "text": self.text }),
+            next: LIST.to_owned(),
+            opened: self.opened.clone(),
+            now: self.now.clone(),
+        }
+    }
 }
 
 async fn editor(request: &PageRequest, sent: Option<&Fields>) -> Result<PreviewEditorPage, Problem> {
-    let name = request.value("name");
-    let there = match name.is_empty() {
-        true => None,
-        false => Some(request.operate("core_policy_file_get", json!({ "name": name })).await?.to_value()),
+    let edit = Edit::of(request, sent).await?;
+    let mut outcome = match sent {
+        Some(sent) if edit.is_changed() => outcome(request, &edit, sent).await,
+        _ => Outcome { summary: "Nothing is changed.".to_owned(), ..Outcome::default() },
     };
-    let field = |key: &str| sent.and_then(|sent| sent.text(key)).map(|text| text.replace("\r\n", "\n"));
-    let before = there.as_ref().map_or_else(|| NEW.to_owned(), |there| text(there, "text"));
-    let now = field("text").unwrap_or_else(|| before.clone());
-    let file = if name.is_empty() { field("name").unwrap_or_default().trim().to_owned() } else { name.clone() };
-    let since = field("since").unwrap_or_default().trim().to_owned();
-    let revision = there.as_ref().map(|there| field("revision").unwrap_or_else(|| text(there, "revision")));
-    let edit = Edit { name: file.clone(), text: now.clone(), revision: revision.clone(), since: since.clone() };
-    let mut outcome = match sent.is_some() && (now != before || there.is_none()) {
-        true => outcome(request, &edit).await,
-        false => Outcome { summary: "Nothing is changed.".to_owned(), ..Outcome::default() },
-    };
-    if sent.is_none()
-        && let Some(there) = &there
-    {
-        outcome.sections.extend(problems(rows(there, "problems"), "What is wrong with the file", Level::Bad));
+    if sent.is_none() {
+        outcome.sections.extend(problems(&edit.problems, "What is wrong with the file", Level::Bad));
     }
+    if outcome.conflict.is_none() {
+        outcome.hidden = edit.opened.clone().map(EditedFile::hidden).unwrap_or_default();
+    }
+    let name = request.value("name");
+    let actions = match &edit.now {
+        Some(now) if sent.is_none() => request.if_changing(|| vec![remove(&name, &now.revision)]),
+        _ => Vec::new(),
+    };
     let line = |value: String| EditorControl::Line(value);
     let mut fields = Vec::new();
     if name.is_empty() {
         let note = "Such as `prod.cedar`; files count in the order of their names.";
-        fields.push(EditorField { name: "name", label: "Name", note, control: line(file) });
+        fields.push(EditorField { name: "name", label: "Name", note, control: line(edit.name) });
     }
     let note = "Policies in Cedar.";
-    fields.push(EditorField { name: "text", label: "Text", note, control: EditorControl::Lines(20, now) });
+    fields.push(EditorField { name: "text", label: "Text", note, control: EditorControl::Lines(20, edit.text) });
     let note = "A day or a moment, such as `2026-11-20`: what would have been decided otherwise since. Empty for none.";
-    fields.push(EditorField { name: "since", label: "Play the record since", note, control: line(since) });
+    fields.push(EditorField { name: "since", label: "Play the record since", note, control: line(edit.since) });
     let title = if name.is_empty() { "Add a file of policies".to_owned() } else { format!("Edit {name}") };
     Ok(PreviewEditorPage {
         frame: request.frame(&title),
-        above: vec![("/ui/policies".to_owned(), "Policies".to_owned())],
+        above: vec![(LIST.to_owned(), "Policies".to_owned())],
         intro: "What is written counts at once, for everyone. A file that is no policy is not written.".to_owned(),
         action: request.here(),
-        hidden: revision.into_iter().map(|it| ("revision", it)).collect(),
+        actions,
         fields,
         outcome,
     })
 }
 
-/// What the form holds.
-struct Edit {
-    name: String,
-    text: String,
-    revision: Option<String>,
-    since: String,
+/// The button that removes a file, once its lines were shown.
+fn remove(name: &str, revision: &str) -> Action {
+    let fields = [("preview", "true"), ("arg.name", name), ("arg.revision", revision), ("return", LIST)];
+    let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let target = Target::Send { path: "/ui/do/core_policy_file_delete".to_owned(), fields };
+    Action { label: "Remove …".to_owned(), about: name.to_owned(), target, look: Look::Danger }
 }
 
-async fn outcome(request: &PageRequest, edit: &Edit) -> Outcome {
+async fn outcome(request: &PageRequest, edit: &Edit, sent: &Fields) -> Outcome {
     let mut outcome = Outcome::default();
     let file = json!({ "name": if edit.name.is_empty() { "new.cedar" } else { &edit.name }, "text": edit.text });
     let checked = request.operate("core_policy_check", json!({ "file": file })).await;
@@ -125,16 +187,11 @@ async fn outcome(request: &PageRequest, edit: &Edit) -> Outcome {
         }
         Err(problem) => return failed(&problem),
     }
-    let mut arguments = json!({ "name": edit.name, "text": edit.text });
-    if let Some(revision) = &edit.revision {
-        arguments["revision"] = revision.as_str().into();
-    }
     outcome.sections.extend(problems(rows(&checked, "warnings"), "Names that nothing has", Level::Warn));
     if edit.name.is_empty() {
         outcome.summary = format!("Give the file a name. {}", outcome.summary);
     } else {
-        let next = "/ui/policies".to_owned();
-        add_change(request, &mut outcome, "core_policy_file_write", &arguments, next).await;
+        add_change(request, &mut outcome, &edit.change(), sent).await;
     }
     if !edit.since.is_empty() {
         match request.operate("core_policy_simulate", json!({ "since": edit.since, "file": file })).await {

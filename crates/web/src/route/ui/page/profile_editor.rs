@@ -1,18 +1,20 @@
 //! `/ui/profiles/-/edit`: a profile, new, changed or as a copy of another one, and beside it who would see what, before it
 //! is written.
 
+use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use toolcrib_base::Problem;
+use toolcrib_transport::http::body::Body;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::PreviewEditorPage;
 use toolcrib_ui::page::preview_editor::{EditorControl, EditorField, Outcome};
 use toolcrib_ui::part::{Cell, Column, Section, Table};
 
-use super::edit_outcome::{add_change, failed};
+use super::edit_outcome::{Change, EditedFile, add_change, again, failed, is_write, write_change};
 use super::json::{number, rows, text};
 use super::{Page, rendered};
-use crate::route::ui::PageRequest;
 use crate::route::ui::request::Fields;
+use crate::route::ui::{PageRequest, write};
 
 pub(super) const PATH: &str = "/ui/profiles/-/edit";
 
@@ -37,22 +39,23 @@ struct Subject {
     from: Option<String>,
     /// What the file says, as far as it is shown.
     before: Value,
-    revision: Option<String>,
+    /// The file as it is now.
+    now: Option<EditedFile>,
 }
 
 impl Subject {
     async fn of(request: &PageRequest) -> Result<Self, Problem> {
         let (name, from) = (request.value("name"), request.parameter("from").map(str::to_owned));
         let base = from.clone().unwrap_or_else(|| name.clone());
-        let (before, revision) = match base.is_empty() {
+        let (before, now) = match base.is_empty() {
             true => (json!({}), None),
             false => {
                 let there = request.operate("core_profile_get", json!({ "name": base })).await?.to_value();
                 let definition = if there["definition"].is_object() { there["definition"].clone() } else { json!({}) };
-                (definition, there["revision"].as_str().map(str::to_owned))
+                (definition, EditedFile::of(&there, "yaml"))
             }
         };
-        Ok(Self { name, from, before, revision })
+        Ok(Self { name, from, before, now })
     }
 
     /// Whether its file is there already.
@@ -84,6 +87,25 @@ impl Subject {
         self.from.is_none() && self.name.is_empty()
     }
 
+    /// What writes what the form holds.
+    fn change(&self, typed: &ProfileInput, sent: Option<&Fields>) -> Change {
+        let patch = self.patch(&typed.values);
+        let (tool, arguments) = match &self.from {
+            Some(from) => ("core_profile_clone", json!({ "name": from, "as": typed.as_name, "set": patch })),
+            None if self.is_new() => ("core_profile_create", json!({ "name": typed.as_name, "definition": patch })),
+            None => ("core_profile_change", json!({ "name": self.name, "set": patch })),
+        };
+        let name = if self.is_there() { &self.name } else { &typed.as_name };
+        let next = format!("/ui/profiles/{}", encoded(name));
+        // A copy is about a file that is not there yet.
+        let now = self.now.clone().filter(|_| self.is_there());
+        let opened = match sent {
+            Some(sent) => EditedFile::sent(sent).filter(|_| self.is_there()),
+            None => now.clone(),
+        };
+        Change { tool, arguments, next, opened, now }
+    }
+
     /// What differs between the form and the file, as a merge patch.
     fn patch(&self, typed: &[(&'static str, Value)]) -> Map<String, Value> {
         let mut patch = Map::new();
@@ -112,26 +134,43 @@ impl Subject {
 }
 
 /// The editor after the form was sent, or changed.
-pub(in crate::route::ui) async fn post(request: &PageRequest, fields: &Fields) -> Result<String, Problem> {
-    rendered(&editor(request, Some(fields)).await?)
+pub(in crate::route::ui) async fn post(request: &PageRequest, fields: &Fields) -> Result<Response<Body>, Problem> {
+    if is_write(fields) {
+        let subject = Subject::of(request).await?;
+        let change = subject.change(&ProfileInput::of(&subject, Some(fields)), Some(fields));
+        return match write_change(request, &change, fields).await {
+            Ok(response) => Ok(response),
+            Err(failed) => Ok(again(request, editor(request, Some(fields)).await?, &failed)),
+        };
+    }
+    let text = rendered(&editor(request, Some(fields)).await?)?;
+    Ok(write::html(&request.head.headers, StatusCode::OK, text))
+}
+
+/// What the form holds.
+struct ProfileInput {
+    values: Vec<(&'static str, Value)>,
+    /// The name of a new one.
+    as_name: String,
+}
+
+impl ProfileInput {
+    fn of(subject: &Subject, sent: Option<&Fields>) -> Self {
+        let begins = subject.fields();
+        let values = match sent {
+            Some(sent) => begins.iter().map(|(name, was)| (*name, typed(sent, name, was))).collect(),
+            None => begins,
+        };
+        let as_name = sent.and_then(|sent| sent.text("name")).unwrap_or_default().trim().to_owned();
+        Self { values, as_name }
+    }
 }
 
 async fn editor(request: &PageRequest, sent: Option<&Fields>) -> Result<PreviewEditorPage, Problem> {
-    let mut subject = Subject::of(request).await?;
-    // What is written is refused where the file has another revision by then than when the form was opened.
-    if let Some(opened) = sent.and_then(|sent| sent.text("revision")).filter(|_| subject.revision.is_some()) {
-        subject.revision = Some(opened.to_owned());
-    }
-    let begins = subject.fields();
-    let values: Vec<(&'static str, Value)> = match sent {
-        Some(sent) => begins.iter().map(|(name, was)| (*name, typed(sent, name, was))).collect(),
-        None => begins,
-    };
-    let as_name = match sent {
-        Some(sent) => sent.text("name").unwrap_or_default().trim().to_owned(),
-        None => String::new(),
-    };
-    let outcome = outcome(request, &subject, &values, &as_name, sent.is_some()).await;
+    let subject = Subject::of(request).await?;
+    let typed = ProfileInput::of(&subject, sent);
+    let outcome = outcome(request, &subject, &typed, sent).await;
+    let ProfileInput { values, as_name } = typed;
     let mut fields = Vec::new();
     if !subject.is_there() {
         fields.push(EditorField {
@@ -166,7 +205,7 @@ async fn editor(request: &PageRequest, sent: Option<&Fields>) -> Result<PreviewE
         above,
         intro: intro.to_owned(),
         action: request.here(),
-        hidden: subject.revision.iter().map(|it| ("revision", it.clone())).collect(),
+        actions: Vec::new(),
         fields,
         outcome,
     })
@@ -216,49 +255,29 @@ fn field(name: &'static str, value: &Value) -> EditorField {
 }
 
 /// What would come of it: the file, who sees what, and the button that writes it.
-async fn outcome(
-    request: &PageRequest,
-    subject: &Subject,
-    values: &[(&'static str, Value)],
-    as_name: &str,
-    is_sent: bool,
-) -> Outcome {
-    let patch = subject.patch(values);
-    let is_named = subject.is_there() || !as_name.is_empty();
-    let shown_name = if is_named { as_name } else { UNNAMED };
-    let (tool, arguments, asked) = match &subject.from {
-        Some(from) => (
-            "core_profile_clone",
-            json!({ "name": from, "as": as_name, "set": patch }),
-            json!({ "name": shown_name, "from": from, "set": patch }),
-        ),
-        None if subject.is_new() => (
-            "core_profile_create",
-            json!({ "name": as_name, "definition": patch }),
-            json!({ "name": shown_name, "definition": patch }),
-        ),
-        None => {
-            let name = &subject.name;
-            let mut arguments = json!({ "name": name, "set": patch });
-            if let Some(revision) = &subject.revision {
-                arguments["revision"] = revision.as_str().into();
-            }
-            ("core_profile_change", arguments, json!({ "name": name, "set": patch }))
-        }
+async fn outcome(request: &PageRequest, subject: &Subject, typed: &ProfileInput, sent: Option<&Fields>) -> Outcome {
+    let patch = subject.patch(&typed.values);
+    let is_named = subject.is_there() || !typed.as_name.is_empty();
+    let shown_name = if is_named { &*typed.as_name } else { UNNAMED };
+    let asked = match &subject.from {
+        Some(from) => json!({ "name": shown_name, "from": from, "set": patch }),
+        None if subject.is_new() => json!({ "name": shown_name, "definition": patch }),
+        None => json!({ "name": subject.name, "set": patch }),
     };
+    let change = subject.change(typed, sent);
+    let hidden = change.opened.clone().map(EditedFile::hidden).unwrap_or_default();
     let preview = match request.operate("core_profile_preview", asked).await {
         Ok(preview) => preview.to_value(),
-        Err(problem) => return failed(&problem),
+        Err(problem) => return Outcome { hidden, ..failed(&problem) },
     };
-    let mut outcome = Outcome { summary: summary(&preview), ..Outcome::default() };
-    if subject.is_there() && patch.is_empty() {
-        outcome.summary = format!("Nothing is changed. {}", outcome.summary);
-    } else if is_named && is_sent {
-        let name = if subject.is_there() { &subject.name } else { as_name };
-        let next = format!("/ui/profiles/{}", encoded(name));
-        add_change(request, &mut outcome, tool, &arguments, next).await;
-    } else if !is_named {
-        outcome.summary = format!("Give it a name. {}", outcome.summary);
+    let mut outcome = Outcome { summary: summary(&preview), hidden, ..Outcome::default() };
+    match sent {
+        _ if !is_named => outcome.summary = format!("Give it a name. {}", outcome.summary),
+        _ if subject.is_there() && patch.is_empty() && change.opened == change.now => {
+            outcome.summary = format!("Nothing is changed. {}", outcome.summary);
+        }
+        Some(sent) => add_change(request, &mut outcome, &change, sent).await,
+        None => {}
     }
     outcome.sections.extend(seen(&preview));
     outcome
@@ -319,7 +338,7 @@ mod tests {
             name: "team".to_owned(),
             from: None,
             before: json!({ "name": "team", "servers": ["kit"], "tools": { "deny": ["kit/x"] }, "keys": "****" }),
-            revision: None,
+            now: None,
         };
         let begins = subject.fields();
         assert_eq!(subject.patch(&begins), Map::new());

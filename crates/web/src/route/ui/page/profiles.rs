@@ -4,6 +4,7 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_transport::http::body::Body;
+use toolcrib_ui::Notice;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::page::{DetailPage, ListPage};
 use toolcrib_ui::part::{Action, Cell, Column, Level, Look, OperationForm, Section, Table};
@@ -198,8 +199,10 @@ pub(in crate::route::ui) fn key_page(request: &PageRequest, operation: &Operatio
     let url = request.own_url(&text(made, "url"));
     let words = "It is shown this once and kept nowhere: put it into the client's settings now. Who has lost it gets \
                  another one.";
+    let mut frame = request.frame(operation.summary);
+    frame.notice = Some(Notice::done(format!("Done. {}: `{name}`.", operation.summary)));
     let page = DetailPage {
-        frame: request.frame(operation.summary),
+        frame,
         above: ("/ui/profiles", "Profiles"),
         name: name.clone(),
         intro: String::new(),

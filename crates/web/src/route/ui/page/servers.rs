@@ -1,6 +1,6 @@
 //! `/ui/servers`: the servers, and one of them with what changed at it.
 
-mod changes;
+pub(super) mod changes;
 
 use serde_json::{Value, json};
 use toolcrib_base::Problem;

@@ -9,7 +9,7 @@ use toolcrib_ui::part::Level;
 
 use super::activity::totals;
 use super::json::{level, rows, text};
-use super::{Page, rendered};
+use super::{Page, editor, policy_editor, rendered};
 use crate::route::ui::PageRequest;
 use crate::route::ui::write::sentence;
 
@@ -38,7 +38,7 @@ async fn page(request: &PageRequest) -> Result<StartPage, Problem> {
             word: "file",
             text: format!("{place}: {}", problem.message),
             hint,
-            link: None,
+            link: repair(&problem.file).map(|path| (path, "Repair".to_owned())),
         });
     }
     for server in status.servers.iter().filter(|server| matches!(level(&server.state), Level::Bad | Level::Warn)) {
@@ -61,6 +61,14 @@ async fn page(request: &PageRequest) -> Result<StartPage, Problem> {
     let setup = setup.filter(|_| request.may_change() && request.allows("core_mcpserver_create"));
     let clients = found.unwrap_or_default().into_iter().flatten().filter(|_| setup.is_none()).collect();
     Ok(StartPage { frame: request.frame("Start"), setup, clients, needs, profiles: granted(request), day, status })
+}
+
+/// Where the text of a file is repaired that is wrong.
+fn repair(file: &str) -> Option<String> {
+    match file.split_once('/') {
+        Some(("policies", name)) => Some(policy_editor::path_of(name)),
+        _ => editor::path_of_file(file),
+    }
 }
 
 /// The clients on this machine, with what is to be done about each. Not where they may not be looked at, nor for the part

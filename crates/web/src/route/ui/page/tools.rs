@@ -9,7 +9,7 @@ use toolcrib_store::Door;
 use toolcrib_ui::filters::encoded;
 use toolcrib_ui::json::Json;
 use toolcrib_ui::page::{DetailPage, ListPage};
-use toolcrib_ui::part::{Cell, Check, Column, Filter, Level, Look, ManyForm, Section, Table};
+use toolcrib_ui::part::{Cell, Check, Column, Filter, Level, Look, ManyForm, Pick, Section, Table};
 use toolcrib_ui::schema::SchemaTree;
 
 use super::audit::audit_of;
@@ -133,9 +133,16 @@ fn many(request: &PageRequest) -> Option<ManyForm> {
     Some(ManyForm {
         id: MANY,
         tool: "core_profile_tools",
-        pick: ("name", "The chosen ones in profile", request.profiles(), profile),
+        pick: Some(Pick {
+            argument: "name",
+            label: "The chosen ones in profile",
+            options: request.profiles(),
+            value: profile,
+        }),
+        hidden: Vec::new(),
         argument: "visible",
         buttons: vec![("Hide them", "false", Look::Danger), ("Show them", "true", Look::Plain)],
+        is_previewed: true,
         next: request.here(),
     })
 }

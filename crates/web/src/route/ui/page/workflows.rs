@@ -196,7 +196,7 @@ fn action(run: &Value, id: &str, here: &str) -> Action {
     if run["status"] == "inprogress" {
         return super::run("Cancel", "core_workflow_execution_cancel", vec![("execution_id", id.to_owned())], here);
     }
-    let fields = vec![("arguments", run["input"].to_string())];
+    let fields = vec![("arguments".to_owned(), run["input"].to_string())];
     let target = Target::Send { path: start::path_of(&text(run, "workflow_name")), fields };
     Action { label: "Run again with the same input".into(), about: String::new(), target, look: Look::Primary }
 }

@@ -128,6 +128,17 @@ fn choice(word: &str, entry: &Value, rejected: &[Value]) -> Choice {
     let name = text(entry, if word == "renamed" { "to" } else { "name" });
     let by = rejected.iter().find(|it| text(it, "kind") == kind && text(it, "name") == name);
     let warnings = by.map(|it| format!("rejected by {}", text(it, "by"))).into_iter().collect();
+    let difference = difference(entry);
+    let note = match word {
+        "renamed" => format!("renamed, was {}", text(entry, "from")),
+        word => word.to_owned(),
+    };
+    let value = if kind == INSTRUCTIONS { kind } else { format!("{kind}:{name}") };
+    Choice { value, note, warnings, text: difference, file: "What changes".to_owned() }
+}
+
+/// What changes of something, field by field.
+pub(in crate::route::ui::page) fn difference(entry: &Value) -> String {
     let mut difference = String::new();
     for field in rows(entry, "fields") {
         let side = |key: &str| match &field[key] {
@@ -140,15 +151,11 @@ fn choice(word: &str, entry: &Value, rejected: &[Value]) -> Choice {
             side(key).lines().for_each(|line| _ = writeln!(difference, "{sign} {line}"));
         }
     }
-    let note = match word {
-        "renamed" => format!("renamed, was {}", text(entry, "from")),
-        word => word.to_owned(),
-    };
-    let value = if kind == INSTRUCTIONS { kind } else { format!("{kind}:{name}") };
-    Choice { value, note, warnings, text: difference, file: "What changes".to_owned() }
+    difference
 }
 
-fn is_one_line(name: &str) -> bool {
+/// Whether a form can send a name among others, each on its line.
+pub(in crate::route::ui::page) fn is_one_line(name: &str) -> bool {
     name.trim() == name && !name.contains(['\n', '\r'])
 }
 
