@@ -137,7 +137,7 @@ async fn decide(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<
         _ => Judgement::Approve,
     };
     let digests = arguments.get("digests").map(|digests| digests.to_value()).unwrap_or_default();
-    let wanted = selections(texts(arguments, "items").unwrap_or_default(), &digests)?;
+    let wanted = selections(&texts(arguments, "items").unwrap_or_default(), &digests)?;
     let servers = gateway.decide_each(wanted, judgement, by).await?;
     let total: u64 = servers.iter().filter_map(|one| one["total"].as_u64()).sum();
     let word = if judgement == Judgement::Approve { "approved" } else { "rejected" };
@@ -146,9 +146,9 @@ async fn decide(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<
 }
 
 /// What is meant of each server.
-fn selections(items: Vec<String>, digests: &Value) -> Result<Vec<ServerSelection>, Problem> {
+fn selections(items: &[String], digests: &Value) -> Result<Vec<ServerSelection>, Problem> {
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for item in &items {
+    for item in items {
         let Some((server, name)) = item.split_once('/').filter(|(server, name)| !server.is_empty() && !name.is_empty())
         else {
             let message = format!("`{item}` names no change of a server");
@@ -179,8 +179,8 @@ mod tests {
     fn items_are_decided_server_by_server_and_without_items_those_that_are_named() {
         let digests = json!({ "a": "1", "b": "2" });
         let of = |items: &[&str]| {
-            let items = items.iter().map(|item| (*item).to_owned()).collect();
-            selections(items, &digests).map(|all| {
+            let items: Vec<String> = items.iter().map(|item| (*item).to_owned()).collect();
+            selections(&items, &digests).map(|all| {
                 let each =
                     all.into_iter().map(|it| format!("{} {:?} {:?}", it.server, it.which.names, it.which.digest));
                 each.collect::<Vec<_>>()
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(some, [r#"a ["instructions"] Some("1")"#, r#"b ["tool:x/y", "prompt:p"] Some("2")"#]);
         assert_eq!(of(&[]).unwrap(), [r#"a [] Some("1")"#, r#"b [] Some("2")"#]);
         assert!(of(&["tool:x"]).is_err() && of(&["/x"]).is_err());
-        assert!(selections(Vec::new(), &Value::Null).is_err());
+        assert!(selections(&[], &Value::Null).is_err());
     }
 
     #[test]

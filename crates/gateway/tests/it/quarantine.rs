@@ -279,7 +279,7 @@ async fn changes_of_several_servers_are_decided_at_once_or_not_at_all() {
         json!({"judgement": "approve", "items": ["read"]}),
         json!({"judgement": "approve"}),
     ] {
-        let refused = ann.call("core_held_decide", wrong.clone()).await;
+        let refused = ann.call("core_held_decide", &wrong).await;
         assert_eq!(refused["isError"], true, "{wrong}: {refused}");
     }
     assert_eq!(done(&ann, "core_held_list", &json!({})).await["total"], 3);

@@ -326,6 +326,7 @@ async fn every_setting_is_documented() {
             .replacen("tls-", "tls.", 1)
             .replacen("approvals-", "approvals.", 1)
             .replacen("runners-", "runners.", 1)
+            .replacen("update-", "update.", 1)
             .replacen("audit-arguments", "audit.arguments", 1)
             .replacen("audit-days", "audit.days", 1)
             .replace('-', "_");

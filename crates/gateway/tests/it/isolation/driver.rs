@@ -175,8 +175,13 @@ impl Run {
 
     fn hear(&self, person: &Person) {
         let mut news = person.news.lock().unwrap();
+        // After a lost connection each resource that it has asked about is told as changed, by the very URI that it said.
+        let wanted = self.world.wallet.wanted.lock().unwrap();
+        let own = wanted.iter().filter(|(name, _)| name == person.name).map(|(_, uri)| json!(format!("\"{uri}\"")));
+        let own = Value::Array(own.collect());
+        drop(wanted);
         while let Poll::Ready(Some(event)) = news.poll_event(&mut Context::from_waker(Waker::noop())) {
-            self.check(person, &Value::Null, &String::from_utf8_lossy(&event.data));
+            self.check(person, &own, &String::from_utf8_lossy(&event.data));
             self.loot.keep("event", &json!([person.number, event.id]));
         }
     }

@@ -150,9 +150,10 @@ impl Wallet {
         self.tokens.lock().unwrap().remove(&(server.to_owned(), of(principal)));
     }
 
-    /// All servers tell a person that a resource of its own has changed.
+    /// All servers tell a person that a part of a resource of its own has changed, which has another URI than any that
+    /// is asked about.
     pub(super) fn tell(&self, person: &str) {
-        let params = json!({"uri": format!("note://{}/a", secrets_of(person)[1])});
+        let params = json!({"uri": format!("note://{}/a/part", secrets_of(person)[1])});
         let told = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params});
         self.news.tell(person, &told);
     }
