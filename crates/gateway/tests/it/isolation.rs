@@ -192,7 +192,7 @@ async fn each_hears_of_changes_of_its_own_resources_with_its_own_credential() {
         world.wallet.tell(name);
         let only = &secrets_of(name)[1];
         let uris = told(&mut heard[person].1).await;
-        assert_eq!(uris, [format!("mod+note://{only}/a"), format!("note://{only}/a")]);
+        assert_eq!(uris, [format!("mod+note://{only}/a/part"), format!("note://{only}/a/part")]);
         assert!(
             heard[1 - person]
                 .1
