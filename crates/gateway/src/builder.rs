@@ -253,6 +253,7 @@ impl GatewayBuilder {
             loaded: ArcSwap::new(self.loaded),
             builder: Mutex::new((builder, Quarantine::default())),
             policies,
+            held: ArcSwap::default(),
             approval_news: self.approval_news,
             sinks: OnceLock::new(),
             router: OnceLock::new(),

@@ -14,6 +14,7 @@ use toolcrib_call::{
     CallPath, EnvironmentChange, Halts, HeldBy, LiveEvent, LiveEvents, ProfileSnapshot, Servers, ViewMaker, Views,
 };
 use toolcrib_catalog::{Catalog, ChangedTools, Files, SecretRef};
+use toolcrib_policy::HeldItems;
 use toolcrib_protocol::{Notification, Raw};
 use toolcrib_session::{BrowserSessions, Caller, Principal, Sessions};
 use toolcrib_sink::{SinkStatus, Sinks};
@@ -85,6 +86,8 @@ pub struct Gateway {
     pub(crate) loaded: ArcSwap<Catalog>,
     pub(crate) builder: Mutex<(Builder, Quarantine)>,
     pub(crate) policies: PoliciesInForce,
+    /// What profiles hold back of servers as everyone sees them, as of the last build.
+    pub(crate) held: ArcSwap<HeldItems>,
     /// Who passes on what happens to approvals, if anyone does.
     pub(crate) approval_news: Option<mpsc::Sender<Value>>,
     /// Where the audit log is delivered to, once the process has started that.
@@ -317,6 +320,7 @@ impl Gateway {
         let shown = builder.indexed();
         let holds = loaded.profiles.values().any(|profile| profile.changed_tools == ChangedTools::Hold);
         let held = if holds { quarantine.update(&servers, &self.path.pins) } else { Arc::default() };
+        self.held.store(Arc::clone(&held));
         let shown_by = VisibilityRules { held, policies: None };
         let views: Views = loaded
             .profiles

@@ -70,6 +70,15 @@ impl From<Reason> for Refusal<'_> {
     }
 }
 
+// === impl HeldItems ===
+
+impl HeldItems {
+    /// How many they are, of all kinds.
+    pub fn count(&self) -> usize {
+        self.tools.len() + self.prompts.len() + self.templates.len()
+    }
+}
+
 // === impl Rules ===
 
 impl Rules {

@@ -26,7 +26,7 @@ pub(super) const ROWS: &[Row] = &[row(
         description: "Show how the gateway is: its version and uptime, every server with its state, what failed and what to do, the sessions, the audit log, and the problems of definitions with file and line. Who does not administer sees the servers of the profile with their states, its own sessions, and whether the audit log records. `caller` is who asks: the principal, its role in the profile, how it was proven, and the issuer of its token.",
         permission: Permission::Open,
         input: r#"{"type":"object","properties":{"attention":{"type":"boolean","default":false,"description":"Only servers that failed or wait for a login; all are counted"}},"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"version":{"type":"string"},"tools":{"type":"integer","description":"How many tools the servers have in all"},"started":{"type":"string"},"uptime_s":{"type":"integer"},"sessions":{"type":"integer"},"states":{"type":"object","additionalProperties":{"type":"integer"}},"servers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"since":{"type":"string"},"next":{"type":"string"}},"required":["name","state","since"]}},"problems":{"type":"array"},"warnings":{"type":"array"},"audit":{"type":"object"},"caller":{"type":"object","properties":{"principal":{"type":"string"},"role":{"enum":["viewer","member","operator","admin","owner"]},"proof":{"type":"string"},"issuer":{"type":"string"}},"required":["principal","role","proof"]}},"required":["version","started","uptime_s","sessions","states","servers","problems","warnings","audit","caller"]}"#,
+        output: r#"{"type":"object","properties":{"version":{"type":"string"},"tools":{"type":"integer","description":"How many tools the servers have in all"},"started":{"type":"string"},"uptime_s":{"type":"integer"},"sessions":{"type":"integer"},"states":{"type":"object","additionalProperties":{"type":"integer"}},"servers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"since":{"type":"string"},"next":{"type":"string"}},"required":["name","state","since"]}},"problems":{"type":"array"},"warnings":{"type":"array"},"held":{"type":"integer","description":"How many tools, prompts and templates profiles hold until someone approves their change; for who administers"},"audit":{"type":"object"},"caller":{"type":"object","properties":{"principal":{"type":"string"},"role":{"enum":["viewer","member","operator","admin","owner"]},"proof":{"type":"string"},"issuer":{"type":"string"}},"required":["principal","role","proof"]}},"required":["version","started","uptime_s","sessions","states","servers","problems","warnings","audit","caller"]}"#,
         ..ROW
     },
 )];
@@ -55,6 +55,7 @@ fn status(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Va
     let problems = &gateway.loaded().problems;
     let problems: Vec<Value> = problems.iter().filter(|_| scope.is_everything()).map(definition::problem).collect();
     let warnings = if scope.is_everything() { gateway.configuration.warnings() } else { Vec::new() };
+    let held = scope.is_everything().then(|| gateway.held.load().count());
     let health = gateway.path.store.audit().health();
     let mut audit = json!({ "recording": health.blocked_since.is_none() });
     if scope.is_everything() {
@@ -62,7 +63,7 @@ fn status(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Va
         audit["lastError"] = health.last_error.into();
         audit["sinks"] = json!(gateway.sink_statuses());
     }
-    Ok(json!({
+    let mut status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "started": gateway.started.to_string(),
         "uptime_s": gateway.path.clock.now().since(gateway.started) / 1_000,
@@ -74,7 +75,11 @@ fn status(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Va
         "warnings": warnings,
         "audit": audit,
         "caller": who(caller),
-    }))
+    });
+    if let Some(held) = held {
+        status["held"] = held.into();
+    }
+    Ok(status)
 }
 
 /// Who asks, and by which proof.

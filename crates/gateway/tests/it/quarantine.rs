@@ -266,6 +266,7 @@ async fn changes_of_several_servers_are_decided_at_once_or_not_at_all() {
     let files = [stopped("alpha", &["read", "write"], ""), stopped("beta", &["read"], ""), hold()];
     let house = TestGateway::settled(&files).await;
     let ann = person(&house, "ann");
+    assert_eq!(done(&ann, "core_status", &json!({})).await["held"], 3);
     let held = done(&ann, "core_held_list", &json!({})).await;
     assert_eq!((&held["total"], &held["servers"]), (&json!(3), &json!(["alpha", "beta"])), "{held}");
     let some = done(&ann, "core_held_list", &json!({"query": "READ", "server": "beta"})).await;

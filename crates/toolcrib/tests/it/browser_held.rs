@@ -30,6 +30,9 @@ async fn changes_of_several_servers_are_decided_at_once() {
             pages.shows("/ui/servers/one", "ready").await;
             pages.shows("/ui/servers/two", "ready").await;
             assert_ne!(calls("one/echo").await, 0, "it is held");
+            pages.shows("/ui", "are held until their changes are approved").await;
+            pages.click("main a[href='/ui/held']").await;
+            pages.reads("Approve all").await;
             // Of both servers, by what they are called; filters stand in the address.
             pages.shows("/ui/held?q=echo", "2 in all").await;
             let choose = async |item: &str| pages.click(&format!("input[value='{item}']")).await;

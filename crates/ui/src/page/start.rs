@@ -82,6 +82,9 @@ pub struct Status {
     /// What is risky.
     #[serde(default)]
     pub warnings: Vec<serde_json::Value>,
+    /// How many tools, prompts and templates profiles hold until their change is approved.
+    #[serde(default)]
+    pub held: usize,
 }
 
 /// What is wrong with a file.

@@ -51,8 +51,16 @@ async fn page(request: &PageRequest) -> Result<StartPage, Problem> {
         let hint = server.next.as_deref().map(sentence);
         needs.push(Need { level, word: "server", text, hint, link: Some(link) });
     }
+    if status.held > 0 && request.allows("core_held_list") {
+        let text = match status.held {
+            1 => "1 tool, prompt or template is held until its change is approved".to_owned(),
+            more => format!("{more} tools, prompts and templates are held until their changes are approved"),
+        };
+        let link = Some(("/ui/held".to_owned(), "Review".to_owned()));
+        needs.push(Need { level: "warn", word: "changes", text, hint: None, link });
+    }
     for warning in &status.warnings {
-        let text = warning.as_str().or_else(|| warning["message"].as_str()).unwrap_or_default();
+        let text = warning["warning"].as_str().unwrap_or_default();
         let hint = warning["hint"].as_str().map(sentence);
         needs.push(Need { level: "warn", word: "setting", text: sentence(text), hint, link: None });
     }
