@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 from mcp.server.fastmcp import Context, FastMCP, Image
+from mcp.server.lowlevel import Server
 from mcp.types import SamplingMessage, TextContent
 
 server = FastMCP("old", instructions="Says what it did.", host="127.0.0.1", port=int(os.environ.get("PORT", "0")))
@@ -90,6 +91,19 @@ def greeting(name: str) -> str:
     """Greets"""
     return f"Say hello to {name}"
 
+
+run_session = Server.run
+
+
+async def run_session_alone(self: Server, *arguments: Any, **options: Any) -> None:
+    """A session that fails, such as by an answer after its end, ends alone, as in later releases."""
+    try:
+        await run_session(self, *arguments, **options)
+    except Exception as error:
+        print(f"a session has failed: {error!r}", file=sys.stderr)
+
+
+Server.run = run_session_alone
 
 if __name__ == "__main__":
     server.run({"stdio": "stdio", "sse": "sse", "http": "streamable-http"}[sys.argv[1]])
