@@ -286,6 +286,22 @@ fn epoch(workspace: &Workspace) -> Result<u64> {
     time.parse().with_context(|| format!("git said `{time}` as the time of the last commit"))
 }
 
+/// The names of the files of a folder of products, sorted. Cargo has a folder of the same name for the profile `dist`: what
+/// it puts there, each program with a list of its sources beside it, is no product.
+pub fn product_names(folder: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("failed to list `{}`", folder.display()))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_of_cargo = name.starts_with('.') || name.ends_with(".d") || folder.join(format!("{name}.d")).exists();
+        if entry.file_type()?.is_file() && !is_of_cargo {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
 /// Sizes and hashes; the latter are also in `SHA256SUMS`.
 fn print_files(files: &[PathBuf]) -> Result<()> {
     for file in files {
@@ -328,6 +344,17 @@ mod tests {
             (Err(error), Err(expect)) => assert!(error.to_string().contains(expect), "{error}"),
             (request, expect) => panic!("{arguments:?}: {request:?}, expected {expect:?}"),
         }
+    }
+
+    #[test]
+    fn what_cargo_puts_into_the_folder_is_no_product() {
+        let folder = std::env::temp_dir().join(format!("toolcrib-products-{}", std::process::id()));
+        fs::create_dir_all(folder.join("deps")).unwrap();
+        for name in ["toolcrib_0.1.0_amd64.deb", ".cargo-lock", "toolcrib", "toolcrib.d", "a.tar.gz"] {
+            fs::write(folder.join(name), "").unwrap();
+        }
+        assert_eq!(product_names(&folder).unwrap(), ["a.tar.gz", "toolcrib_0.1.0_amd64.deb"]);
+        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

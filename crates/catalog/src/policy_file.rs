@@ -66,8 +66,8 @@ fn read(path: &Path) -> Result<String, String> {
     }
     let mut text = String::new();
     let file = File::open(path).map_err(|error| format!("cannot read the file: {error}"))?;
-    match // One more, to see that there is more.
-    file.take(POLICY_MAX + 1).read_to_string(&mut text) {
+    // One more, to see that there is more.
+    match file.take(POLICY_MAX + 1).read_to_string(&mut text) {
         Ok(_) => Ok(text),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Err("the file is not UTF-8".to_owned()),
         Err(error) => Err(format!("cannot read the file: {error}")),

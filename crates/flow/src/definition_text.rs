@@ -1,8 +1,13 @@
-//! A definition that is given as the text of its file: out of the arguments, and what is wrong with it at which line.
+//! A definition that is given as the text of its file: out of the arguments, and what is wrong with it at which line; and
+//! the text of a file that was never read because it is wrong.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::DefinitionProblem;
+use toolcrib_call::Invocation;
+use toolcrib_catalog::{DefinitionFile, DefinitionId, DefinitionKind, DefinitionProblem};
+use toolcrib_gateway::Gateway;
 
 use crate::arguments::OperationArguments;
 
@@ -23,6 +28,22 @@ pub(crate) fn given<'a>(arguments: &'a OperationArguments, parts: &[&str]) -> Re
         return Err(Problem::new(Kind::TooLarge, format!("the definition has more than {TEXT_MAX} bytes")));
     }
     Ok(Some(text))
+}
+
+/// The file of a definition that is not in force, for who may repair it.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) async fn unread(
+    gateway: &Arc<Gateway>,
+    invocation: &Invocation,
+    kind: DefinitionKind,
+    name: &str,
+) -> Result<Option<DefinitionFile>, Problem> {
+    match DefinitionId::new(kind, name) {
+        Ok(id) if invocation.visibility().is_everything() => gateway.read_file(id).await,
+        _ => Ok(None),
+    }
 }
 
 /// A problem with its place in the text.

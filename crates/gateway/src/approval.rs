@@ -104,10 +104,10 @@ impl Gateway {
         Ok(decided.pop().unwrap_or_default())
     }
 
-    /// The same about several servers: about all of it, or about nothing. Gives an answer for each.
+    /// The same about several servers, once all of it was found to be as it was meant. Gives an answer for each.
     ///
     /// # Errors
-    /// As of one.
+    /// As of one: then nothing is decided. Or the store takes no more: what it took by then counts and is on record.
     pub async fn decide_each(
         self: &Arc<Self>,
         wanted: Vec<ServerSelection>,
@@ -124,17 +124,23 @@ impl Gateway {
                 let change = change(judgement, &items, &offer, &difference);
                 decisions.push(ServerDecision { running, items, change });
             }
-            for decision in &mut decisions {
-                let change = std::mem::take(&mut decision.change);
-                gateway.path.pins.decide(&decision.running.definition, change, &principal)?;
+            let (mut decided, mut failed) = (Vec::new(), None);
+            for ServerDecision { running, items, change } in decisions {
+                if let Err(error) = gateway.path.pins.decide(&running.definition, change, &principal) {
+                    failed = Some(Problem::from(error));
+                    break;
+                }
+                decided.push((running, items));
             }
-            gateway.rebuild();
-            Ok::<_, Problem>(decisions)
+            if !decided.is_empty() {
+                gateway.rebuild();
+            }
+            Ok::<_, Problem>((decided, failed))
         };
         let done = tokio::task::spawn_blocking(work).await;
-        let decisions = done.unwrap_or_else(|error| Err(Problem::new(Kind::Internal, error.to_string())))?;
+        let (decided, failed) = done.unwrap_or_else(|error| Err(Problem::new(Kind::Internal, error.to_string())))?;
         let mut answers = Vec::new();
-        for ServerDecision { running, items, .. } in decisions {
+        for (running, items) in decided {
             let name = &running.definition.name;
             for item in &items {
                 let target = match item.part {
@@ -148,7 +154,7 @@ impl Gateway {
             let (total, by) = (decided.len(), by.principal.id.as_str());
             answers.push(json!({ "server": name.as_str(), "decided": decided, "total": total, "by": by }));
         }
-        Ok(answers)
+        failed.map_or(Ok(answers), Err)
     }
 
     /// Writes an administrative act into the audit log.

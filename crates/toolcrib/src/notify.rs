@@ -1,5 +1,5 @@
-//! What systemd is told of the state of a service of `Type=notify` (sd_notify(3)): without this, what is ordered behind
-//! the gateway starts before it answers, and a restart ends before it is done.
+//! Notifies systemd that a service of `Type=notify` is ready or stops (sd_notify(3)). Without it, units ordered after the
+//! gateway start before it answers, and a restart ends before it is done.
 
 use std::ffi::OsStr;
 use std::io;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::child;
 use crate::dist::targets::repository;
 use crate::dist::trial::Trials;
-use crate::dist::{Dist, sha256};
+use crate::dist::{Dist, product_names, sha256};
 
 /// What is made after the statement or by its signer, and the statements themselves.
 const NO_SUBJECTS: [&str; 5] = ["SHA256SUMS", "index.json", ".minisig", ".intoto.json", ".part"];
@@ -75,18 +75,9 @@ fn path(dist: &Dist<'_>) -> PathBuf {
 
 /// The files of the release, sorted by name.
 fn subjects(dist: &Dist<'_>) -> Result<Vec<Subject>> {
-    let mut subjects = Vec::new();
-    for entry in fs::read_dir(&dist.folder).with_context(|| format!("failed to list `{}`", dist.folder.display()))? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        // Of the same name as our folder is cargo's for the profile `dist`, with a hidden file of its own.
-        let is_product = entry.file_type()?.is_file() && !name.starts_with('.');
-        if is_product && !NO_SUBJECTS.iter().any(|end| name.ends_with(end)) {
-            subjects.push(Subject { name, sha256: sha256(&entry.path())? });
-        }
-    }
-    subjects.sort();
-    Ok(subjects)
+    let names = product_names(&dist.folder)?.into_iter();
+    let named = names.filter(|name| !NO_SUBJECTS.iter().any(|end| name.ends_with(end)));
+    named.map(|name| Ok(Subject { sha256: sha256(&dist.folder.join(&name))?, name })).collect()
 }
 
 fn record(dist: &Dist<'_>) -> Result<BuildRecord> {

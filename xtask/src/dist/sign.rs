@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::child;
 use crate::dist::trial::Trials;
-use crate::dist::{Dist, sha256};
+use crate::dist::{Dist, product_names, sha256};
 
 pub use update::test;
 
@@ -72,7 +72,7 @@ fn test_key(dist: &Dist<'_>) -> PathBuf {
 /// The hashes of all products, as `sha256sum --check` reads them.
 fn write_sums(folder: &Path) -> Result<()> {
     let mut lines = Vec::new();
-    for name in names(folder)? {
+    for name in product_names(folder)? {
         if !name.ends_with(SIGNATURE) && ![SUMS, INDEX].contains(&name.as_str()) {
             lines.push(format!("{}  {name}\n", sha256(&folder.join(&name))?));
         }
@@ -84,7 +84,7 @@ fn write_sums(folder: &Path) -> Result<()> {
 fn write_index(request: &IndexRequest<'_>) -> Result<()> {
     let IndexRequest { folder, version, epoch } = request;
     let mut archives = Map::new();
-    for name in names(folder)? {
+    for name in product_names(folder)? {
         if let Some(target) = target(&name, version) {
             let file = folder.join(&name);
             let size = fs::metadata(&file).with_context(|| format!("failed to read `{}`", file.display()))?.len();
@@ -106,19 +106,6 @@ fn write_index(request: &IndexRequest<'_>) -> Result<()> {
 fn target<'a>(name: &'a str, version: &str) -> Option<&'a str> {
     let target = name.strip_prefix("toolcrib-")?.strip_prefix(version)?.strip_prefix('-')?.strip_suffix(".tar.gz")?;
     SYSTEMS.iter().any(|system| target.ends_with(system)).then_some(target)
-}
-
-/// The files of a folder, in order.
-fn names(folder: &Path) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("failed to read `{}`", folder.display()))? {
-        let entry = entry?;
-        if entry.file_type()?.is_file() {
-            names.push(entry.file_name().to_string_lossy().into_owned());
-        }
-    }
-    names.sort();
-    Ok(names)
 }
 
 /// RFC 3339 in UTC.

@@ -91,7 +91,7 @@ async fn who_may_do_what_is_seen_and_what_a_changed_policy_changes_before_it_is_
             pages.click(WRITE).await;
             pages.reads("Done.").await;
             assert_eq!(fs::read_to_string(&file).unwrap(), format!("{TEAM}{stricter}"));
-            // It went away while it was edited: what was typed makes it anew.
+            // It went away while it was edited: what was typed makes it again.
             pages.go("/ui/policies/-/edit?name=team.cedar").await;
             pages.types("[name='text']", TEAM).await;
             pages.until(WRITE).await;

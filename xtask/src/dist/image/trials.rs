@@ -93,7 +93,7 @@ pub fn test(dist: &Dist<'_>, trials: &mut Trials) -> Result<()> {
         containers.import(&tar, BASE_WITH_RUNTIMES.0)?;
         containers.build(&context, "Containerfile.runtimes", BASE_WITH_RUNTIMES.0, WITH_RUNTIMES)
     });
-    trials.run("with Node and Python: their programs start, as nobody special", || {
+    trials.run("with Node and Python: their programs start, as an ordinary user", || {
         for program in ["node", "npx", "python3", "uvx", "toolcrib"] {
             let output = containers.run(&["--entrypoint", program], WITH_RUNTIMES, &["--version"])?;
             ensure!(output.status.success(), "`{program}` fails: {}", String::from_utf8_lossy(&output.stderr));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{
-    DefinitionFile, DefinitionId, DefinitionProblem, ObjectName, ServiceClassDefinition, WriteError,
+    DefinitionFile, DefinitionId, DefinitionKind, DefinitionProblem, ObjectName, ServiceClassDefinition, WriteError,
 };
 use toolcrib_view::ObjectKind;
 use toolcrib_view::Visibility;
@@ -63,12 +63,8 @@ async fn unread(asking: &OperationCall, problem: Problem) -> Result<Value, Probl
 }
 
 async fn unread_file(asking: &OperationCall) -> Result<Option<DefinitionFile>, Problem> {
-    match ObjectName::new(asking.given.text("name")?) {
-        Ok(name) if asking.invocation.visibility().is_everything() => {
-            asking.gateway.read_file(DefinitionId::ServiceClass(name)).await
-        }
-        _ => Ok(None),
-    }
+    let name = asking.given.text("name")?;
+    definition_text::unread(&asking.gateway, &asking.invocation, DefinitionKind::ServiceClass, name).await
 }
 
 /// A class as a caller with this visibility may read it.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use toolcrib_base::nearest::nearest;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::{DefinitionFile, DefinitionId, DefinitionProblem, ObjectName, WorkflowDefinition, WriteError};
+use toolcrib_catalog::{
+    DefinitionFile, DefinitionId, DefinitionKind, DefinitionProblem, ObjectName, WorkflowDefinition, WriteError,
+};
 use toolcrib_view::ObjectKind;
 
 use super::OperationCall;
@@ -83,12 +85,7 @@ async fn unread(asking: &OperationCall, name: &str) -> Result<Value, Problem> {
 }
 
 async fn unread_file(asking: &OperationCall, name: &str) -> Result<Option<DefinitionFile>, Problem> {
-    match ObjectName::new(name) {
-        Ok(name) if asking.invocation.visibility().is_everything() => {
-            asking.gateway.read_file(DefinitionId::Workflow(name)).await
-        }
-        _ => Ok(None),
-    }
+    definition_text::unread(&asking.gateway, &asking.invocation, DefinitionKind::Workflow, name).await
 }
 
 /// The definition of a name, where the caller may know of it.
