@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_call::Invocation;
-use toolcrib_catalog::{DefinitionFile, DefinitionId, DefinitionKind, DefinitionProblem};
+use toolcrib_catalog::{DefinitionFile, DefinitionId, DefinitionKind, DefinitionProblem, WriteError};
 use toolcrib_gateway::Gateway;
 
 use crate::arguments::OperationArguments;
@@ -44,6 +44,12 @@ pub(crate) async fn unread(
         Ok(id) if invocation.visibility().is_everything() => gateway.read_file(id).await,
         _ => Ok(None),
     }
+}
+
+/// Why a file is not in force, if its text says it.
+pub(crate) fn fault(kind: DefinitionKind, name: &str, written: &DefinitionFile) -> Option<Problem> {
+    let problems = DefinitionId::new(kind, name).ok()?.check(written.text()).err()?;
+    Some(WriteError::Bad(problems).into())
 }
 
 /// A problem with its place in the text.

@@ -135,11 +135,12 @@ const ROWS: &[Operation] = &[
         tool: "core_workflow_get",
         path: "/workflows/{name}",
         summary: "Show a workflow",
-        description: "Show the definition of a workflow, as JSON and as the text of its file.",
+        description: "Show the definition of a workflow, as JSON and as the text of its file; of a file that is wrong, its text \
+                      and the error.",
         permission: Permission::Open,
         problems: &[Kind::NotFound],
         input: NAMED,
-        output: r#"{"type":"object","properties":{"workflow":{"type":"object"},"yaml":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"}},"required":["workflow","yaml"]}"#,
+        output: r#"{"type":"object","properties":{"workflow":{"type":"object"},"available":{"type":"boolean"},"error":{"type":"string"},"yaml":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"}},"required":["workflow","yaml"]}"#,
         ..DEFINITION
     },
     Operation {

@@ -56,8 +56,10 @@ pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
 /// A file that is no class, because something is wrong with it: for who may repair it.
 async fn unread(asking: &OperationCall, problem: Problem) -> Result<Value, Problem> {
     let Some(written) = unread_file(asking).await? else { return Err(problem) };
+    let name = asking.given.text("name")?;
+    let error = definition_text::fault(DefinitionKind::ServiceClass, name, &written).unwrap_or(problem);
     Ok(json!({
-        "name": asking.given.text("name")?, "available": false, "error": problem.message,
+        "name": name, "available": false, "error": error.message,
         "yaml": written.text(), "file": written.file, "revision": written.revision,
     }))
 }

@@ -79,8 +79,11 @@ pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
 /// A file that never was a workflow, because something is wrong with it: for who may repair it.
 async fn unread(asking: &OperationCall, name: &str) -> Result<Value, Problem> {
     let Some(written) = unread_file(asking, name).await? else { return Err(unknown(asking, name)) };
+    let fault = definition_text::fault(DefinitionKind::Workflow, name, &written);
+    let error = fault.unwrap_or_else(|| unknown(asking, name));
     Ok(json!({
-        "workflow": { "name": name }, "yaml": written.text(), "file": written.file, "revision": written.revision,
+        "workflow": { "name": name }, "available": false, "error": error.message,
+        "yaml": written.text(), "file": written.file, "revision": written.revision,
     }))
 }
 
