@@ -49,6 +49,7 @@ mod flows;
 mod full_disk;
 mod guides;
 mod halts;
+mod homes;
 mod init;
 mod kinds;
 mod liar;
