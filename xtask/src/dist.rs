@@ -65,7 +65,7 @@ const PRODUCTS: [Product; 11] = [
     Product { name: "sbom", about: "what the program is made of as CycloneDX", make: sbom::make, test: sbom::test },
     Product {
         name: "archive",
-        about: "binary, man pages, completions, licence, notices as .tar.gz",
+        about: "binary, man pages, completions, licence, notices as .tar.gz, for Windows as .zip",
         make: archive::make,
         test: archive::test,
     },
@@ -150,9 +150,8 @@ struct Request {
 
 impl Dist<'_> {
     /// Whether the program is that of a release, and not one that was given.
-    pub fn is_built_here(&self) -> Result<bool> {
-        let built = self.workspace.target()?.join(self.target);
-        Ok([&built, &self.work].iter().any(|folder| self.binary.starts_with(folder)))
+    pub fn is_built_here(&self) -> bool {
+        self.symbols.is_some()
     }
 
     /// An empty folder for one product.

@@ -44,7 +44,7 @@ pub(crate) struct UiBench {
 }
 
 /// The pages: what each is, its path, and within which time 95 of 100 are to be made, in milliseconds.
-const PAGES: [(&str, &str, f64); 11] = [
+const PAGES: [(&str, &str, f64); 12] = [
     ("start", "/ui", 5.0),
     ("tools", "/ui/tools", 5.0),
     ("tools, the last page", "/ui/tools?from=9800", 5.0),
@@ -54,6 +54,7 @@ const PAGES: [(&str, &str, f64); 11] = [
     ("servers", "/ui/servers", 5.0),
     ("servers, by words", "/ui/servers?q=s09", 100.0),
     ("one server", "/ui/servers/s0500", 5.0),
+    ("held changes", "/ui/held", 100.0),
     ("find (Ctrl+K)", "/ui/find?q=tool_3%20s05", 100.0),
     ("audit log", "/ui/audit", 5.0),
 ];

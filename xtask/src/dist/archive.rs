@@ -1,4 +1,4 @@
-//! `toolcrib-<version>-<target>.tar.gz`: the binary with its man pages, completions and licence, for everybody whose
+//! `toolcrib-<version>-<target>.tar.gz`, for Windows `.zip`: the binary with its man pages, completions and licence, for everybody whose
 //! package manager has no Toolcrib.
 
 use std::fs;
@@ -12,7 +12,7 @@ use crate::child;
 use crate::dist::files::Files;
 use crate::dist::tools::must;
 use crate::dist::trial::Trials;
-use crate::dist::{Dist, notices, sha256};
+use crate::dist::{Dist, notices, sha256, targets};
 
 /// Long enough for the demo on a machine that is busy with other things.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -50,6 +50,8 @@ const SHELLS: [Shell; 3] = [
 #[derive(Debug)]
 struct UnpackedArchive {
     root: PathBuf,
+    /// `toolcrib`, on Windows `toolcrib.exe`.
+    program: PathBuf,
     empty: PathBuf,
 }
 
@@ -61,29 +63,33 @@ struct Shell {
 }
 
 pub fn make(dist: &Dist<'_>) -> Result<Vec<PathBuf>> {
-    let name = format!("toolcrib-{}-{}", dist.version, dist.target);
+    let target = targets::find(dist.target)?;
+    let name = target.folder(&dist.version);
     let stage = dist.stage("archive")?;
     let root = stage.join(&name);
     fs::create_dir_all(&root)?;
-    fs::copy(&dist.binary, root.join("toolcrib")).context("failed to copy the program")?;
+    fs::copy(&dist.binary, root.join(target.program())).context("failed to copy the program")?;
     let files = Files::make(dist)?;
     copy(&[&files.licence, &files.notices], &root)?;
     copy(&files.man_pages, &root.join("man"))?;
     copy(&files.completions.all(), &root.join("completions"))?;
-    let file = dist.folder.join(format!("{name}.tar.gz"));
+    let file = dist.folder.join(target.file(&dist.version));
     pack(dist, &stage, &name, &file)?;
     Ok(vec![file])
 }
 
 pub fn test(dist: &Dist<'_>, trials: &mut Trials) -> Result<()> {
-    let name = format!("toolcrib-{}-{}", dist.version, dist.target);
+    let target = targets::find(dist.target)?;
+    let name = target.folder(&dist.version);
     let folder = dist.stage("archive-test")?;
-    let file = dist.folder.join(format!("{name}.tar.gz"));
-    must(Command::new("tar").arg("-xzf").arg(&file).arg("-C").arg(&folder), "tar")?;
-    let unpacked = UnpackedArchive { root: folder.join(&name), empty: folder.join("empty") };
+    let file = dist.folder.join(target.file(&dist.version));
+    unpack(&file, &folder)?;
+    let root = folder.join(&name);
+    let program = root.join(target.program());
+    let unpacked = UnpackedArchive { root, program, empty: folder.join("empty") };
     fs::create_dir(&unpacked.empty)?;
     trials.run("it is packed the same way twice", || {
-        let again = folder.join("again.tar.gz");
+        let again = folder.join(format!("again.{}", target.archive));
         pack(dist, &dist.work.join("archive"), &name, &again)?;
         ensure!(sha256(&again)? == sha256(&file)?, "`{}` differs from what was packed before", again.display());
         Ok(())
@@ -146,7 +152,7 @@ impl UnpackedArchive {
     }
 
     fn printed(&self, arguments: &[&str]) -> Result<String> {
-        printed(self.command(&self.root.join("toolcrib").to_string_lossy()).args(arguments))
+        printed(self.command(&self.program.to_string_lossy()).args(arguments))
     }
 }
 
@@ -202,12 +208,54 @@ pub fn copy(files: &[impl AsRef<Path>], folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An archive whose bytes depend on the names and contents of the files alone.
+/// `folder/name` as an archive whose bytes depend on the names and contents of the files alone; the end of `file`,
+/// `.tar.gz` or `.zip`, says its form.
 pub fn pack(dist: &Dist<'_>, folder: &Path, name: &str, file: &Path) -> Result<()> {
-    let tar = file.with_extension("");
-    let mut pack = Command::new("tar");
-    pack.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=ustar"]);
-    pack.arg(format!("--mtime=@{}", dist.epoch)).arg("-C").arg(folder).arg("-cf").arg(&tar).arg(name);
-    must(&mut pack, "tar")?;
-    must(Command::new("gzip").args(["-9", "-n", "-f"]).arg(&tar), "gzip")
+    pack_at(dist.epoch, folder, name, file)
+}
+
+fn pack_at(epoch: u64, folder: &Path, name: &str, file: &Path) -> Result<()> {
+    let mut pack = python();
+    pack.args(["-c", include_str!("pack.py")]).arg(folder).arg(name).arg(file).arg(epoch.to_string());
+    must(&mut pack, "pack.py")
+}
+
+fn unpack(file: &Path, folder: &Path) -> Result<()> {
+    if file.extension().is_some_and(|end| end == "zip") {
+        return must(python().args(["-m", "zipfile", "-e"]).arg(file).arg(folder), "python3 -m zipfile");
+    }
+    must(Command::new("tar").arg("-xzf").arg(file).arg("-C").arg(folder), "tar")
+}
+
+fn python() -> Command {
+    Command::new(if std::env::consts::OS == "windows" { "python" } else { "python3" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archives_of_either_form_hold_the_files_and_are_the_same_twice() {
+        let folder = std::env::temp_dir().join(format!("toolcrib-pack-{}", std::process::id()));
+        fs::create_dir_all(folder.join("made/man")).unwrap();
+        for (name, text) in [("toolcrib.exe", "a program"), ("man/toolcrib.1", "a page")] {
+            fs::write(folder.join("made").join(name), text).unwrap();
+        }
+        for end in ["tar.gz", "zip"] {
+            let files = ["first", "second"].map(|name| folder.join(format!("{name}.{end}")));
+            for file in &files {
+                pack_at(1_700_000_000, &folder, "made", file).unwrap();
+            }
+            assert!(fs::read(&files[0]).unwrap() == fs::read(&files[1]).unwrap(), "{end}");
+            let unpacked = folder.join(format!("from-{end}"));
+            fs::create_dir(&unpacked).unwrap();
+            unpack(&files[0], &unpacked).unwrap();
+            assert_eq!(fs::read_to_string(unpacked.join("made/toolcrib.exe")).unwrap(), "a program", "{end}");
+            assert_eq!(fs::read_to_string(unpacked.join("made/man/toolcrib.1")).unwrap(), "a page", "{end}");
+        }
+        let error = pack_at(0, &folder, "made", &folder.join("missing/x.zip")).unwrap_err().to_string();
+        assert!(error.contains("pack.py") && error.contains("missing/x.zip"), "{error}");
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

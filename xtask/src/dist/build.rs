@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::child;
-use crate::dist::{TARGET, elf, sha256, tools};
+use crate::dist::{TARGET, elf, sha256, targets, tools};
 use crate::workspace::Workspace;
 
 /// The profile of releases.
@@ -131,10 +131,11 @@ pub fn program(workspace: &Workspace, place: &Place, epoch: u64, folder: &Path) 
 
 /// Builds the program for a target that zig is not used for, and returns its path.
 pub fn elsewhere(workspace: &Workspace, target: &str) -> Result<PathBuf> {
+    let target = targets::find(target)?;
     let mut cargo = workspace.cargo();
-    cargo.args(["build", "--locked", "--package", "toolcrib", "--profile", PROFILE, "--target", target]);
-    ensure!(cargo.status()?.success(), "the program does not build for `{target}`");
-    Ok(workspace.target()?.join(target).join(PROFILE).join("toolcrib"))
+    cargo.args(["build", "--locked", "--package", "toolcrib", "--profile", PROFILE, "--target", target.triple]);
+    ensure!(cargo.status()?.success(), "the program does not build for `{}`", target.triple);
+    Ok(workspace.target()?.join(target.triple).join(PROFILE).join(target.program()))
 }
 
 /// The program without symbols, and the symbols.

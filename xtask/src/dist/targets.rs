@@ -83,6 +83,11 @@ pub const TARGETS: [Target; 7] = [
 // === impl Target ===
 
 impl Target {
+    /// The name of the program.
+    pub fn program(&self) -> &'static str {
+        if self.windows.is_some() { "toolcrib.exe" } else { "toolcrib" }
+    }
+
     /// The name of the folder in its archive.
     pub fn folder(&self, version: &str) -> String {
         format!("toolcrib-{version}-{}", self.triple)

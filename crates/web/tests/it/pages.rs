@@ -1,7 +1,14 @@
 //! The pages of the web user interface on this machine: who gets in, by which name, and what their forms do.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use http::Method;
 use serde_json::{Value, json};
+use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::Files;
+use toolcrib_gateway::KeepSettings;
 use toolcrib_testgateway::{File, server};
 
 use crate::served::{Ask, Reply, ServedGateway, TOKEN, stopped};
@@ -345,4 +352,46 @@ async fn what_was_entered_outlives_its_session() {
     let secret = [("v:/name", "crm"), ("v:/value", "v4lue-unseen")];
     let forgotten = text(&pages.gateway.ask(pages.post("/ui/do/core_secret_set", &secret)).await);
     assert!(forgotten.contains("Sign in") && !forgotten.contains("v4lue-unseen"), "{forgotten}");
+}
+
+/// Settings with something that an administrator should know.
+#[derive(Debug)]
+struct RiskySettings;
+
+impl KeepSettings for RiskySettings {
+    fn listen(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], 8700))
+    }
+
+    fn is_listening(&self) -> bool {
+        true
+    }
+
+    fn shown(&self) -> Value {
+        json!({})
+    }
+
+    fn check_listen(&self, _: SocketAddr) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    fn warnings(&self) -> Vec<Problem> {
+        vec![Problem::new(Kind::Conflict, "the certificate expires in 3 days").hint("Renew it.")]
+    }
+
+    fn saved_listen(&self) -> Result<Option<SocketAddr>, Problem> {
+        Ok(None)
+    }
+
+    fn save_listen(&self, _: SocketAddr, _: &Files) -> Result<PathBuf, Problem> {
+        Err(Problem::new(Kind::Conflict, "there is no file"))
+    }
+}
+
+#[tokio::test]
+async fn the_start_page_says_what_is_risky_about_the_settings_and_the_next_step() {
+    let pages = Pages::open().await;
+    pages.gateway.gateway.keep_settings(Arc::new(RiskySettings));
+    let page = text(&pages.page("/ui", &pages.sign_in().await).await);
+    assert!(page.contains("The certificate expires in 3 days") && page.contains("Renew it."), "{page}");
 }
