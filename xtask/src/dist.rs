@@ -33,9 +33,10 @@ mod workflow;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::child;
 use crate::workspace::Workspace;
@@ -230,18 +231,31 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
     if !request.test {
         return Ok(true);
     }
+    Ok(tried(&dist, &wanted).print())
+}
+
+/// Tries the products, while the program is built once more: linking it takes minutes of one core.
+fn tried(dist: &Dist<'_>, wanted: &[&Product]) -> Trials {
     let mut trials = Trials::default();
-    for product in &wanted {
-        println!("==> trying {}", product.name);
-        let start = Instant::now();
-        trials.product(product.name);
-        // A product that cannot be tried at all does not keep the others from it.
-        if let Err(error) = (product.test)(&dist, &mut trials) {
-            trials.failed("tried", &format!("{error:#}"));
+    thread::scope(|scope| {
+        let is_compared = wanted.iter().any(|product| product.name == "program");
+        let again = is_compared.then(|| scope.spawn(|| program::again(dist)));
+        for product in wanted {
+            println!("==> trying {}", product.name);
+            let start = Instant::now();
+            trials.product(product.name);
+            // A product that cannot be tried at all does not keep the others from it.
+            if let Err(error) = (product.test)(dist, &mut trials) {
+                trials.failed("tried", &format!("{error:#}"));
+            }
+            println!("    tried in {}", seconds(start));
         }
-        println!("    tried in {}", seconds(start));
-    }
-    Ok(trials.print())
+        if let Some(again) = again {
+            println!("==> waiting for the second build of the program");
+            program::compare(again.join().unwrap_or_else(|_| Some(Err(anyhow!("it panicked")))), &mut trials);
+        }
+    });
+    trials
 }
 
 fn read(arguments: &[String]) -> Result<Request> {

@@ -47,6 +47,8 @@ pub struct Place {
     pub root: PathBuf,
     pub target: PathBuf,
     pub cargo_home: PathBuf,
+    /// Whether cargo leaves out which package it compiles.
+    pub is_quiet: bool,
 }
 
 /// What a build gives.
@@ -64,7 +66,12 @@ pub struct Program {
 impl Place {
     /// That of an ordinary build of this checkout.
     pub fn ordinary(workspace: &Workspace) -> Result<Self> {
-        Ok(Self { root: workspace.root.clone(), target: workspace.target()?, cargo_home: cargo_home()? })
+        Ok(Self {
+            root: workspace.root.clone(),
+            target: workspace.target()?,
+            cargo_home: cargo_home()?,
+            is_quiet: false,
+        })
     }
 
     /// `from=to` of each path that does not get into the program.
@@ -111,6 +118,9 @@ pub fn program(workspace: &Workspace, place: &Place, epoch: u64, folder: &Path) 
     cargo.current_dir(&place.root).env("PATH", tools::path(&[&zig, &auditable])?);
     cargo.args(["auditable", "zigbuild", "--locked", "--package", "toolcrib", "--profile", PROFILE]);
     cargo.arg("--target").arg(format!("{TARGET}.{GLIBC}"));
+    if place.is_quiet {
+        cargo.arg("--quiet");
+    }
     cargo.env("CARGO_TARGET_DIR", &place.target).env("CARGO_HOME", &place.cargo_home);
     cargo.env("SOURCE_DATE_EPOCH", epoch.to_string());
     cargo.env("CARGO_ENCODED_RUSTFLAGS", rust.join("\u{1f}"));
@@ -192,7 +202,7 @@ mod tests {
     use super::*;
 
     fn place(root: &str) -> Place {
-        Place { root: root.into(), target: "/a/built".into(), cargo_home: "/b".into() }
+        Place { root: root.into(), target: "/a/built".into(), cargo_home: "/b".into(), is_quiet: true }
     }
 
     #[test]

@@ -46,14 +46,19 @@ pub fn test(dist: &Dist<'_>, trials: &mut Trials) -> Result<()> {
         ensure!(recorded.contains(&format!("toolcrib {}", dist.version)), "it lacks toolcrib itself");
         Ok(())
     });
-    match &dist.symbols {
-        Some(symbols) => {
-            debugger(dist, trials);
-            trials.run(SAME, || again(dist, symbols));
-        }
-        None => trials.skipped(SAME, "the program was given, not built"),
+    if dist.symbols.is_some() {
+        debugger(dist, trials);
     }
     Ok(())
+}
+
+/// Takes what [`again`] gave as a trial.
+pub fn compare(outcome: Option<Result<()>>, trials: &mut Trials) {
+    trials.product("program");
+    match outcome {
+        Some(outcome) => trials.run(SAME, || outcome),
+        None => trials.skipped(SAME, "the program was given, not built"),
+    }
 }
 
 /// A debugger that is told where the archive of symbols was unpacked knows the lines of the program.
@@ -81,8 +86,13 @@ fn archive_name(dist: &Dist<'_>) -> String {
     format!("toolcrib-{}-{}-debug", dist.version, dist.target)
 }
 
-/// Builds once more from a copy of the sources, with another target folder and another home of cargo.
-fn again(dist: &Dist<'_>, symbols: &Program) -> Result<()> {
+/// Builds once more from a copy of the sources, with another target folder and another home of cargo, and compares.
+/// Nothing where the program was given.
+pub fn again(dist: &Dist<'_>) -> Option<Result<()>> {
+    dist.symbols.as_ref().map(|symbols| build_again(dist, symbols))
+}
+
+fn build_again(dist: &Dist<'_>, symbols: &Program) -> Result<()> {
     let folder = dist.stage("second-build")?;
     let cargo_home = folder.join("home-of-cargo");
     fs::create_dir(&cargo_home).with_context(|| format!("failed to create `{}`", cargo_home.display()))?;
@@ -90,7 +100,7 @@ fn again(dist: &Dist<'_>, symbols: &Program) -> Result<()> {
     let registry = build::cargo_home()?.join("registry");
     std::os::unix::fs::symlink(&registry, cargo_home.join("registry")).context("failed to link the registry")?;
     let copied = sources::copy(dist.workspace, &folder.join("a/copy/of/the/sources"))?;
-    let place = Place { root: copied.root, target: folder.join("built"), cargo_home };
+    let place = Place { root: copied.root, target: folder.join("built"), cargo_home, is_quiet: true };
     let other = build::program(dist.workspace, &place, dist.epoch, &folder.join("program"))?;
     elf::compare(&dist.binary, &other.binary)?;
     elf::compare(&symbols.debug, &other.debug)?;

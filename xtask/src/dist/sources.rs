@@ -17,7 +17,9 @@ pub fn copy(workspace: &Workspace, folder: &Path) -> Result<Workspace> {
     let mut clone = Command::new("git");
     clone.args(["clone", "--quiet", "--shared", "--no-tags"]).arg(&workspace.root).arg(folder);
     must(&mut clone, "git clone")?;
-    let changed = listed(workspace, &["ls-files", "-z", "--modified", "--others", "--exclude-standard"])?;
+    // Also what is in the index and in no commit yet.
+    let changed = listed(workspace, &["diff", "--name-only", "-z", "HEAD"])?
+        + &listed(workspace, &["ls-files", "-z", "--others", "--exclude-standard"])?;
     for name in changed.split('\0').filter(|name| !name.is_empty()) {
         let (from, to) = (workspace.root.join(name), folder.join(name));
         if !from.exists() {
@@ -60,7 +62,7 @@ mod tests {
         let (from, to) = (home.join("from"), home.join("to"));
         fs::create_dir_all(&from).unwrap();
         git(&from, &["init", "--quiet"]);
-        for name in ["kept", "changed", "removed"] {
+        for name in ["kept", "changed", "removed", "staged"] {
             fs::write(from.join(name), "old").unwrap();
         }
         fs::write(from.join(".gitignore"), "built\n").unwrap();
@@ -69,6 +71,8 @@ mod tests {
         let workspace = Workspace { root: from.clone() };
         assert!(!differ(&workspace).unwrap());
         fs::write(from.join("changed"), "new").unwrap();
+        fs::write(from.join("staged"), "new").unwrap();
+        git(&from, &["add", "staged"]);
         fs::remove_file(from.join("removed")).unwrap();
         fs::create_dir(from.join("folder")).unwrap();
         fs::write(from.join("folder/added"), "new").unwrap();
@@ -79,6 +83,7 @@ mod tests {
         let read = |name: &str| fs::read_to_string(to.join(name)).ok();
         assert_eq!(read("kept").as_deref(), Some("old"));
         assert_eq!(read("changed").as_deref(), Some("new"));
+        assert_eq!(read("staged").as_deref(), Some("new"));
         assert_eq!(read("folder/added").as_deref(), Some("new"));
         assert_eq!((read("removed"), read("built")), (None, None));
         let commit = |folder: &Path| listed(&Workspace { root: folder.to_path_buf() }, &["rev-parse", "HEAD"]).unwrap();
