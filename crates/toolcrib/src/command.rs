@@ -284,7 +284,12 @@ fn on_this_thread<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::R
 fn temporary_home(prefix: &str) -> anyhow::Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     let builder = builder.prefix(prefix).permissions(Permissions::from_mode(0o700));
-    builder.tempdir().context("make a temporary home")
+    builder.tempdir().map_err(|error| {
+        let folder = std::env::temp_dir();
+        let message = format!("cannot create a temporary home in `{}`: {error}", folder.display());
+        let hint = "Set TMPDIR to a folder that can be written.";
+        toolcrib_base::Problem::new(toolcrib_base::Kind::Unavailable, message).hint(hint).into()
+    })
 }
 
 /// Some of the servers do not work; which and why is already printed.

@@ -39,6 +39,16 @@ fn processes_with(temporary: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn without_a_folder_for_temporary_files_it_says_which_and_what_to_do() {
+    let temporary = tempfile::tempdir().unwrap();
+    // A file in the place of the folder: as good as a file system that cannot be written, for root too.
+    let file = temporary.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let ran = demo(&file, &["--once"]).await;
+    ran.fails(1, &["cannot create a temporary home in `", "/file`", "Set TMPDIR to a folder that can be written"]);
+}
+
+#[tokio::test]
 async fn the_walk_is_shown_once() {
     let temporary = tempfile::tempdir().unwrap();
     let ran = demo(temporary.path(), &["--once", "--listen", "127.0.0.1:0"]).await;

@@ -45,7 +45,7 @@ const REPEATED: [&str; 7] = [
 const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 50] = [
+const GUIDES: [&str; 51] = [
     "README.md",
     "docs/clients/claude-code.md",
     "docs/clients/claude-desktop.md",
@@ -96,6 +96,7 @@ const GUIDES: [&str; 50] = [
     "docs/guides/updates.md",
     "docs/guides/verification.md",
     "docs/guides/workflows.md",
+    "docs/platforms/linux.md",
 ];
 
 #[test]
@@ -302,13 +303,19 @@ fn workflows() {
 }
 
 #[test]
+fn linux() {
+    run("docs/platforms/linux.md");
+}
+
+#[test]
 fn no_guide_is_forgotten() {
     let names = |folder: &str| -> Vec<String> {
         let entries = std::fs::read_dir(root().join(folder)).unwrap();
         entries.map(|entry| format!("{folder}/{}", entry.unwrap().file_name().to_string_lossy())).collect()
     };
     let mut found: Vec<String> = ["docs/clients", "docs/guides"].into_iter().flat_map(names).collect();
-    found.push("docs/comparison.md".to_owned());
+    // Commands of the other platforms run on no Linux.
+    found.extend(["docs/comparison.md", "docs/platforms/linux.md"].map(str::to_owned));
     found.sort();
     assert_eq!(found, GUIDES[1..]);
 }
