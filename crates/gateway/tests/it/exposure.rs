@@ -58,12 +58,17 @@ async fn loading_changes_the_list_of_the_legacy_client_and_never_that_of_the_mod
     assert_eq!(legacy.listed().await, before, "another client's loading is its own");
 
     legacy.call("load_tools", &names).await;
-    let message = eventually("news", notifications.recv()).await.unwrap();
+    // News of the server's first list of prompts may be still on its way.
+    let prompts = |message: &_| method_of(message) == "notifications/prompts/list_changed";
+    let mut message = eventually("news", notifications.recv()).await.unwrap();
+    if prompts(&message) {
+        message = eventually("news", notifications.recv()).await.unwrap();
+    }
     assert_eq!(method_of(&message), "notifications/tools/list_changed");
     assert_eq!(legacy.listed().await, [before.clone(), vec!["alpha_echo".into(), "alpha_pid".into()]].concat());
     assert_eq!(modern.listed().await, before);
     assert_eq!(other.listed().await, before, "another session of the same person is not disturbed");
-    assert!(other_notifications.try_recv().is_none());
+    assert!(other_notifications.try_recv().is_none_or(|message| prompts(&message)));
 
     legacy.call("unload_tools", &json!({"names": ["alpha_echo"]})).await;
     assert_eq!(method_of(&eventually("news", notifications.recv()).await.unwrap()), "notifications/tools/list_changed");
