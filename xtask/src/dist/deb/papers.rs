@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::pack;
 use crate::child;
+use crate::dist::build::GLIBC;
 use crate::dist::tools::must;
 use crate::dist::trial::Trials;
 use crate::dist::{Dist, root, sha256};
@@ -23,11 +24,12 @@ pub fn run(dist: &Dist<'_>, package: &Path, folder: &Path, trials: &mut Trials) 
     });
     let unpacked = dist.stage("deb-unpacked")?;
     must(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&unpacked), "dpkg-deb")?;
-    trials.run("its dependencies are computed", || {
+    trials.run("it asks for no newer C library than the program does", || {
         let depends = child::answer("dpkg-deb", &["--field", &package.to_string_lossy(), "Depends"]);
         let depends = depends.context("`dpkg-deb` shows no dependencies")?;
         println!("             {depends}");
-        ensure!(depends.contains("libc6 (>= 2."), "no libc6 in `{depends}`");
+        let wanted = format!("libc6 (>= {GLIBC})");
+        ensure!(depends.contains(&wanted) && depends.matches("libc6").count() == 1, "no `{wanted}` in `{depends}`");
         Ok(())
     });
     completions(&unpacked, trials);
