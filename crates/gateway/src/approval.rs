@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::nearest::similar;
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::pin::{Difference, Digest, Item, Offer, Part, visible};
 use toolcrib_session::Caller;
 use toolcrib_store::{AuditEvent, Decision, PinChange};
 use toolcrib_view::ServerEntry;
 
 use crate::gateway::Gateway;
-use toolcrib_call::pins::approval;
+use toolcrib_call::pins::{Pin, approval};
 use toolcrib_call::{name_at_servers, principal_at_servers};
 
 /// What is decided.
@@ -59,6 +59,14 @@ struct ServerDecision {
     change: PinChange,
 }
 
+/// What one server offers beside what was approved of it.
+pub(crate) struct ServerChanges {
+    pub(crate) server: ServerName,
+    pub(crate) difference: Difference,
+    offer: Offer,
+    pin: Option<Arc<Pin>>,
+}
+
 impl Gateway {
     /// What of a server is not as it was approved, as far as it is listed to everyone or to `by`, and what of that was
     /// turned down by whom.
@@ -66,25 +74,22 @@ impl Gateway {
     /// # Errors
     /// There is no such server.
     pub fn changes(&self, server: &str, by: &Caller) -> Result<Value, Problem> {
+        let changes = self.server_changes(server, by)?;
+        let ServerChanges { difference, pin, .. } = &changes;
+        Ok(json!({
+            "server": changes.server.as_str(), "digest": changes.digest(), "approved": changes.is_approved(),
+            "verifiedAt": pin.as_ref().and_then(|pin| pin.verified_at).map(|at| at.to_string()),
+            "difference": difference.to_value(), "summary": difference.summary(), "text": difference.to_text(),
+            "rejected": changes.rejected(),
+        }))
+    }
+
+    /// The same before it is put into words.
+    pub(crate) fn server_changes(&self, server: &str, by: &Caller) -> Result<ServerChanges, Problem> {
         let running = self.running(server)?;
         let (offer, difference) = self.standing(&running, principal_at_servers(by));
         let pin = self.path.pins.of(&running.definition);
-        let rejected: Vec<Value> = offer
-            .items()
-            .filter_map(|(item, raw)| {
-                let (at, by) = pin.as_ref()?.rejection(item, raw)?;
-                Some(json!({
-                    "kind": item.part.as_str(), "name": item.name, "by": by.as_str(), "at": at.to_string(),
-                }))
-            })
-            .collect();
-        Ok(json!({
-            "server": running.definition.name.as_str(), "digest": offer.digest().to_string(),
-            "approved": pin.as_ref().is_some_and(|pin| pin.approved.is_some()),
-            "verifiedAt": pin.as_ref().and_then(|pin| pin.verified_at).map(|at| at.to_string()),
-            "difference": difference.to_value(), "summary": difference.summary(), "text": difference.to_text(),
-            "rejected": rejected,
-        }))
+        Ok(ServerChanges { server: running.definition.name.clone(), offer, difference, pin })
     }
 
     /// Decides about what differs and rebuilds the views. Gives what was decided about.
@@ -170,6 +175,30 @@ impl Gateway {
             custody: by.custody(),
             ..AuditEvent::new(at, principal, by.door, Cow::Borrowed(method), target)
         });
+    }
+}
+
+// === impl ServerChanges ===
+
+impl ServerChanges {
+    /// Of all that the server offers.
+    pub(crate) fn digest(&self) -> String {
+        self.offer.digest().to_string()
+    }
+
+    /// Whether anything was ever approved.
+    pub(crate) fn is_approved(&self) -> bool {
+        self.pin.as_ref().is_some_and(|pin| pin.approved.is_some())
+    }
+
+    /// What of it was turned down, by whom and when.
+    pub(crate) fn rejected(&self) -> Vec<Value> {
+        let Some(pin) = &self.pin else { return Vec::new() };
+        let rejected = self.offer.items().filter_map(|(item, raw)| {
+            let (at, by) = pin.rejection(item, raw)?;
+            Some(json!({ "kind": item.part.as_str(), "name": item.name, "by": by.as_str(), "at": at.to_string() }))
+        });
+        rejected.collect()
     }
 }
 

@@ -102,8 +102,9 @@ fn build_again(dist: &Dist<'_>, symbols: &Program) -> Result<()> {
     let copied = sources::copy(dist.workspace, &folder.join("a/copy/of/the/sources"))?;
     let place = Place { root: copied.root, target: folder.join("built"), cargo_home, is_quiet: true };
     let other = build::program(dist.workspace, &place, dist.epoch, &folder.join("program"))?;
-    elf::compare(&dist.binary, &other.binary)?;
-    elf::compare(&symbols.debug, &other.debug)?;
+    elf::compare(&dist.binary, &other.binary, &[])?;
+    // The few files that zig compiles by itself name the folders that zig lies in and was started in.
+    elf::compare(&symbols.debug, &other.debug, &[".debug_"])?;
     // What was built is as large as a target folder.
     fs::remove_dir_all(&folder).with_context(|| format!("failed to remove `{}`", folder.display()))
 }

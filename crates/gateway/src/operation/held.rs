@@ -11,7 +11,7 @@ use toolcrib_view::arguments::{required, text, texts};
 use toolcrib_view::{Effect, Method, Operation};
 
 use super::{ROW, Row, Run, Words, blocking, page, row};
-use crate::approval::{Judgement, Selection, ServerSelection};
+use crate::approval::{Judgement, Selection, ServerChanges, ServerSelection};
 use crate::gateway::Gateway;
 
 /// The words of a difference, in the order in which they are listed.
@@ -79,34 +79,41 @@ async fn list(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<Va
         let mut digests = BTreeMap::new();
         for name in &names {
             // One that has just gone differs in nothing.
-            let Ok(changes) = gateway.changes(name.as_str(), &by) else { continue };
-            let rows = rows(name.as_str(), &changes);
-            if rows.is_empty() {
+            let Ok(changes) = gateway.server_changes(name.as_str(), &by) else { continue };
+            if changes.difference.is_empty() {
                 continue;
             }
             servers.push(name.as_str().to_owned());
             if wanted.as_deref().is_some_and(|wanted| wanted != name.as_str()) {
                 continue;
             }
-            digests.insert(name.as_str().to_owned(), changes["digest"].clone());
             let of = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
-            held.extend(rows.into_iter().filter(|row| words.fit(&[&of(row, "item"), &of(row, "change")])));
+            let fits = |row: &Value| words.fit(&[&of(row, "item"), &of(row, "change")]);
+            let before = held.len();
+            held.extend(rows(&changes).into_iter().filter(fits));
+            // Only of what is listed: a digest takes longer than a comparison.
+            let end = limit.map_or(usize::MAX, |limit| offset.saturating_add(limit));
+            if held.len() > before.max(offset) && before < end {
+                digests.insert(name.as_str().to_owned(), changes.digest());
+            }
         }
         let total = held.len();
         let held: Vec<Value> = held.into_iter().skip(offset).take(limit.unwrap_or(usize::MAX)).collect();
-        digests.retain(|server, _| held.iter().any(|row| row["server"] == *server));
         Ok(json!({ "held": held, "total": total, "servers": servers, "digests": digests }))
     })
     .await
 }
 
 /// What of one server differs, a row for each thing.
-fn rows(server: &str, changes: &Value) -> Vec<Value> {
-    let all = |key: &str| changes[key].as_array().cloned().unwrap_or_default();
-    let rejected = all("rejected");
+fn rows(changes: &ServerChanges) -> Vec<Value> {
+    let (difference, rejected) = (changes.difference.to_value(), changes.rejected());
+    rows_of(changes.server.as_str(), changes.is_approved(), &difference, &rejected)
+}
+
+fn rows_of(server: &str, approved: bool, difference: &Value, rejected: &[Value]) -> Vec<Value> {
     let mut rows = Vec::new();
     for change in CHANGES {
-        for entry in changes["difference"][change].as_array().into_iter().flatten() {
+        for entry in difference[change].as_array().into_iter().flatten() {
             let (kind, name) = (&entry["kind"], &entry[if change == "renamed" { "to" } else { "name" }]);
             let (kind_word, name_word) = (kind.as_str().unwrap_or_default(), name.as_str().unwrap_or_default());
             let item = match kind_word {
@@ -114,7 +121,7 @@ fn rows(server: &str, changes: &Value) -> Vec<Value> {
                 _ => format!("{server}/{kind_word}:{name_word}"),
             };
             let mut row = json!({
-                "item": item, "server": server, "approved": changes["approved"], "change": change, "kind": kind,
+                "item": item, "server": server, "approved": approved, "change": change, "kind": kind,
                 "name": name,
             });
             for key in ["from", "fields"] {
@@ -195,14 +202,12 @@ mod tests {
 
     #[test]
     fn each_difference_of_a_server_is_a_row() {
-        let changes = json!({
-            "approved": true, "rejected": [{ "kind": "tool", "name": "b", "by": "ann" }],
-            "difference": {
-                "added": [{ "kind": "instructions", "name": "" }],
-                "renamed": [{ "kind": "tool", "from": "a", "to": "b" }],
-            },
+        let rejected = [json!({ "kind": "tool", "name": "b", "by": "ann" })];
+        let difference = json!({
+            "added": [{ "kind": "instructions", "name": "" }],
+            "renamed": [{ "kind": "tool", "from": "a", "to": "b" }],
         });
-        let rows = rows("kit", &changes);
+        let rows = rows_of("kit", true, &difference, &rejected);
         assert_eq!((&rows[0]["item"], &rows[1]["item"]), (&json!("kit/instructions"), &json!("kit/tool:b")));
         assert_eq!((&rows[1]["from"], &rows[1]["rejectedBy"]), (&json!("a"), &json!("ann")));
     }
