@@ -220,11 +220,12 @@ fn pack_at(epoch: u64, folder: &Path, name: &str, file: &Path) -> Result<()> {
     must(&mut pack, "pack.py")
 }
 
-fn unpack(file: &Path, folder: &Path) -> Result<()> {
-    if file.extension().is_some_and(|end| end == "zip") {
-        return must(python().args(["-m", "zipfile", "-e"]).arg(file).arg(folder), "python3 -m zipfile");
+/// Unpacks a `.tar.gz` or `.tgz`, or a file of zip's form by whatever name.
+pub fn unpack(file: &Path, folder: &Path) -> Result<()> {
+    if file.extension().is_some_and(|end| end == "gz" || end == "tgz") {
+        return must(Command::new("tar").arg("-xzf").arg(file).arg("-C").arg(folder), "tar");
     }
-    must(Command::new("tar").arg("-xzf").arg(file).arg("-C").arg(folder), "tar")
+    must(python().args(["-m", "zipfile", "-e"]).arg(file).arg(folder), "python3 -m zipfile")
 }
 
 fn python() -> Command {
@@ -242,6 +243,8 @@ mod tests {
         for (name, text) in [("toolcrib.exe", "a program"), ("man/toolcrib.1", "a page")] {
             fs::write(folder.join("made").join(name), text).unwrap();
         }
+        // As in the archive of symbols.
+        std::os::unix::fs::symlink("toolcrib.1", folder.join("made/man/link")).unwrap();
         for end in ["tar.gz", "zip"] {
             let files = ["first", "second"].map(|name| folder.join(format!("{name}.{end}")));
             for file in &files {
@@ -253,6 +256,8 @@ mod tests {
             unpack(&files[0], &unpacked).unwrap();
             assert_eq!(fs::read_to_string(unpacked.join("made/toolcrib.exe")).unwrap(), "a program", "{end}");
             assert_eq!(fs::read_to_string(unpacked.join("made/man/toolcrib.1")).unwrap(), "a page", "{end}");
+            assert_eq!(fs::read_to_string(unpacked.join("made/man/link")).unwrap(), "a page", "{end}");
+            assert_eq!(unpacked.join("made/man/link").is_symlink(), end == "tar.gz");
         }
         let error = pack_at(0, &folder, "made", &folder.join("missing/x.zip")).unwrap_err().to_string();
         assert!(error.contains("pack.py") && error.contains("missing/x.zip"), "{error}");

@@ -56,7 +56,7 @@ pub fn recorded(workspace: &Workspace, binary: &Path) -> Result<BTreeSet<String>
         .collect())
 }
 
-/// Fails with the names of the sections in which two files differ. What begins as one of `besides` may differ.
+/// Fails with the names of the sections in which two files differ. Those of `besides` may differ.
 pub fn compare(one: &Path, other: &Path, besides: &[&str]) -> Result<()> {
     let read = |file: &Path| fs::read(file).with_context(|| format!("failed to read `{}`", file.display()));
     let (left, right) = (read(one)?, read(other)?);
@@ -66,9 +66,9 @@ pub fn compare(one: &Path, other: &Path, besides: &[&str]) -> Result<()> {
     let sections =
         |file: &Path| Ok::<_, anyhow::Error>(of_table(&printed(Command::new("readelf").arg("-SW").arg(file))?));
     let mut names = differing(&left, &sections(one)?, &right, &sections(other)?);
-    let all = names.len();
-    names.retain(|name| !besides.iter().any(|beside| name.trim_matches('`').starts_with(beside)));
-    if all > 0 && names.is_empty() {
+    let differ = !names.is_empty();
+    names.retain(|name| !besides.contains(&name.trim_matches('`')));
+    if differ && names.is_empty() {
         return Ok(());
     }
     let names = if names.is_empty() { "no section, only between them".to_owned() } else { names.join(", ") };

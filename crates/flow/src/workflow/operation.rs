@@ -135,8 +135,8 @@ const ROWS: &[Operation] = &[
         tool: "core_workflow_get",
         path: "/workflows/{name}",
         summary: "Show a workflow",
-        description: "Show the definition of a workflow, as JSON and as the text of its file; of a file that is wrong, its text \
-                      and the error.",
+        description: "Show the definition of a workflow, as JSON and as the text of its file; of a file that is \
+                      wrong, its text and the error.",
         permission: Permission::Open,
         problems: &[Kind::NotFound],
         input: NAMED,

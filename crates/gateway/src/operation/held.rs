@@ -77,6 +77,7 @@ async fn list(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<Va
         names.sort();
         let (mut held, mut servers) = (Vec::new(), Vec::new());
         let mut digests = BTreeMap::new();
+        let end = limit.map_or(usize::MAX, |limit| offset.saturating_add(limit));
         for name in &names {
             // One that has just gone differs in nothing.
             let Ok(changes) = gateway.server_changes(name.as_str(), &by) else { continue };
@@ -87,12 +88,10 @@ async fn list(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<Va
             if wanted.as_deref().is_some_and(|wanted| wanted != name.as_str()) {
                 continue;
             }
-            let of = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
-            let fits = |row: &Value| words.fit(&[&of(row, "item"), &of(row, "change")]);
+            let fits = |row: &Value| words.fit(&["item", "change"].map(|key| row[key].as_str().unwrap_or_default()));
             let before = held.len();
             held.extend(rows(&changes).into_iter().filter(fits));
             // Only of what is listed: a digest takes longer than a comparison.
-            let end = limit.map_or(usize::MAX, |limit| offset.saturating_add(limit));
             if held.len() > before.max(offset) && before < end {
                 digests.insert(name.as_str().to_owned(), changes.digest());
             }

@@ -13,7 +13,7 @@ use super::{file, name};
 use crate::dist::launch::Launcher;
 use crate::dist::tools::{self, must};
 use crate::dist::trial::Trials;
-use crate::dist::{Dist, size_text};
+use crate::dist::{Dist, archive, size_text};
 use crate::need;
 
 const IMAGE: &str = "localhost/toolcrib:latest";
@@ -72,7 +72,7 @@ pub fn test(dist: &Dist<'_>, trials: &mut Trials) -> Result<()> {
     }
     let folder = stage(dist)?;
     let context = folder.join(name(dist));
-    must(Command::new("tar").arg("-xzf").arg(file(dist)).arg("-C").arg(&folder), "tar")?;
+    archive::unpack(&file(dist), &folder)?;
     let containers = Containers::new(&folder)?;
     trials.run("buildah makes the image", || {
         containers.import(&debian(dist, "base", BASE.1)?, BASE.0)?;

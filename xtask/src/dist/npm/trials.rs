@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use super::{Platform, built, packed, platforms, read};
 use crate::child;
-use crate::dist::Dist;
 use crate::dist::launch::Launcher;
 use crate::dist::registry::Registry;
 use crate::dist::tools::must;
 use crate::dist::trial::Trials;
+use crate::dist::{Dist, archive};
 use crate::need;
 
 /// One Node with npm, and folders of its own for all that they write.
@@ -46,7 +46,7 @@ pub fn test(dist: &Dist<'_>, trials: &mut Trials) -> Result<()> {
     trials.run("the package of the platform has the program, byte for byte", || {
         let unpacked = folder.join("unpacked");
         fs::create_dir_all(&unpacked)?;
-        must(Command::new("tar").arg("-xzf").arg(packed(dist, &ours.package)).arg("-C").arg(&unpacked), "tar")?;
+        archive::unpack(&packed(dist, &ours.package), &unpacked)?;
         let same = fs::read(unpacked.join("package/bin/toolcrib"))? == fs::read(&dist.binary)?;
         ensure!(same, "it has another program");
         Ok(())

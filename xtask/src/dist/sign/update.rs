@@ -10,9 +10,9 @@ use anyhow::{Context, Result, ensure};
 
 use super::{INDEX, IndexRequest, check_signatures, sign, test_key, write_index};
 use crate::child;
-use crate::dist::Dist;
 use crate::dist::tools::must;
 use crate::dist::trial::Trials;
+use crate::dist::{Dist, archive};
 
 /// Serves a folder over TLS on a free port, which it prints.
 const SERVER: &str = "\
@@ -55,7 +55,7 @@ pub fn test(dist: &Dist<'_>, trials: &mut Trials) -> Result<()> {
     let published = publish(dist, &stage, &newer)?;
     let server = HttpsServer::start(&published, &stage)?;
     let name = format!("toolcrib-{}-{}", dist.version, dist.target);
-    must(Command::new("tar").arg("-xzf").arg(dist.folder.join(format!("{name}.tar.gz"))).arg("-C").arg(&stage), "tar")?;
+    archive::unpack(&dist.folder.join(format!("{name}.tar.gz")), &stage)?;
     let installed = Installation {
         program: stage.join(&name).join("toolcrib"),
         home: stage.join("home"),

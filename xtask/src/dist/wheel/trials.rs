@@ -15,7 +15,7 @@ use crate::dist::launch::Launcher;
 use crate::dist::registry::Registry;
 use crate::dist::tools::must;
 use crate::dist::trial::Trials;
-use crate::dist::{Dist, sha256};
+use crate::dist::{Dist, archive, sha256};
 
 /// The oldest Python that still gets fixes, and a new one.
 const PYTHONS: [&str; 2] = ["3.9", "3.13"];
@@ -80,7 +80,7 @@ fn checks(dist: &Dist<'_>, wheel: &Path, folder: &Path, trials: &mut Trials) -> 
         trials.skipped("it is for every system with glibc 2.17", &format!("the given program is for `{tag}`"));
     }
     trials.run("it has the program, byte for byte, and no Python code", || {
-        must(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(folder), "python3 -m zipfile")?;
+        archive::unpack(wheel, folder)?;
         let inside = folder.join(format!("{PACKAGE}-{}.data/scripts/{PACKAGE}", dist.version));
         ensure!(sha256(&inside)? == sha256(&dist.binary)?, "it has another program");
         let mut unpacked = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect::<Result<Vec<_>>>()?;
